@@ -7,12 +7,15 @@ use bytes::Bytes;
 use strandline_proto::endpoint::Endpoint;
 use strandline_proto::error::SendError;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
+use strandline_proto::reliability::Reliability;
 use strandline_proto::time::Time;
 
 use crate::ledger::{End, Ledger, Route};
+use crate::limits::{LimitPlan, Limits};
 use crate::random::Random;
-use crate::reconfiguration::{ReconfigurePlan, Reconfiguring, Resets};
+use crate::reconfiguration::{ReconfigurePlan, Reconfiguring};
 use crate::scheduling::{SchedulePlan, Scheduling};
+use crate::unread::{Boundaries, Boundary};
 use crate::violation::{Violation, demand, violation};
 
 /// Cause code of a User-Initiated Abort (RFC 9260 section 3.3.10.12).
@@ -85,6 +88,8 @@ pub(crate) struct Plan {
     pub(crate) reconfigure: Option<ReconfigurePlan>,
     /// Changes of the order of messages; `None` for an application that makes none.
     pub(crate) schedule: Option<SchedulePlan>,
+    /// Limits of its messages; `None` for an application that gives none up.
+    pub(crate) limits: Option<LimitPlan>,
 }
 
 /// The environment of an application.
@@ -128,8 +133,9 @@ pub(crate) struct App {
     /// Since when there are no more faults.
     calm: Option<Time>,
     reconfiguring: Option<Reconfiguring>,
-    resets: Resets,
     scheduling: Option<Scheduling>,
+    boundaries: Boundaries,
+    limits: Option<Limits>,
 }
 
 impl App {
@@ -145,8 +151,9 @@ impl App {
             ends_at: None,
             left: plan.messages,
             reconfiguring: plan.reconfigure.map(|plan| Reconfiguring::new(now, plan)),
-            resets: Resets::default(),
             scheduling: plan.schedule.map(|plan| Scheduling::new(now, plan)),
+            boundaries: Boundaries::default(),
+            limits: plan.limits.map(Limits::new),
             plan,
             sent: 0,
             received: 0,
@@ -189,22 +196,22 @@ impl App {
             }
             Event::Readable => self.readable = true,
             Event::Writable => self.blocked = false,
-            Event::SendFailed(failed) => cx.ledger.failed(end, self.peer_host, self.up, failed)?,
+            Event::SendFailed(failed) => cx.ledger.failed(cx.now, end, self.peer_host, self.up, failed)?,
             Event::PeerShutdown => self.peer_shut_down = true,
             Event::Closed(reason) => self.on_closed(cx, reason)?,
             Event::StreamsReset { .. } | Event::AssociationReset { .. } => {
                 if let Some(reconfiguring) = &mut self.reconfiguring {
                     reconfiguring.on_event(event);
                 }
-                self.resets.on_event(event)?;
+                self.boundaries.on_event(event)?;
             }
             Event::StreamsChanged { outbound_streams, .. } => {
                 let status = cx.endpoint.status(end.id).map(|status| status.outbound_streams);
                 demand(status >= Some(*outbound_streams), || format!("{end:?}: {event:?}, but {status:?}"))?;
                 self.plan.streams = self.plan.streams.max(*outbound_streams);
             }
-            // No application here gives up a message; an attacker with the tag may pretend it, and the ledger misses the rest.
-            Event::PathChanged { .. } | Event::PeerError { .. } | Event::PartialDeliveryAborted { .. } => {}
+            Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event)?,
+            Event::PathChanged { .. } | Event::PeerError { .. } => {}
         }
         Ok(())
     }
@@ -308,14 +315,17 @@ impl App {
         let eager =
             self.closed.is_some() || self.reconfiguring.as_ref().is_some_and(Reconfiguring::must_read);
         while batch > 0 && (self.echoes.len() < ECHOES_MAX || eager) {
-            while let Some(streams) = self.resets.take_due() {
-                cx.ledger.reset(self.end, &streams);
+            while let Some(boundary) = self.boundaries.take_due() {
+                match boundary {
+                    Boundary::Reset(streams) => cx.ledger.reset(self.end, &streams),
+                    Boundary::Cut(stream) => cx.ledger.cut(self.end, self.peer_host, stream)?,
+                }
             }
             let Some(message) = cx.endpoint.recv(cx.now, self.end.id) else {
                 self.readable = false;
                 return Ok(());
             };
-            self.resets.on_read();
+            self.boundaries.on_read();
             let complete = cx.ledger.received(self.end, self.peer_host, self.tags, &message)?;
             if let Some(len) = complete {
                 self.received += 1;
@@ -374,6 +384,7 @@ impl App {
     ) -> Result<bool, Violation> {
         let (mut info, data) = cx.ledger.next(stream, unordered, len);
         info.immediate = cx.random.chance(self.plan.immediate);
+        info.reliability = self.limits.as_mut().map_or(Reliability::FULL, Limits::next);
         let space = cx.endpoint.send_space(self.end.id);
         let end = self.end;
         match cx.endpoint.send(cx.now, end.id, info, data) {

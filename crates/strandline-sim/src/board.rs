@@ -1,6 +1,7 @@
 //! The flight of an association as the packets on the wire show it: each chunk that was sent, whether a SACK has
 //! reported it since, and whether anything indicated that it may be lost. Nothing here asks the engine.
 
+mod abandoned;
 mod arrival;
 mod behind;
 mod late;
@@ -20,6 +21,7 @@ use strandline_proto::time::Time;
 use strandline_wire::chunk::{Chunk, kind};
 use strandline_wire::{Data, IData, Packet, RawChunk, Ssn, Tsn};
 
+use self::abandoned::{Abandoned, Of};
 use self::behind::BehindGaps;
 use self::late::Late;
 use self::quiet::Quiet;
@@ -49,6 +51,9 @@ struct Sent {
     to: IpAddr,
     /// When it was last sent.
     at: Time,
+    of: Of,
+    /// True if its message was given up.
+    abandoned: bool,
     /// True if a SACK acknowledged it, not necessarily the last one.
     acknowledged: bool,
     /// True if the last SACK reported it.
@@ -146,6 +151,7 @@ pub(crate) struct Board {
     least: BTreeMap<IpAddr, u32>,
     silences: Silences,
     renumbered: Renumbered,
+    abandoned: Abandoned,
 }
 
 /// Returns the DATA chunk, or what an I-DATA chunk has in common with one: its numbers within streams are those of the
@@ -170,7 +176,8 @@ impl Board {
         if self.tag != tag {
             let chunks = core::mem::take(&mut self.chunks);
             let earlier = self.first.map(|first| (first, chunks));
-            *self = Self { tag, earlier, ..Self::default() };
+            let abandoned = core::mem::take(&mut self.abandoned);
+            *self = Self { tag, earlier, abandoned, ..Self::default() };
         }
         if self.earlier.is_none() {
             return;
@@ -201,14 +208,21 @@ impl Board {
         let mut any = false;
         self.renumbered.on_packet(packet, true);
         for chunk in packet.chunks().flatten() {
-            if let Some(data) = data_in(&chunk) {
+            let parsed = chunk.parse();
+            if let (Some(data), Ok(parsed)) = (data_in(&chunk), &parsed) {
                 any = true;
-                self.on_data(now, &data, to, set_up, recovery)?;
+                let of = self.abandoned.identify(parsed);
+                self.on_data(now, &data, of, (to, set_up), recovery)?;
                 continue;
             }
-            if let Ok(Chunk::Cwr(cwr)) = chunk.parse() {
-                let told = self.told.filter(|(tsn, _)| *tsn == cwr.lowest_tsn);
-                self.answered = told.and_then(|(_, sent_at)| sent_at).or(self.answered);
+            match parsed {
+                Ok(Chunk::ForwardTsn(forward)) => self.on_forward_tsn(now, &forward, to)?,
+                Ok(Chunk::IForwardTsn(forward)) => self.on_i_forward_tsn(now, &forward, to)?,
+                Ok(Chunk::Cwr(cwr)) => {
+                    let told = self.told.filter(|(tsn, _)| *tsn == cwr.lowest_tsn);
+                    self.answered = told.and_then(|(_, sent_at)| sent_at).or(self.answered);
+                }
+                _ => {}
             }
         }
         let traffic = self.traffic.entry(to).or_default();
@@ -221,8 +235,8 @@ impl Board {
         &mut self,
         now: Time,
         data: &Data<'_>,
-        to: IpAddr,
-        in_set_up: bool,
+        of_message: Of,
+        (to, in_set_up): (IpAddr, bool),
         recovery: Recovery,
     ) -> Result<(), Violation> {
         self.least.clear();
@@ -232,27 +246,15 @@ impl Board {
         demand(!tsn.is_before(first), || format!("{tsn:?} is sent again and was acknowledged long ago"))?;
         let at = tsn.distance_from(first) as usize;
         demand(at <= self.chunks.len(), || format!("{tsn:?} is sent, which leaves TSNs out"))?;
+        self.abandoned.check(tsn, of_message)?;
         let traffic = self.traffic.entry(to).or_default();
         traffic.sent += bytes;
         let Some(known) = self.chunks.get(at) else {
             traffic.new += bytes;
             self.window.on_new_data(payload);
             self.quiet.entry(to).or_default().ends(now);
-            self.chunks.push_back(Sent {
-                bytes,
-                payload,
-                to,
-                at: now,
-                acknowledged: false,
-                named: false,
-                misses: 0,
-                excused: false,
-                in_set_up,
-                resent: false,
-                moved_from: Vec::new(),
-                late: false,
-                again: Again::default(),
-            });
+            self.abandoned.on_new_data(to, of_message);
+            self.chunks.push_back(Sent { in_set_up, ..Sent::new(now, to, of_message, (bytes, payload)) });
             return Ok(());
         };
         demand(!known.named, || format!("{tsn:?} is sent again, which the last SACK acknowledged"))?;
@@ -410,8 +412,11 @@ impl Board {
             .first
             .zip(self.unnamed)
             .map(|(first, (named, _))| named.next().distance_from(first) as usize);
-        for (at, chunk) in
-            self.chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.to == to && !chunk.named)
+        for (at, chunk) in self
+            .chunks
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, chunk)| chunk.to == to && !chunk.named && !chunk.abandoned)
         {
             if chunk.acknowledged && beyond.is_some_and(|beyond| at >= beyond) {
                 chunk.excused = true;
@@ -456,7 +461,8 @@ impl Board {
         let Some(first) = self.first else { return 0 };
         let (late, many) = (self.late.get(&to), self.behind.are_many(to, self.mtu_min));
         let tsns = (0..).map(|at| Tsn(first.0.wrapping_add(at)));
-        let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| !chunk.acknowledged && chunk.to == to);
+        let outstanding = |chunk: &Sent| !chunk.acknowledged && !chunk.abandoned && chunk.to == to;
+        let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| outstanding(chunk));
         let least = all
             .filter(|(chunk, tsn)| !chunk.is_doubtful(now, *tsn, recovery, late, many))
             .map(|(chunk, _)| chunk.bytes)
@@ -488,9 +494,9 @@ impl Board {
         self.answered.take()
     }
 
-    /// True if anything sent to the address was acknowledged since the last check.
+    /// True if anything sent to the address was acknowledged since the last check, a FORWARD TSN included.
     pub(crate) fn has_delivered(&self, of: IpAddr) -> bool {
-        self.traffic.get(&of).is_some_and(|traffic| traffic.delivered > 0)
+        self.traffic.get(&of).is_some_and(|traffic| traffic.sacks > 0)
     }
 
     pub(crate) fn take_delivered(&mut self, of: IpAddr) -> (u32, u32) {

@@ -180,9 +180,11 @@ impl Bounds {
         self.shrinking.look(path, delivered, events, marks)?;
         self.begin_reduction(path, events);
         self.recoveries = events.recoveries;
+        if sacks > 0 {
+            self.backed_off = None;
+        }
         if delivered > 0 {
             self.known = true;
-            self.backed_off = None;
             let (at, bytes, before) =
                 if self.clocked.0 == events.now { self.clocked } else { (events.now, 0, 0) };
             self.clocked = (at, bytes + delivered, before + sacks);

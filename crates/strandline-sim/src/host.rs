@@ -2,12 +2,13 @@
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::error::ConnectError;
-use strandline_proto::event::{AssociationId, Event};
+use strandline_proto::event::{AssociationId, Event, Transmit};
 use strandline_proto::time::Time;
 
 use crate::app::{App, Context, Plan};
@@ -60,6 +61,8 @@ pub(crate) struct Host {
     /// When the world's timer for it is set.
     pub(crate) timer: Option<Time>,
     apps: BTreeMap<AssociationId, App>,
+    /// Events that the applications have not seen yet.
+    events: VecDeque<(AssociationId, Event)>,
     pub(crate) watch: Watch,
     calm: Option<Time>,
     buffer: Vec<u8>,
@@ -76,6 +79,7 @@ impl Host {
             port: CARRIER_PORT,
             timer: None,
             apps: BTreeMap::new(),
+            events: VecDeque::new(),
             watch: Watch::default(),
             calm: None,
             buffer: vec![0; DATAGRAM_BUFFER_LEN],
@@ -97,6 +101,7 @@ impl Host {
         self.life += 1;
         self.timer = None;
         self.watch = Watch::default();
+        self.events.clear();
         core::mem::take(&mut self.apps).into_values().filter_map(|app| app.client).collect()
     }
 
@@ -146,7 +151,8 @@ impl Host {
     fn applications(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
         loop {
             let mut concerned = BTreeSet::new();
-            while let Some((id, event)) = self.endpoint.as_mut().and_then(Endpoint::poll_event) {
+            self.take_events(shared.now);
+            while let Some((id, event)) = self.events.pop_front() {
                 shared.trace.note(shared.now, (self.number, id, core::mem::discriminant(&event)), || {
                     format!("host {} {id:?} {}", self.number, brief(&event))
                 });
@@ -162,6 +168,14 @@ impl Host {
             for id in concerned {
                 self.with_app(shared, id, |app, cx| app.act(cx))?;
             }
+        }
+    }
+
+    /// Takes the endpoint's events. What is given up while packets are built is reported before they are examined.
+    fn take_events(&mut self, now: Time) {
+        while let Some((id, event)) = self.endpoint.as_mut().and_then(Endpoint::poll_event) {
+            self.watch.on_event(now, id, &event);
+            self.events.push_back((id, event));
         }
     }
 
@@ -251,38 +265,47 @@ impl Host {
 
     /// Transmits everything. Returns true if there was anything.
     fn transmit(&mut self, shared: &mut Shared<'_>) -> Result<bool, Violation> {
-        let Some(endpoint) = &mut self.endpoint else { return Ok(false) };
-        let recovery = self.plan.config.association.recovery;
-        self.watch.before(endpoint, shared.now, self.apps.keys().copied(), recovery)?;
+        let config = Arc::clone(&self.plan.config.association);
+        let Some(endpoint) = &self.endpoint else { return Ok(false) };
+        self.watch.before(endpoint, shared.now, self.apps.keys().copied(), config.recovery)?;
         let mut any = false;
         for _ in 0..ROUNDS_MAX {
+            let Some(endpoint) = &mut self.endpoint else { return Ok(false) };
             let transmit = endpoint.poll_transmit(shared.now, &mut self.buffer, self.plan.segments_max);
+            self.take_events(shared.now);
             let Some(transmit) = transmit else {
-                if any {
-                    self.watch.after(endpoint, shared.now, &self.plan.config.association)?;
+                if let Some(endpoint) = self.endpoint.as_ref().filter(|_| any) {
+                    self.watch.after(endpoint, shared.now, &config)?;
                 }
-                return Ok(any);
+                return Ok(any || !self.events.is_empty());
             };
             any = true;
-            demand(transmit.len > 0 && transmit.len <= self.buffer.len(), || format!("{transmit:?}"))?;
-            let v4 = transmit.destination.is_ipv4();
-            let default = self.plan.addresses.iter().find(|address| address.is_ipv4() == v4).copied();
-            // The host has no address of that family, so the packet is lost.
-            let Some(source) = transmit.source.or(default) else { continue };
-            demand(self.plan.addresses.contains(&source), || {
-                format!("a source that is not the host's: {transmit:?}")
-            })?;
-            let source = SocketAddr::new(source, self.port);
-            let (destination, fragment) = (transmit.destination, transmit.fragment);
-            let ecn = if transmit.ecn_capable { ECN_CAPABLE } else { 0 };
-            for bytes in self.buffer[..transmit.len].chunks(transmit.segment_size.max(1)) {
-                let bytes = Bytes::copy_from_slice(bytes);
-                let datagram = Carried { source, destination, bytes, fragment, ecn };
-                self.watch.packet(shared.now, &datagram, self.plan.config.association.recovery)?;
-                shared.out.push(datagram);
-            }
+            self.depart(shared, &transmit)?;
         }
         violation(format!("host {} transmits without end", self.number))
+    }
+
+    /// Examines the packets of a burst and hands them to the network.
+    fn depart(&mut self, shared: &mut Shared<'_>, transmit: &Transmit) -> Result<(), Violation> {
+        demand(transmit.len > 0 && transmit.len <= self.buffer.len(), || format!("{transmit:?}"))?;
+        let v4 = transmit.destination.is_ipv4();
+        let default = self.plan.addresses.iter().find(|address| address.is_ipv4() == v4).copied();
+        // The host has no address of that family, so the packet is lost.
+        let Some(source) = transmit.source.or(default) else { return Ok(()) };
+        demand(self.plan.addresses.contains(&source), || {
+            format!("a source that is not the host's: {transmit:?}")
+        })?;
+        let source = SocketAddr::new(source, self.port);
+        let (destination, fragment) = (transmit.destination, transmit.fragment);
+        let ecn = if transmit.ecn_capable { ECN_CAPABLE } else { 0 };
+        for bytes in self.buffer[..transmit.len].chunks(transmit.segment_size.max(1)) {
+            let bytes = Bytes::copy_from_slice(bytes);
+            let datagram = Carried { source, destination, bytes, fragment, ecn };
+            self.watch.packet(shared.now, &datagram, self.plan.config.association.recovery)?;
+            shared.ledger.departs(shared.now, self.number, &datagram.bytes)?;
+            shared.out.push(datagram);
+        }
+        Ok(())
     }
 
     /// Returns the number of associations that have not ended.

@@ -10,23 +10,31 @@
 //!    may get the DATA of a COOKIE ECHO and lose the association, by a crash or an ABORT that does not arrive, before
 //!    the sender knows of it: if it sends an INIT of its own then, the sender goes on with that (section 5.2.4 action
 //!    B) and sends the DATA again under the same tag.
-//! 3. Ordered messages of a stream are delivered in the order they were accepted, without gaps, counted from the
-//!    association's start or its last restart.
+//! 3. Ordered messages of a stream are delivered in the order they were accepted, counted from the association's start
+//!    or its last restart. Gaps are messages that were given up and reported.
 //! 4. A message that is reported as failed with `sent` false is not delivered. None is reported twice. The report
 //!    returns the message as it was given.
-//! 5. An association that ended by a graceful shutdown failed no message since its last restart.
+//! 5. An association that ended by a graceful shutdown failed no message since its last restart but those given up.
 //! 6. In the end, every accepted message was delivered or reported as failed, unless the sender's or the receiver's
 //!    host crashed after it was accepted: then its fate is unknown.
-//! 7. SSNs of a stream count from 0, from the start, the last restart, or the last reset of the stream (RFC 6525).
+//! 7. SSNs of a stream count from 0, from the start, the last restart, or the last reset of the stream (RFC 6525), and
+//!    skip those of messages that were given up after a part of them was sent.
+//! 8. A message is given up only for its limit, and after a part of it was sent only if both hosts support that (RFC
+//!    3758). See [`abandoned`].
+
+mod abandoned;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use strandline_proto::event::{AssociationId, FailedMessage, Message, SendInfo};
 use strandline_proto::reconfiguration::Streams;
+use strandline_proto::reliability::Reliability;
 use strandline_proto::time::Time;
 use strandline_wire::{Ppid, Ssn, StreamId};
 
+pub(crate) use self::abandoned::is_abandoned;
+use self::abandoned::{Fate, Sent};
 use crate::payload;
 use crate::violation::{Violation, demand, violation};
 
@@ -59,8 +67,9 @@ struct Record {
     place: u32,
     len: usize,
     taken: Time,
-    /// Set if the message was reported as failed: the value of `sent`.
-    failed: Option<bool>,
+    reliability: Reliability,
+    /// Set if the message was reported as failed.
+    failed: Option<Fate>,
     /// The association that delivered it, and its local and peer verification tags.
     delivered: Option<(End, (u32, u32))>,
 }
@@ -71,7 +80,7 @@ struct Outgoing {
     epoch: u32,
     /// Number of ordered messages accepted in this epoch, by stream.
     places: BTreeMap<u16, u32>,
-    /// Number of failed messages since the last restart.
+    /// Number of failed messages since the last restart, without those given up.
     failed: u32,
 }
 
@@ -87,8 +96,12 @@ struct Incoming {
     places: BTreeMap<u16, u32>,
     /// The next SSN, by stream.
     ssns: BTreeMap<u16, Ssn>,
+    /// Streams that were reset since a message was delivered on them, as a set that grows.
+    reset: Vec<Streams>,
     /// Bytes of a message that is delivered in parts, by stream and order.
     parts: BTreeMap<(u16, bool), (Ppid, usize)>,
+    /// Number of messages that were cut off, by stream, if it is not known which.
+    cuts: BTreeMap<u16, usize>,
 }
 
 /// The ledger of a run.
@@ -107,6 +120,11 @@ pub(crate) struct Ledger {
     tampered: Vec<(usize, usize)>,
     /// The host, local tag and peer tag of every association that was established.
     established: BTreeSet<(usize, u32, u32)>,
+    /// Hosts that support partial reliability.
+    may_skip: BTreeSet<usize>,
+    /// The ordered messages of a sender's epoch and stream, by place.
+    ordered: BTreeMap<(End, u32, u16), Vec<u32>>,
+    sent: Sent,
     counts: Counts,
 }
 
@@ -119,8 +137,12 @@ pub struct Counts {
     pub taken_bytes: u64,
     /// Messages delivered.
     pub delivered: u64,
-    /// Messages reported as failed.
+    /// Messages reported as failed, without those given up.
     pub failed: u64,
+    /// Messages given up of which nothing was sent.
+    pub unsent: u64,
+    /// Messages given up of which at least a part was sent: some of them arrived.
+    pub abandoned: u64,
     /// Messages on streams that the peer did not grant, reported before the association was established.
     pub refused: u64,
     /// Messages delivered a second time by a cookie that was used twice.
@@ -135,6 +157,8 @@ impl core::ops::AddAssign for Counts {
         self.taken_bytes += other.taken_bytes;
         self.delivered += other.delivered;
         self.failed += other.failed;
+        self.unsent += other.unsent;
+        self.abandoned += other.abandoned;
         self.refused += other.refused;
         self.repeated += other.repeated;
         self.unknown += other.unknown;
@@ -154,6 +178,9 @@ impl Ledger {
             rebound: BTreeSet::new(),
             tampered: Vec::new(),
             established: BTreeSet::new(),
+            may_skip: BTreeSet::new(),
+            ordered: BTreeMap::new(),
+            sent: Sent::default(),
             counts: Counts::default(),
         }
     }
@@ -201,11 +228,13 @@ impl Ledger {
             place: *place,
             len,
             taken: now,
+            reliability: info.reliability,
             failed: None,
             delivered: None,
         });
         if !info.unordered {
             *place += 1;
+            self.ordered.entry((route.from, outgoing.epoch, info.stream.0)).or_default().push(info.ppid.0);
         }
         self.counts.taken += 1;
         self.counts.taken_bytes += len as u64;
@@ -230,6 +259,8 @@ impl Ledger {
         let origin = |ppid: Ppid| {
             records.get(ppid.0.wrapping_sub(first) as usize).map(|record| (record.route.from, record.epoch))
         };
+        let fate =
+            |ppid: Ppid| records.get(ppid.0.wrapping_sub(first) as usize).and_then(|record| record.failed);
         let incoming = self.incoming.entry(to).or_default();
         let part = (message.stream.0, message.unordered);
         // A whole message may come between the parts of an unordered one.
@@ -238,6 +269,7 @@ impl Ledger {
             (true, None) => 0,
             // A message that was partly delivered before a restart is never completed.
             (true, Some((ppid, _))) if origin(ppid) != origin(message.ppid) => 0,
+            (true, Some((ppid, _))) if Self::take_cut(incoming, message.stream, fate(ppid)) => 0,
             (true, Some((ppid, _))) => {
                 return violation(format!("{ppid} broke off in the middle when {} began", message.ppid));
             }
@@ -278,7 +310,7 @@ impl Ledger {
         demand(want == have, || {
             format!("message {ppid}: sent as (host, stream, unordered, bytes) {want:?}, got {have:?}")
         })?;
-        demand(record.failed != Some(false), || {
+        demand(record.failed.is_none_or(|fate| fate.sent), || {
             format!("message {ppid} arrived though it was reported as failed and never sent")
         })?;
         let before = record.delivered.replace((to, tags));
@@ -305,21 +337,10 @@ impl Ledger {
             incoming.from = Some(from);
             incoming.places.clear();
             incoming.ssns.clear();
+            incoming.reset.clear();
         }
         if !message.unordered {
-            let ssn = incoming.ssns.entry(message.stream.0).or_default();
-            demand(message.ssn == *ssn, || {
-                format!(
-                    "message {ppid} has SSN {} of stream {}, but {ssn} is next",
-                    message.ssn, message.stream
-                )
-            })?;
-            *ssn = ssn.next();
-            let next = incoming.places.entry(message.stream.0).or_default();
-            demand(place == *next, || {
-                format!("message {ppid} is number {place} of stream {}, but {next} is next", message.stream)
-            })?;
-            *next += 1;
+            self.in_order(to, from, place, message)?;
         }
         Ok(())
     }
@@ -328,6 +349,7 @@ impl Ledger {
     /// that the peer does not grant fail; these have no other effect.
     pub(crate) fn failed(
         &mut self,
+        now: Time,
         from: End,
         to_host: usize,
         up: bool,
@@ -342,8 +364,10 @@ impl Ledger {
             format!("message {ppid} was reported failed to another association")
         })?;
         demand(record.failed.is_none(), || format!("message {ppid} was reported failed twice"))?;
-        record.failed = Some(failed.sent);
+        let fate = Fate::of(failed);
+        record.failed = Some(fate);
         let same = failed.info.stream.0 == record.stream
+            && failed.info.reliability == record.reliability
             && failed.info.unordered == record.unordered
             && failed.info.context == !ppid.0
             && failed.data.len() == record.len
@@ -354,7 +378,9 @@ impl Ledger {
         demand(relaxed || failed.sent || record.delivered.is_none(), || {
             format!("message {ppid} was reported as never sent, but it had arrived")
         })?;
-        if up || failed.sent {
+        if fate.abandoned {
+            self.on_abandoned(now, to_host, failed)?;
+        } else if up || failed.sent {
             self.counts.failed += 1;
             self.outgoing.entry(from).or_default().failed += 1;
         } else {
@@ -367,6 +393,7 @@ impl Ledger {
     pub(crate) fn reset(&mut self, end: End, streams: &Streams) {
         let incoming = self.incoming.entry(end).or_default();
         incoming.ssns.retain(|stream, _| !streams.contains(StreamId(*stream)));
+        incoming.reset.push(streams.clone());
     }
 
     /// Records a restart of the association's peer: both directions begin anew.

@@ -11,10 +11,12 @@
 //! Rules that hold in a world, whatever its seed:
 //!
 //! - Delivered data was sent, to this host, on this stream, and every byte is correct. It is delivered at most once,
-//!   and ordered messages of a stream in their order without gaps.
+//!   and ordered messages of a stream in their order. Only messages that were given up and reported are left out.
 //! - Every message that `send` accepted is delivered or reported as failed, unless a host crashed that alone knew. A
 //!   message reported as never sent does not arrive; one reported as sent may have arrived. A graceful shutdown fails
-//!   no message.
+//!   no message, except by the limit that it was given with.
+//! - A message is given up only when its limit is reached, and after a part of it was sent only if both sides support
+//!   that. No chunk of it is sent then, and FORWARD TSN skips such messages alone.
 //! - New data does not exceed the controller's cwnd (by more than a packet less one byte) or the peer's window. In a
 //!   recovery that brings the flight down to cwnd, no more is sent than in proportion to what arrives (RFC 9937), and
 //!   over time no more than the pacing rate allows. Bursts are limited to what was acknowledged, Max.Burst and a
@@ -47,6 +49,7 @@ mod bounds;
 pub mod grid;
 mod host;
 mod ledger;
+mod limits;
 pub mod manual;
 pub mod network;
 pub mod pair;
@@ -57,6 +60,7 @@ mod run;
 mod scenario;
 mod scheduling;
 pub mod trace;
+mod unread;
 mod violation;
 mod watch;
 mod world;

@@ -1,17 +1,16 @@
 //! An application's requests to reconfigure streams (RFC 6525), and what it checks of the answers.
 
 use core::time::Duration;
-use std::collections::VecDeque;
 
 use strandline_proto::endpoint::{Endpoint, Reconfigure};
 use strandline_proto::error::ReconfigureError;
 use strandline_proto::event::{AssociationId, Event};
 use strandline_proto::number::StreamId;
-use strandline_proto::reconfiguration::{Outcome, StreamDirection, Streams};
+use strandline_proto::reconfiguration::{StreamDirection, Streams};
 use strandline_proto::time::Time;
 
 use crate::random::Random;
-use crate::violation::{Violation, demand, violation};
+use crate::violation::{Violation, violation};
 
 /// How often an application asks for something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,52 +105,5 @@ impl Reconfiguring {
         let count = self.random.log_range(1, 20);
         let most = u64::from(most.max(1));
         (0..count).map(|_| StreamId(self.random.below(most.min(200)) as u16)).collect()
-    }
-}
-
-/// Resets of incoming streams at their positions among the messages that are not read yet.
-#[derive(Debug, Default)]
-pub(crate) struct Resets {
-    /// Number of messages and parts before each one that are not read.
-    ahead: VecDeque<(usize, Streams)>,
-}
-
-impl Resets {
-    /// Records a reset that was reported.
-    pub(crate) fn on_event(&mut self, event: &Event) -> Result<(), Violation> {
-        match event {
-            Event::StreamsReset { direction, streams, outcome: Outcome::Performed, unread }
-                if direction.is_incoming() =>
-            {
-                self.push(*unread, streams.clone())
-            }
-            Event::AssociationReset { outcome: Outcome::Performed, unread, cut, .. } => {
-                demand(cut.is_none(), || format!("a reset cut a message of an honest peer off: {event:?}"))?;
-                self.push(*unread, Streams::All)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn push(&mut self, unread: usize, streams: Streams) -> Result<(), Violation> {
-        let last = self.ahead.back().map_or(0, |(ahead, _)| *ahead);
-        demand(last <= unread, || {
-            format!("a reset precedes an earlier one: {unread} unread, {last} before")
-        })?;
-        self.ahead.push_back((unread, streams));
-        Ok(())
-    }
-
-    /// Returns the next reset if everything before it was read.
-    pub(crate) fn take_due(&mut self) -> Option<Streams> {
-        let due = self.ahead.front().is_some_and(|(ahead, _)| *ahead == 0);
-        due.then(|| self.ahead.pop_front().map(|(_, streams)| streams)).flatten()
-    }
-
-    /// Counts a message, or a part of one, that was read.
-    pub(crate) fn on_read(&mut self) {
-        for (ahead, _) in &mut self.ahead {
-            *ahead = ahead.saturating_sub(1);
-        }
     }
 }

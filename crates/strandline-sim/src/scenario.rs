@@ -204,7 +204,7 @@ impl Scenario {
         if plans::reconfigure(&mut hosts, &mut clients, seed) {
             names.push("reconfiguration");
         }
-        if plans::give_up(&mut hosts, seed) {
+        if plans::give_up(&mut hosts, &mut clients, seed) {
             names.push("partial reliability");
         }
         if plans::interleave(&mut hosts, seed) {

@@ -9,13 +9,15 @@ use std::collections::BTreeMap;
 
 use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::endpoint::Endpoint;
-use strandline_proto::event::AssociationId;
+use strandline_proto::event::{AssociationId, Event};
 use strandline_proto::stats::{PathStatus, Reachability, Status};
 use strandline_proto::time::Time;
+use strandline_wire::chunk::kind;
 use strandline_wire::{Packet, Tsn};
 
 use crate::board::{Board, data_in};
 use crate::bounds::{Bounds, Events, Step};
+use crate::ledger;
 use crate::network::Carried;
 use crate::violation::{Violation, demand};
 
@@ -39,6 +41,8 @@ struct Before {
     /// Bytes of DATA transmitted for the first time, by destination.
     new_bytes: BTreeMap<IpAddr, u32>,
     new_chunks: u32,
+    /// Bytes of messages given up since, which count against the peer's window no longer.
+    given_back: u32,
     /// The largest packet: larger than a path's MTU if its chunk was made for another path.
     packet_max: u32,
     /// True if a packet beyond the path MTU had more than the one chunk that made it so large.
@@ -219,6 +223,7 @@ impl Watch {
                 paths,
                 new_bytes: BTreeMap::new(),
                 new_chunks: 0,
+                given_back: 0,
                 packet_max: 0,
                 overfull: false,
             });
@@ -243,6 +248,19 @@ impl Watch {
         }
     }
 
+    /// Learns of a message that was given up.
+    pub(crate) fn on_event(&mut self, now: Time, id: AssociationId, event: &Event) {
+        if let Event::SendFailed(failed) = event
+            && ledger::is_abandoned(failed)
+        {
+            let memory = self.memory.entry(id).or_default();
+            let bytes = memory.board.on_abandoned(now, failed.info.ppid);
+            if let Some(before) = self.before.iter_mut().find(|before| before.id == id) {
+                before.given_back += bytes;
+            }
+        }
+    }
+
     /// Examines a transmitted packet.
     pub(crate) fn packet(
         &mut self,
@@ -259,6 +277,11 @@ impl Watch {
         before.packet_max = before.packet_max.max(datagram.bytes.len() as u32);
         let memory = self.memory.entry(before.id).or_default();
         let to = datagram.destination.ip();
+        let is_forward = |kind| matches!(kind, kind::FORWARD_TSN | kind::I_FORWARD_TSN);
+        let forwards = packet.chunks().flatten().any(|chunk| is_forward(chunk.kind));
+        demand(!forwards || before.status.extensions.partial_reliability, || {
+            format!("{:?}: FORWARD TSN to a peer that does not support it", before.id)
+        })?;
         memory.board.on_tag(&packet);
         let mut next = memory.board.next_tsn();
         let known = memory.board.on_departure(now, &packet, to, recovery);
@@ -421,7 +444,8 @@ fn flow(before: &Before, status: &Status, a_rwnd: Option<u32>) -> Result<(), Vio
             before.id, status.in_flight
         )
     })?;
-    demand(new_bytes <= before.status.peer_rwnd || probe, || {
+    let room = before.status.peer_rwnd.saturating_add(before.given_back);
+    demand(new_bytes <= room || probe, || {
         format!("{:?}: {new_bytes} new bytes beyond the peer's window: {:?}", before.id, before.status)
     })
 }

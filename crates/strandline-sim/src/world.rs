@@ -99,6 +99,8 @@ impl World {
             network.link(*from, *to).change(Change::Config(config.clone()));
         }
         let mut ledger = Ledger::new(random.bits() as u32);
+        let may_skip = |host: &&Host| host.plan.config.association.extensions.partial_reliability;
+        ledger.set_may_skip(hosts.iter().filter(may_skip).map(|host| host.number));
         if let Some((one, other)) = scenario.tampered {
             ledger.tamper(one, other);
         }

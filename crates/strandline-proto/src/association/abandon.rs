@@ -5,13 +5,17 @@ use strandline_wire::PacketBuilder;
 use super::context::Shared;
 use super::{Association, reconfig};
 use crate::event::{Event, SendInfo};
-use crate::outbound::partial::{self, Abandoned};
+use crate::outbound::partial::{self, Abandoned, Skipping};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
-/// True if chunks that were sent may be given up: the peer can be told to skip them.
-fn may_skip(association: &Association) -> bool {
-    association.state.sends_data() && association.features.skips()
+/// Returns whether chunks that were sent may be given up: the peer can be told to skip them.
+fn may_skip(association: &Association) -> Skipping {
+    match association.features.skips() {
+        true if association.state.sends_data() => Skipping::Agreed,
+        true if association.state.in_setup() => Skipping::NotYet,
+        _ => Skipping::Never,
+    }
 }
 
 /// Gives up what may not be transmitted any more. Called before anything is transmitted, and when a lifetime ends.
@@ -19,8 +23,8 @@ pub(super) fn abandon_due(association: &mut Association, cx: &mut Shared, now: T
     if !partial::is_partial(&association.outbound) || association.state.is_closed() {
         return;
     }
-    let agreed = may_skip(association);
-    if let Some(abandoned) = partial::abandon_due(&mut association.outbound, now, agreed) {
+    let skipping = may_skip(association);
+    if let Some(abandoned) = partial::abandon_due(&mut association.outbound, now, skipping) {
         apply(association, cx, now, abandoned);
     }
     watch_lifetimes(association);
@@ -44,7 +48,8 @@ pub(crate) fn make_room(
     if !partial::is_partial(&association.outbound) {
         return false;
     }
-    let (agreed, messages_max) = (may_skip(association), association.config.send_messages_max);
+    let agreed = may_skip(association) == Skipping::Agreed;
+    let messages_max = association.config.send_messages_max;
     let wanted = (info, len, messages_max as usize);
     let Some(abandoned) = partial::abandon_lower(&mut association.outbound, now, wanted, agreed) else {
         return false;
@@ -61,7 +66,7 @@ fn apply(association: &mut Association, cx: &mut Shared, now: Time, abandoned: A
         cx.event(association.id, Event::SendFailed(failed));
     }
     for index in association.paths.indices() {
-        association.paths.get_mut(index).on_lost(abandoned.flight[index]);
+        association.paths.get_mut(index).on_abandoned(abandoned.flight[index]);
     }
     settle_timers(association, now);
     association.assert_flights();
@@ -103,7 +108,7 @@ pub(super) fn write_forward(
     packet: &mut PacketBuilder<'_>,
 ) {
     if partial::forward_due(&association.outbound)
-        && partial::write_forward(&mut association.outbound, now, packet)
+        && partial::write_forward(&mut association.outbound, (now, index), packet)
     {
         association.abandoned.get_or_insert_default().forward_tsns_sent += 1;
         association.paths.get_mut(index).start_rtx(now);

@@ -343,6 +343,9 @@ impl Association {
                     PathSack { overdue, ..path_sack(ack, cumulative_advanced, in_fast_recovery, marked) };
                 change = path.on_sack(now, &sack, &self.config);
             }
+            if ack.skipped && ack.acked_bytes == 0 {
+                change = path.on_skipped();
+            }
             let loss = path_loss(ack, cumulative_advanced);
             if ack.probe_needless {
                 path.on_needless_probe();

@@ -31,6 +31,8 @@ impl Association {
     pub(crate) fn handle_timeout(&mut self, cx: &mut Shared, now: Time) {
         self.flags.burst_open = true;
         if self.deadlines.expiry <= now {
+            // What was sent may have arrived before its lifetime ended, so that there is nothing to set the next end by.
+            self.deadlines.expiry = Time::MAX;
             abandon_due(self, cx, now);
         }
         if self.deadlines.control <= now {

@@ -38,7 +38,7 @@ pub(crate) fn on_forward_tsn(
     let stream = inbound.reassembly.give_up(next, &inbound.map, &mut inbound.window);
     inbound.map.skip_to(next);
     for (stream, ssn) in chunk.skipped() {
-        skip(inbound, stream, ssn, tsns);
+        skip(inbound, (stream, ssn), last, tsns);
     }
     inbound.on_cumulative(arena)?;
     // One of which only later data is missing, but that is listed.
@@ -53,15 +53,17 @@ const fn is_ahead(ahead: u16, tsns: u32) -> bool {
     (ahead as u32) < tsns && (ahead < 1 << 15 || tsns <= AHEAD_MAX)
 }
 
-/// Gives up the messages of a stream up to an SSN that have not arrived, and delivers the others.
-fn skip(inbound: &mut Inbound, stream: StreamId, last: Ssn, tsns: u32) {
-    if stream.0 >= inbound.streams || !is_ahead(last.distance_from(inbound.order.next(stream)), tsns) {
+/// Gives up the messages of a stream up to an SSN that have not arrived, and delivers the others. `last` is the new
+/// cumulative TSN.
+fn skip(inbound: &mut Inbound, (stream, ssn): (StreamId, Ssn), last: Tsn, tsns: u32) {
+    if stream.0 >= inbound.streams || !is_ahead(ssn.distance_from(inbound.order.next(stream)), tsns) {
         return;
     }
-    while let Some(message) = inbound.order.take_up_to(stream, last) {
+    while let Some(message) = inbound.order.take_up_to(stream, ssn) {
         make_waiting_ready(inbound, message);
     }
-    inbound.order.go_to(stream, last.next());
+    inbound.order.go_to(stream, ssn.next());
+    inbound.order.on_begun(stream, last);
     if inbound.order.has_waiting() {
         deliver_waiting(inbound, stream);
     }

@@ -115,6 +115,9 @@ pub(crate) fn on_i_forward_tsn(
     for skipped in chunk.skipped().filter(|skipped| skipped.stream.0 < *streams) {
         interleaved.skip(skipped, tsns, partial_delivery_point as usize, &mut sink, &mut cuts);
     }
+    for skipped in chunk.skipped().filter(|skipped| !skipped.unordered && skipped.stream.0 < *streams) {
+        order.on_begun(skipped.stream, last);
+    }
     inbound.hand_over_part(usize::MAX);
     cuts
 }

@@ -48,8 +48,8 @@ pub(crate) enum Barred {
 pub(crate) struct Overtaking {
     /// The cumulative TSN when the peer was asked: what has arrived up to it precedes the reset.
     pub(super) since: Tsn,
-    /// The TSN of the latest message with SSN 0 on each stream where it was the next one. If it turns out to follow the
-    /// reset, the stream is not set back.
+    /// The TSN of the latest message with SSN 0 on each stream where it was the next one, or of a FORWARD TSN that skipped
+    /// messages of the stream. If it turns out to follow the reset, the stream is not set back.
     begun: BTreeMap<StreamId, Tsn>,
 }
 
@@ -181,7 +181,8 @@ impl StreamOrder {
         }
     }
 
-    /// Records that a message with SSN 0, which is the next one of its stream, is accepted.
+    /// Records that a message with SSN 0, which is the next one of its stream, is accepted, or that messages are skipped
+    /// that may follow a reset of all numbers.
     pub(super) fn on_begun(&mut self, stream: StreamId, tsn: Tsn) {
         if let Some(Barred::Past(overtaking)) =
             self.numbers.state_mut().and_then(|waiting| waiting.barred.as_mut())

@@ -20,6 +20,8 @@ pub(crate) struct PathAck {
     pub(crate) answered: bool,
     /// True if some of the path's own chunks were still in flight, so that the answer does not precede a time-out.
     pub(crate) answered_in_time: bool,
+    /// True if a FORWARD TSN that was sent on this path is acknowledged.
+    pub(crate) skipped: bool,
     /// Bytes that left the flight because they were acknowledged. Less than `acked_bytes` if a chunk had been marked
     /// for retransmission and left the flight then. More, even with `acked_bytes` 0, if a revoked acknowledgement is
     /// repeated.

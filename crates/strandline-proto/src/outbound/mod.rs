@@ -468,6 +468,20 @@ impl Outbound {
     }
 }
 
+impl Busy {
+    /// Prepares for an acknowledgement up to `cumulative`, with `room` in the peer's window for new
+    /// data.
+    fn before_ack(&mut self, now: Time, cumulative: Tsn, room: u32, paths: &mut PerPath<PathAck>) {
+        let pending = self.queue.pending_bytes();
+        if let Some(rack) = &mut self.sent.rack {
+            rack.can_ask = pending > 0 && pending.min(FULL_PACKET) <= room as usize;
+        }
+        if let Some(partial) = &mut self.partial {
+            partial.on_cumulative(now, cumulative, self.sent.rack.as_deref_mut(), paths);
+        }
+    }
+}
+
 /// Acknowledgement.
 impl Outbound {
     /// Processes a SACK (section 6.2.1).
@@ -495,14 +509,11 @@ impl Outbound {
         if busy.sent.names_unsent(steps, sack.gap_blocks()) {
             return SackOutcome::Violation("SACK names a TSN in a gap block that was never sent");
         }
-        let (pending, in_flight) = (busy.queue.pending_bytes(), busy.sent.outstanding.in_flight_bytes());
+        let in_flight = busy.sent.outstanding.in_flight_bytes();
         if sack.duplicates().len() > 0 {
             busy.sent.on_duplicates(sack.duplicates(), paths);
         }
-        if let Some(rack) = &mut busy.sent.rack {
-            let room = sack.a_rwnd().saturating_sub(in_flight) as usize;
-            rack.can_ask = pending > 0 && pending.min(FULL_PACKET) <= room;
-        }
+        busy.before_ack(now, sack.cumulative_tsn(), sack.a_rwnd().saturating_sub(in_flight), paths);
         let progress = busy.sent.acknowledge(now, steps, sack.gap_blocks(), &mut busy.messages, paths);
         if progress.taken_back_too_often {
             return SackOutcome::Violation("SACKs take back again and again what they acknowledged");
@@ -530,6 +541,7 @@ impl Outbound {
             // SHUTDOWN still counts; outstanding data waits for a SACK.
             Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
         };
+        busy.before_ack(now, tsn, self.window.rwnd(), paths);
         let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.messages, paths);
         if progress.newly_acked {
             self.window.on_shutdown_acked();

@@ -10,14 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::{forward_tsn, i_forward_tsn};
 
+use super::ack::PathAck;
 use super::interleaving::{self, Interleaving, SkippedMessages};
 use super::messages::{Message, MessageKey, Messages};
 use super::outstanding::{Outstanding, Skipped, State};
+use super::rack::Rack;
 use super::send_window::SendWindow;
 use super::{Busy, Outbound};
 use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::{Ssn, StreamId, Tsn};
-use crate::path_index::PerPath;
+use crate::path_index::{PathIndex, PerPath};
 use crate::reliability::{Limit, Reliability};
 use crate::time::Time;
 
@@ -42,6 +44,8 @@ pub(super) struct Partial {
     terms: BTreeMap<MessageKey, Terms>,
     /// When lifetimes end. An entry of a message that has left is skipped when its time comes.
     expiries: BTreeSet<(Time, MessageKey)>,
+    /// Messages whose lifetime ended during the set-up, after a part of them was sent with a COOKIE ECHO.
+    ended_in_setup: Vec<(Time, MessageKey)>,
     /// Messages with a priority, the lowest last. An entry of a message that has left is skipped.
     priorities: BTreeSet<(u32, MessageKey)>,
     /// Number of retransmissions of outstanding chunks, by TSN, if the message limits it.
@@ -49,6 +53,17 @@ pub(super) struct Partial {
     /// The marks that were examined: see [`Outstanding::marks`].
     marks: u32,
     forward: Forward,
+}
+
+/// Whether chunks that were sent may be given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Skipping {
+    /// The peer can be told to skip them.
+    Agreed,
+    /// Once the association is established.
+    NotYet,
+    /// The peer does not support it.
+    Never,
 }
 
 /// The limit of one message.
@@ -83,8 +98,8 @@ impl Terms {
 struct Forward {
     /// The Advanced.Peer.Ack.Point, if it is beyond the Cumulative TSN Ack Point.
     point: Option<Tsn>,
-    /// The latest one that was sent: its new cumulative TSN, `point` at the time, and when.
-    sent: Option<(Tsn, Tsn, Time)>,
+    /// The latest one that was sent: its new cumulative TSN, `point` at the time, when, and on which path.
+    sent: Option<(Tsn, Tsn, Time, PathIndex)>,
     due: bool,
 }
 
@@ -188,6 +203,28 @@ impl Partial {
         Some(first.1)
     }
 
+    /// Finds the FORWARD TSN that `cumulative` acknowledges, and informs its path. Called before a SACK is processed.
+    ///
+    /// After a time-out whose first packet is given up, the FORWARD TSN goes in its place and asks what became of the
+    /// others.
+    pub(super) fn on_cumulative(
+        &mut self,
+        now: Time,
+        cumulative: Tsn,
+        rack: Option<&mut Rack>,
+        paths: &mut PerPath<PathAck>,
+    ) {
+        let sent = self.forward.sent.take_if(|(tsn, ..)| cumulative.is_at_or_after(*tsn));
+        let Some((tsn, _, at, path)) = sent else { return };
+        paths[path].skipped = true;
+        if let Some(rack) = rack {
+            let path = rack.path(path);
+            // An answer that comes sooner than any can is for the data.
+            let in_time = now.since(at).as_nanos() as u64 >= path.min_rtt_ns() / 2;
+            path.frto.holds(at, tsn, in_time);
+        }
+    }
+
     /// Updates the Advanced.Peer.Ack.Point (rules C1 to C3). `repeats` is true after a SACK that may show that the peer
     /// has not received the latest FORWARD TSN.
     pub(super) fn advance(&mut self, now: Time, sent: &SendWindow, repeats: bool) {
@@ -204,7 +241,7 @@ impl Partial {
         let known_ns = sent.rack.as_ref().map_or(0, |rack| rack.round_trip_ns());
         let repeat_ns = if known_ns == 0 { REPEAT_NS } else { known_ns.min(REPEAT_NS) };
         forward.due |= match forward.sent {
-            Some((tsn, advanced, at)) if advanced == point && tsn.is_after(cumulative) => {
+            Some((tsn, advanced, at, _)) if advanced == point && tsn.is_after(cumulative) => {
                 repeats && now.since(at).as_nanos() as u64 >= repeat_ns
             }
             _ => true,
@@ -251,7 +288,11 @@ pub(crate) fn forward_again(outbound: &mut Outbound) {
 
 /// Writes a FORWARD TSN (rules C3 and C4), or an I-FORWARD-TSN if messages are sent in I-DATA chunks, for as many abandoned chunks as their streams fit. Returns false if there is
 /// no room for one.
-pub(crate) fn write_forward(outbound: &mut Outbound, now: Time, packet: &mut PacketBuilder<'_>) -> bool {
+pub(crate) fn write_forward(
+    outbound: &mut Outbound,
+    (now, path): (Time, PathIndex),
+    packet: &mut PacketBuilder<'_>,
+) -> bool {
     let interleaving = interleaving::state(&outbound.numbers);
     let Some(Busy { sent, partial: Some(partial), .. }) = outbound.busy.as_deref_mut() else { return false };
     let outstanding = &sent.outstanding;
@@ -264,7 +305,7 @@ pub(crate) fn write_forward(outbound: &mut Outbound, now: Time, packet: &mut Pac
         // What did not fit follows once the peer has acknowledged this.
         Written::Up(point) => {
             partial.forward.due = false;
-            partial.forward.sent = partial.forward.point.map(|advanced| (point, advanced, now));
+            partial.forward.sent = partial.forward.point.map(|advanced| (point, advanced, now, path));
             true
         }
         Written::NothingToSkip => {
@@ -334,21 +375,27 @@ fn write_i_forward(
 }
 
 /// Gives up what may not be transmitted any more: unsent messages whose lifetime is over, and messages with a lost chunk
-/// that must not be retransmitted. If the peer does not support it (`agreed`), only unsent ones.
-pub(crate) fn abandon_due(outbound: &mut Outbound, now: Time, agreed: bool) -> Option<Abandoned> {
+/// that must not be retransmitted. If the peer does not skip what was sent, only unsent ones.
+pub(crate) fn abandon_due(outbound: &mut Outbound, now: Time, skipping: Skipping) -> Option<Abandoned> {
     let Busy { sent, messages, partial, .. } = outbound.busy.as_deref_mut()?;
     let partial = partial.as_deref_mut()?;
+    let agreed = skipping == Skipping::Agreed;
+    if agreed && !partial.ended_in_setup.is_empty() {
+        partial.expiries.extend(partial.ended_in_setup.drain(..));
+    }
     let outstanding = &mut sent.outstanding;
     let mut due = Due::default();
     let mut examine = agreed && outstanding.marks() != partial.marks;
     while let Some(key) = partial.pop_expired(now) {
         let Some(message) = messages.get(key) else { continue };
-        let is_due = partial.terms(key, message).is_some_and(|terms| terms.expires_at <= now);
-        if !is_due || message.len() == 0 {
+        let due_at = partial.terms(key, message).map(|terms| terms.expires_at).filter(|at| *at <= now);
+        let Some(due_at) = due_at.filter(|_| message.len() > 0) else {
             continue; // It has left, and another one may have its place.
-        }
+        };
         if !message.is_begun() || (agreed && message.rest().len > 0) {
             due.add(key, FailureCause::Expired);
+        } else if skipping == Skipping::NotYet {
+            partial.ended_in_setup.push((due_at, key));
         } else {
             examine |= agreed;
         }
@@ -364,7 +411,9 @@ pub(crate) fn abandon_due(outbound: &mut Outbound, now: Time, agreed: bool) -> O
             }
         }
     }
-    partial.marks = outstanding.marks();
+    if agreed {
+        partial.marks = outstanding.marks();
+    }
     (!due.0.is_empty()).then(|| abandon(outbound, now, due))?
 }
 

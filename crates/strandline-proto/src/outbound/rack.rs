@@ -165,7 +165,7 @@ pub(super) fn is_before((at, tsn): (Time, Tsn), (later_at, later_tsn): (Time, Ts
 }
 
 impl PathRack {
-    fn min_rtt_ns(&self) -> u64 {
+    pub(super) fn min_rtt_ns(&self) -> u64 {
         let [now, before] = self.min_rtt_ns;
         if before == 0 {
             now

@@ -96,6 +96,12 @@ impl Outbound {
         self.sent().map_or(0, |sent| sent.outstanding.in_flight_bytes())
     }
 
+    /// True if the peer has not acknowledged every TSN that was assigned, those of data that was given up included.
+    #[must_use]
+    pub(crate) fn has_outstanding(&self) -> bool {
+        self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
+    }
+
     /// Returns the bytes of user data sent and not cumulatively acknowledged: in flight, marked, or acknowledged by
     /// gap blocks.
     #[must_use]

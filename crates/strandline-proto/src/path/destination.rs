@@ -452,6 +452,12 @@ impl Path {
         if answers { self.on_answer() } else { None }
     }
 
+    /// Records that the peer acknowledged a FORWARD TSN sent on this path. That is an answer, and measures nothing.
+    pub(crate) fn on_skipped(&mut self) -> Option<PathChange> {
+        self.timed_out = false;
+        if self.state == PathState::PotentiallyFailed { None } else { self.on_answer() }
+    }
+
     /// Records a SACK. Returns whether the window counts as full for growth: data that pacing holds back is no lack
     /// of data, and RFC 9260 considers only the current moment.
     fn note_sack(
@@ -497,6 +503,14 @@ impl Path {
     /// elsewhere.
     pub(crate) fn on_lost(&mut self, bytes: u32) {
         self.flight = self.flight.saturating_sub(bytes);
+    }
+
+    /// Removes `bytes` from the flight that were given up.
+    pub(crate) fn on_abandoned(&mut self, bytes: u32) {
+        self.on_lost(bytes);
+        if self.prr.is_active() {
+            self.prr.on_abandoned(bytes, self.flight, self.data_chunk_len_max());
+        }
     }
 
     /// Reacts to a loss on this path that began Fast Recovery (section 7.2.4 rule 2).

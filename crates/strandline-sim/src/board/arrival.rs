@@ -105,7 +105,7 @@ impl Board {
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
             let is_named = named.get(at).copied().unwrap_or(false);
             let tsn = Tsn(first.0.wrapping_add(at as u32));
-            if is_named && !chunk.acknowledged {
+            if is_named && !chunk.acknowledged && !chunk.abandoned {
                 credit(now, &mut self.traffic, &mut self.late, chunk, (tsn, self.unnamed));
             }
             let newly = is_named && !chunk.acknowledged;
@@ -113,10 +113,11 @@ impl Board {
             chunk.acknowledged |= is_named;
             chunk.misses += u32::from(!is_named && (at < highest || chunk.named));
             chunk.named = is_named;
-            outstanding += if is_named { 0 } else { i64::from(chunk.payload) };
+            outstanding += if is_named || chunk.abandoned { 0 } else { i64::from(chunk.payload) };
         }
         self.behind.end();
-        self.window.on_sack(sack.a_rwnd(), outstanding, self.chunks.front().map(|lowest| lowest.bytes));
+        let lowest = self.chunks.iter().find(|chunk| !chunk.abandoned).map(|lowest| lowest.bytes);
+        self.window.on_sack(sack.a_rwnd(), outstanding, lowest);
         // With this many blocks it may have been full (decision 83).
         let full = sack.gap_blocks().count() >= MAY_BE_ALL;
         let next = Tsn(first.0.wrapping_add(self.chunks.len() as u32));
@@ -131,12 +132,13 @@ impl Board {
             return false;
         }
         for (at, chunk) in self.chunks.drain(..steps).enumerate() {
-            if !chunk.acknowledged {
+            if !chunk.acknowledged && !chunk.abandoned {
                 let tsn = Tsn(first.0.wrapping_add(at as u32));
                 credit(now, &mut self.traffic, &mut self.late, &chunk, (tsn, self.unnamed));
             }
         }
         self.first = Some(cumulative.next());
+        self.on_skipped(now, cumulative);
         for late in self.late.values_mut() {
             late.on_cumulative(cumulative);
         }

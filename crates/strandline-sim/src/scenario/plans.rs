@@ -10,6 +10,7 @@ use strandline_proto::time::Time;
 
 use super::{ClientPlan, Features, HostPlan, address, config};
 use crate::app::{Ending, Plan, Reading, Sizes};
+use crate::limits::LimitPlan;
 use crate::random::Random;
 use crate::reconfiguration::ReconfigurePlan;
 use crate::scheduling::{SCHEDULERS, SchedulePlan};
@@ -100,16 +101,22 @@ pub(super) fn reconfigure(hosts: &mut [HostPlan], clients: &mut [ClientPlan], se
     wanted
 }
 
-/// Lets some hosts of some runs offer partial reliability (RFC 3758): both, one or none of two peers. Returns true if
-/// any does. Uses its own random numbers, so that the rest of a seed's plan does not change.
-pub(super) fn give_up(hosts: &mut [HostPlan], seed: u64) -> bool {
+/// Lets some hosts of some runs offer partial reliability (RFC 3758): both, one or none of two peers, and most of their
+/// applications limit messages. Returns true if any host offers it. Uses its own random numbers, so that the rest of a
+/// seed's plan does not change.
+pub(super) fn give_up(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed: u64) -> bool {
     let mut random = Random::stream(seed, 7);
     let wanted = random.chance(0.4);
     let mut any = false;
-    for host in hosts {
+    for host in hosts.iter_mut() {
         let offers = wanted && random.chance(0.85);
         Arc::make_mut(&mut host.config.association).extensions.partial_reliability = offers;
         any |= offers;
+    }
+    let servers = hosts.iter_mut().map(|host| &mut host.server);
+    let plans = servers.chain(clients.iter_mut().map(|client| &mut client.plan));
+    for plan in plans.filter(|_| wanted) {
+        plan.limits = random.chance(0.8).then(|| LimitPlan::draw(&mut random));
     }
     any
 }
@@ -258,6 +265,7 @@ fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
         ending: Ending::Never,
         reconfigure: None,
         schedule: None,
+        limits: None,
     }
 }
 

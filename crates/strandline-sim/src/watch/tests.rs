@@ -33,6 +33,7 @@ fn asks(packets: [u32; 2]) -> Result<(), Violation> {
         new_bytes,
         new_chunks: packets.iter().sum(),
         packet_max: MTU,
+        given_back: 0,
         overfull: false,
     };
     let mut left = BTreeMap::new();

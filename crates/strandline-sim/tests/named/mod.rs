@@ -176,4 +176,11 @@ pub const SEEDS: &[(u64, &str)] = &[
         25_026_734,
         "what replaces a loss found by time, or tests an opened window, is in proportion (of the checker)",
     ),
+    (56, "what was given up in a recovery was replaced by a burst (RFC 3758, RFC 9937)"),
+    (207, "all numbers were reset while the peer had data to skip (RFC 3758, RFC 6525)"),
+    (29, "data beyond the packet that T3-rtx gave up was found lost only by further time-outs (RFC 3758)"),
+    (3575, "the same, with a SHUTDOWN as the answer"),
+    (246, "a restart cut off an interleaved message that nobody had given up (of the checker)"),
+    (978, "the end of a lifetime was due for ever once the association was idle (RFC 3758)"),
+    (1471, "what was given up makes room in the peer's window at once (of the checker)"),
 ];

@@ -316,11 +316,11 @@ pub(super) fn start_asked(association: &mut Association) -> bool {
     true
 }
 
-/// Performs the peer's reset of all numbers, once all our data is acknowledged: the peer has seen all of it.
+/// Performs the peer's reset of all numbers, once all our data is acknowledged or skipped: the peer has seen all of it.
 pub(super) fn finish_drain(association: &mut Association, cx: &mut Shared) {
     let Some(reconfig) = &mut association.reconfig else { return };
     let Some(Active::Drain(number)) = reconfig.active else { return };
-    if !outgoing::is_drained(&association.outbound) || association.outbound.unacknowledged_bytes() > 0 {
+    if !outgoing::is_drained(&association.outbound) || association.outbound.has_outstanding() {
         return;
     }
     reconfig.active = None;

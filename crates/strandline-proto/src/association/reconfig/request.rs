@@ -158,9 +158,7 @@ pub(super) fn send_when_ready(association: &mut Association, _cx: &mut Shared, n
             }
             last.is_some_and(|last| outgoing::is_acked(&association.outbound, last))
         }
-        Work::Renumber => {
-            drained && association.outbound.unacknowledged_bytes() == 0 && reconfig.deferred.is_none()
-        }
+        Work::Renumber => drained && !association.outbound.has_outstanding() && reconfig.deferred.is_none(),
         Work::Reset(..) | Work::Add { .. } => true,
     };
     if ready {

@@ -2,6 +2,8 @@
 
 mod negotiation;
 mod receiver;
+mod reconfiguration;
+mod restart;
 
 use strandline_wire::chunk::forward_tsn;
 use strandline_wire::number::{Ssn, Tsn};

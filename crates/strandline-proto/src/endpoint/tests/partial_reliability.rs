@@ -195,6 +195,112 @@ fn lifetime_ends_in_flight() {
     assert_eq!(failures(&mut raw), []);
 }
 
+/// A message that arrives before its lifetime ends leaves no timer behind, also if the association has become idle.
+#[test]
+fn lifetime_that_ends_while_idle() {
+    let mut raw = open();
+    send(&mut raw, 1, Reliability::lifetime(Duration::from_secs(60)), 100);
+    heard(&mut raw);
+    raw.say_sack(1, 65_536, &[]);
+    wait(&mut raw, 60_010);
+    let due = raw.server().poll_timeout();
+    assert!(due.is_none_or(|due| due > raw.pair.now + Duration::from_secs(1)), "{due:?} {:?}", raw.pair.now);
+}
+
+/// A message begins with the COOKIE ECHO, and its lifetime ends before the COOKIE ACK: the rest is not sent.
+#[test]
+fn lifetime_that_ends_during_set_up() {
+    let mut pair = Pair::configured(|config| config.cookie_echo_packets_max = 1);
+    let client = pair.connect();
+    let info = SendInfo::on(StreamId(1)).reliability(Reliability::lifetime(Duration::from_millis(30)));
+    let now = pair.now;
+    pair.hosts[CLIENT].endpoint.send(now, client, info, vec![7; 4000].into()).unwrap();
+    pair.run_to(kind::COOKIE_ACK);
+    // T3-rtx and T1-cookie are not due yet.
+    let ack = pair.wire.pop_front().unwrap();
+    pair.pass(Duration::from_millis(100));
+    pair.log.clear();
+    pair.deliver(&ack);
+    pair.pass(Duration::from_secs(30));
+    let failed = |(_, event): &_| matches!(event, Event::SendFailed(failed) if failed.sent);
+    assert!(pair.hosts[CLIENT].events.iter().any(failed));
+    assert!(!pair.log.iter().any(has(kind::DATA)), "{:?}", lines(&pair.log));
+    assert!(pair.log.iter().any(has(kind::FORWARD_TSN)));
+}
+
+/// After T3-rtx one packet asks what became of the others. If its messages are given up, the FORWARD TSN asks: once the
+/// peer acknowledges that and nothing else, the others are lost, too.
+#[test]
+fn forward_tsn_asks_after_t3() {
+    let mut raw = open();
+    for _ in 0..4 {
+        send(&mut raw, 1, ONCE, 1000);
+    }
+    assert_eq!(heard(&mut raw).len(), 4);
+    assert_eq!(wait(&mut raw, 1500), ["FORWARD TSN 0 [1:0]"]);
+    let sent = raw.say_sack(1, 65_536, &[]);
+    assert_eq!(chunks_in(&raw, &sent), ["FORWARD TSN 3 [1:3]"]);
+    assert_eq!(failures(&mut raw).len(), 4);
+}
+
+/// A SHUTDOWN of the peer acknowledges, too. That there was new data at the last SACK does not count then.
+#[test]
+fn shutdown_answers_forward_tsn() {
+    let mut raw = open();
+    for _ in 0..20 {
+        send(&mut raw, 1, ONCE, 1000);
+    }
+    let first = heard(&mut raw).len();
+    wait(&mut raw, 50);
+    let sent = raw.say_sack(first as u32 - 1, 65_536, &[]);
+    assert_eq!(first + chunks_in(&raw, &sent).len(), 20);
+    let shutdown = |raw: &mut Raw, next| {
+        let cumulative_tsn = raw.server_tsn + next;
+        let sent = raw.say_all(&[&strandline_wire::chunk::Shutdown { cumulative_tsn }]);
+        chunks_in(raw, &sent)
+    };
+    let acknowledged = first as u32 - 2;
+    shutdown(&mut raw, acknowledged);
+    let found = wait(&mut raw, 1500);
+    assert_eq!(found, [format!("FORWARD TSN {} [1:{}]", acknowledged + 1, acknowledged + 1)]);
+    assert_eq!(shutdown(&mut raw, acknowledged + 1), ["FORWARD TSN 19 [1:19]"]);
+}
+
+/// If the time-out was spurious, the peer acknowledges the others, too, and they are not given up.
+#[test]
+fn spurious_t3_gives_up_one_packet() {
+    let mut raw = open();
+    for _ in 0..4 {
+        send(&mut raw, 1, ONCE, 1000);
+    }
+    heard(&mut raw);
+    assert_eq!(wait(&mut raw, 1500), ["FORWARD TSN 0 [1:0]"]);
+    let sent = raw.say_sack(4, 65_536, &[]);
+    assert_eq!(chunks_in(&raw, &sent), [""; 0]);
+    assert_eq!(wait(&mut raw, 10_000), [""; 0]);
+    assert_eq!(failures(&mut raw).len(), 1);
+}
+
+/// RFC 9937: what is given up in a recovery makes no room in the window. One SACK clocks out at most what it delivered,
+/// and a packet.
+#[test]
+fn no_burst_for_what_was_given_up() {
+    let mut raw = open();
+    send(&mut raw, 1, ONCE, 14_000);
+    let in_flight = heard(&mut raw).len();
+    send(&mut raw, 2, Reliability::FULL, 100_000);
+    let others = heard(&mut raw).len();
+    wait(&mut raw, 50);
+    // The first chunk is lost, and all others are given up with it.
+    let sent = raw.say_sack(0, 65_536, &[(2, 4)]);
+    let mut found = chunks_in(&raw, &sent);
+    found.extend(wait(&mut raw, 20));
+    assert_eq!(failures(&mut raw).len(), 1);
+    assert!(in_flight >= 9 && others <= 2, "{in_flight} {others}");
+    let new = found.iter().filter(|chunk| chunk.starts_with("DATA")).count();
+    assert!(new <= 4, "{found:?}");
+}
+
 /// A3: the rest of a message gets a TSN that is skipped, so that its fragments don't wait at the peer for ever.
 #[test]
 fn rest_of_message_is_skipped() {

@@ -41,6 +41,19 @@ fn below_the_threshold_it_grows_as_slow_start() {
     assert_eq!(prr.window(), 3_000 + PMDCS, "not while more losses show");
 }
 
+/// What is given up leaves the flight and makes no room. When nothing is left, a packet may go.
+#[test]
+fn data_given_up_makes_no_room() {
+    let mut prr = Prr::begin(20_000);
+    prr.on_sack(step(PMDCS, 10_000, 10_000));
+    prr.on_sent(PMDCS);
+    let window = prr.window();
+    prr.on_abandoned(4_000, 6_000, PMDCS);
+    assert_eq!(prr.window(), window - 4_000);
+    prr.on_abandoned(6_000, 0, PMDCS);
+    assert_eq!(prr.window(), PMDCS);
+}
+
 /// A SACK may cover many packets. What is sent still doubles in each round trip.
 #[test]
 fn below_ssthresh_train_sacks_double_the_flight() {

@@ -1,0 +1,91 @@
+//! Made-up messages that are given up.
+
+use strandline_proto::config::Recovery;
+use strandline_wire::chunk::forward_tsn;
+use strandline_wire::chunk::i_forward_tsn::{self, SkippedMessage};
+use strandline_wire::number::{Fsn, Mid};
+use strandline_wire::{Data, IData, Packet, PacketBuilder, Ssn, Tsn, VerificationTag};
+
+use super::*;
+
+const TO: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
+
+fn departs(board: &mut Board, write: impl FnOnce(&mut PacketBuilder<'_>)) -> Result<(), Violation> {
+    let mut buffer = [0; 1500];
+    let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    write(&mut packet);
+    let len = packet.finish();
+    let packet = Packet::parse(&buffer[..len]).expect("just built");
+    board.on_tag(&packet);
+    board.on_departure(Time::ZERO, &packet, TO, Recovery::Rack)
+}
+
+/// Sends a chunk of message `message` on stream 7 with that SSN.
+fn sends(board: &mut Board, tsn: u32, message: u32, ending: bool) -> Result<(), Violation> {
+    let of = Data::whole(Tsn(tsn), StreamId(7), Ssn(message as u16), b"data");
+    let data = Data { ppid: Ppid(message), ending, ..of };
+    departs(board, |packet| assert!(packet.push(&data)))
+}
+
+fn skips(board: &mut Board, tsn: u32, listed: &[(u16, u16)]) -> Result<(), Violation> {
+    let listed = listed.iter().map(|(stream, ssn)| (StreamId(*stream), Ssn(*ssn)));
+    departs(board, |packet| assert!(forward_tsn::write(packet, Tsn(tsn), listed)))
+}
+
+/// Messages 0 to 2 with TSNs 1 to 3, the first of which is given up.
+fn three() -> Board {
+    let mut board = Board::default();
+    for message in 0..3 {
+        sends(&mut board, 1 + message, message, true).expect("new data");
+    }
+    assert_eq!(board.on_abandoned(Time::ZERO, Ppid(0)), 4);
+    board
+}
+
+#[test]
+fn forward_tsn_skips_what_was_given_up() {
+    skips(&mut three(), 1, &[(7, 0)]).expect("right");
+    assert!(skips(&mut three(), 2, &[(7, 1)]).is_err(), "message 1 was not given up");
+    assert!(skips(&mut three(), 0, &[]).is_err(), "nothing is skipped");
+    assert!(skips(&mut three(), 1, &[]).is_err(), "the stream is missing");
+    assert!(skips(&mut three(), 1, &[(7, 1)]).is_err(), "another SSN");
+    assert!(skips(&mut three(), 4, &[(7, 0)]).is_err(), "beyond what was sent");
+}
+
+#[test]
+fn message_given_up_is_not_sent_again() {
+    assert!(sends(&mut three(), 1, 0, true).is_err());
+    let mut board = three();
+    board.excuse(None);
+    sends(&mut board, 2, 1, true).expect("another message");
+}
+
+#[test]
+fn rest_of_message_has_one_tsn() {
+    let mut board = Board::default();
+    sends(&mut board, 1, 0, false).expect("new data");
+    assert!(sends(&mut board, 3, 1, true).is_err(), "2 is left out");
+    board.on_abandoned(Time::ZERO, Ppid(0));
+    sends(&mut board, 3, 1, true).expect("2 is the rest of message 0");
+    skips(&mut board, 2, &[(7, 0)]).expect("right");
+}
+
+/// With I-DATA fragments of several messages alternate, and only the first one has the PPID.
+#[test]
+fn interleaved_messages_are_told_apart() {
+    let mut board = Board::default();
+    for (tsn, message, fsn) in [(1, 0, 0), (2, 1, 0), (3, 0, 1), (4, 1, 1)] {
+        let whole = IData::whole(Tsn(tsn), StreamId(message as u16), Mid(0), b"data");
+        let ppid = Ppid(if fsn == 0 { message } else { 0 });
+        let data = IData { ppid, fsn: Fsn(fsn), beginning: fsn == 0, ending: false, ..whole };
+        departs(&mut board, |packet| assert!(packet.push(&data))).expect("new data");
+    }
+    assert_eq!(board.on_abandoned(Time::ZERO, Ppid(1)), 8);
+    assert_eq!(board.on_abandoned(Time::ZERO, Ppid(0)), 8);
+    // The rest of each has a TSN.
+    assert_eq!(board.next_tsn(), Some(Tsn(7)));
+    let both =
+        [0, 1].map(|stream| SkippedMessage { stream: StreamId(stream), unordered: false, mid: Mid(0) });
+    departs(&mut board, |packet| assert!(i_forward_tsn::write(packet, Tsn(6), both.into_iter())))
+        .expect("right");
+}

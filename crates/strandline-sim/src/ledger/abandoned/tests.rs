@@ -1,0 +1,108 @@
+//! Made-up messages, given up with a reason and without.
+
+use bytes::Bytes;
+use strandline_proto::event::{AssociationId, SendInfo};
+use strandline_proto::number::Tsn;
+use strandline_wire::{Data, PacketBuilder, VerificationTag};
+
+use super::super::Route;
+use super::*;
+use crate::payload;
+
+const LEN: usize = 10;
+const ID: AssociationId = AssociationId { slot: 0, generation: 0 };
+const FROM: End = End { host: 0, life: 0, id: ID };
+const TO: End = End { host: 1, life: 0, id: ID };
+const ONCE: Reliability = Reliability::retransmissions(0);
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+/// A ledger with messages 0 to 2 on stream 0, the second with a limit. `hosts` support partial reliability.
+fn three(limit: Reliability, hosts: core::ops::Range<usize>) -> Ledger {
+    let mut ledger = Ledger::new(0);
+    ledger.set_may_skip(hosts);
+    for number in 0..3 {
+        let (mut info, _) = ledger.next(0, false, LEN);
+        info.reliability = if number == 1 { limit } else { Reliability::FULL };
+        ledger.taken(at(0), Route { from: FROM, to_host: 1 }, info, LEN);
+    }
+    ledger
+}
+
+/// Sends the second message.
+fn departs(ledger: &mut Ledger, now: Time) -> Result<(), Violation> {
+    let mut buffer = [0; 100];
+    let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    assert!(packet.push(&Data { ppid: Ppid(1), ..Data::whole(Tsn(5), StreamId(0), Ssn(1), b"x") }));
+    let len = packet.finish();
+    ledger.departs(now, 0, &buffer[..len])
+}
+
+/// Reports the second message as given up.
+fn fails(ledger: &mut Ledger, now: Time, cause: FailureCause, sent: bool) -> Result<(), Violation> {
+    let limit = ledger.records[1].reliability;
+    let info = SendInfo::on(StreamId(0)).ppid(Ppid(1)).context(!1).reliability(limit);
+    ledger.failed(now, FROM, 1, true, &FailedMessage { info, data: payload::content(1, LEN), sent, cause })
+}
+
+fn arrives(ledger: &mut Ledger, number: u32, ssn: u16) -> Result<(), Violation> {
+    let data: Bytes = payload::content(number, LEN);
+    let message = Message {
+        stream: StreamId(0),
+        ssn: Ssn(ssn),
+        tsn: Tsn(0),
+        ppid: Ppid(number),
+        unordered: false,
+        begins: true,
+        ends: true,
+        data,
+    };
+    ledger.received(TO, 0, (1, 2), &message).map(|_| ())
+}
+
+#[test]
+fn gap_was_given_up_and_reported() {
+    let lost = FailureCause::RetransmissionsExhausted;
+    let mut ledger = three(ONCE, 0..2);
+    departs(&mut ledger, at(1)).expect("once");
+    fails(&mut ledger, at(2), lost, true).expect("right");
+    arrives(&mut ledger, 0, 0).expect("the first");
+    arrives(&mut ledger, 2, 2).expect("the second was given up");
+    ledger.finish().expect("all are accounted for");
+    let mut ledger = three(ONCE, 0..2);
+    arrives(&mut ledger, 0, 0).expect("the first");
+    assert!(arrives(&mut ledger, 2, 2).is_err(), "the second was not given up");
+    assert!(ledger.finish().is_err());
+}
+
+#[test]
+fn unsent_message_has_no_ssn() {
+    let mut ledger = three(Reliability::lifetime(Duration::from_millis(50)), 0..0);
+    assert!(fails(&mut ledger, at(49), FailureCause::Expired, false).is_err(), "too early");
+    let mut ledger = three(Reliability::lifetime(Duration::from_millis(50)), 0..0);
+    fails(&mut ledger, at(50), FailureCause::Expired, false).expect("right");
+    arrives(&mut ledger, 0, 0).expect("the first");
+    assert!(arrives(&mut ledger, 2, 2).is_err(), "SSN 1 is next");
+}
+
+#[test]
+fn sent_message_is_given_up_by_agreement() {
+    let mut ledger = three(ONCE, 0..1);
+    departs(&mut ledger, at(1)).expect("once");
+    assert!(fails(&mut ledger, at(2), FailureCause::RetransmissionsExhausted, true).is_err());
+}
+
+#[test]
+fn limits_of_transmissions() {
+    let mut ledger = three(ONCE, 0..2);
+    departs(&mut ledger, at(1)).expect("once");
+    assert!(departs(&mut ledger, at(2)).is_err(), "twice");
+    let mut ledger = three(Reliability::lifetime(Duration::from_millis(50)), 0..2);
+    departs(&mut ledger, at(50)).expect("within the granularity");
+    assert!(departs(&mut ledger, at(51)).is_err());
+    let mut ledger = three(Reliability::priority(1), 0..2);
+    departs(&mut ledger, at(1)).expect("once");
+    assert!(fails(&mut ledger, at(2), FailureCause::LowPriority, true).is_err(), "nothing took its room");
+}

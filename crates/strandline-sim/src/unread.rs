@@ -1,0 +1,66 @@
+//! Positions among the messages of an association that are not read yet.
+
+use std::collections::VecDeque;
+
+use strandline_proto::event::Event;
+use strandline_proto::number::StreamId;
+use strandline_proto::reconfiguration::{Outcome, Streams};
+
+use crate::violation::{Violation, demand};
+
+/// What an event reports of the messages before its position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Boundary {
+    /// Incoming streams were reset (RFC 6525).
+    Reset(Streams),
+    /// The rest of a message of this stream is lost (RFC 3758).
+    Cut(StreamId),
+}
+
+/// The boundaries that reading has not reached yet.
+#[derive(Debug, Default)]
+pub(crate) struct Boundaries {
+    /// Number of messages and parts before each one that are not read.
+    ahead: VecDeque<(usize, Boundary)>,
+}
+
+impl Boundaries {
+    /// Records what an event reports.
+    pub(crate) fn on_event(&mut self, event: &Event) -> Result<(), Violation> {
+        match event {
+            Event::StreamsReset { direction, streams, outcome: Outcome::Performed, unread }
+                if direction.is_incoming() =>
+            {
+                self.push(*unread, Boundary::Reset(streams.clone()))
+            }
+            Event::AssociationReset { outcome: Outcome::Performed, unread, cut, .. } => {
+                demand(cut.is_none(), || format!("a reset cut a message of an honest peer off: {event:?}"))?;
+                self.push(*unread, Boundary::Reset(Streams::All))
+            }
+            Event::PartialDeliveryAborted { stream, unread } => self.push(*unread, Boundary::Cut(*stream)),
+            _ => Ok(()),
+        }
+    }
+
+    fn push(&mut self, unread: usize, boundary: Boundary) -> Result<(), Violation> {
+        let last = self.ahead.back().map_or(0, |(ahead, _)| *ahead);
+        demand(last <= unread, || {
+            format!("{boundary:?} precedes an earlier one: {unread} unread, {last} before")
+        })?;
+        self.ahead.push_back((unread, boundary));
+        Ok(())
+    }
+
+    /// Returns the next boundary if everything before it was read.
+    pub(crate) fn take_due(&mut self) -> Option<Boundary> {
+        let due = self.ahead.front().is_some_and(|(ahead, _)| *ahead == 0);
+        due.then(|| self.ahead.pop_front().map(|(_, boundary)| boundary)).flatten()
+    }
+
+    /// Counts a message, or a part of one, that was read.
+    pub(crate) fn on_read(&mut self) {
+        for (ahead, _) in &mut self.ahead {
+            *ahead = ahead.saturating_sub(1);
+        }
+    }
+}
