@@ -308,8 +308,8 @@ impl Association {
     /// If the stream doesn't exist or already has a reader.
     pub fn open_recv(&self, stream: StreamId) -> Result<RecvStream, OpenStreamError> {
         let id = self.handle.id();
-        self.handle.shard().with(|state, now| state.claim(now, id, stream))?;
-        Ok(RecvStream::new(Arc::clone(&self.handle), stream))
+        let next = self.handle.shard().with(|state, now| state.claim(now, id, stream))?;
+        Ok(RecvStream::new(Arc::clone(&self.handle), stream, next))
     }
 
     /// Opens the outgoing direction of a stream.

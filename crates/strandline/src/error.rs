@@ -277,8 +277,8 @@ pub enum RecvError {
     #[error("the stream was reset: what follows begins anew")]
     Reset,
     /// The peer gave up the message of which a part was received last (RFC 3758), so the rest of it is lost. Reported
-    /// once, after that part.
-    #[error("the peer gave up a message: the rest of it is lost")]
+    /// once, after that part. The reader of a byte stream gets it for messages that are missing as a whole, too.
+    #[error("the peer gave up a message: data is missing here")]
     Abandoned,
     /// The association did not end gracefully.
     #[error(transparent)]

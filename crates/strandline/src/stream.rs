@@ -1,5 +1,7 @@
 //! Streams of an association as byte streams, and as message streams with their own reader.
 
+mod expected;
+
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,9 +9,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use strandline_proto::event::{Message, SendInfo};
-use strandline_proto::number::{Ppid, StreamId};
+use strandline_proto::number::{Ppid, Ssn, StreamId};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use self::expected::Expected;
 use crate::error::{Ended, RecvError, SendError};
 use crate::handle::Handle;
 use crate::shard::attempt::{self, Attempt};
@@ -27,7 +30,8 @@ const WRITE_MAX: usize = 16 << 10;
 /// can't be closed (see [`Association`](crate::Association#closing)). If the peer loses its state and sets up
 /// the association anew, or the stream is [reset](crate::Control::reset_streams), the read after the last byte from
 /// before fails once with [`ConnectionReset`](io::ErrorKind::ConnectionReset): the byte stream may have a hole there,
-/// and something else begins.
+/// and something else begins. If the peer [gives messages up](crate::Reliability), the read after the last byte before
+/// them fails once with [`RecvError::Abandoned`] inside, also at the end.
 ///
 /// While the handle exists, [`Association::recv`](crate::Association::recv) doesn't return the stream's
 /// messages. If this handle isn't read while others are, its messages are held here up to the size of the
@@ -90,12 +94,14 @@ pub struct RecvStream {
     stream: StreamId,
     /// The unread bytes of a message that was read in part.
     rest: Bytes,
+    expected: Expected,
     token: Token,
 }
 
 impl RecvStream {
-    pub(crate) fn new(handle: Arc<Handle>, stream: StreamId) -> Self {
-        Self { handle, stream, rest: Bytes::new(), token: None }
+    /// A reader that begins at the first unread message. `next` is the SSN of the next message that becomes readable.
+    pub(crate) fn new(handle: Arc<Handle>, stream: StreamId, next: Ssn) -> Self {
+        Self { handle, stream, rest: Bytes::new(), expected: Expected::UpTo(next), token: None }
     }
 
     /// Returns the stream's number.
@@ -114,7 +120,8 @@ impl RecvStream {
     /// # Errors
     /// If the association ended in any way other than a shutdown. [`RecvError::Restarted`] once for each restart
     /// of the peer, and [`RecvError::Reset`] once for each reset of the stream, after the messages from before it.
-    /// [`RecvError::Abandoned`] once for each message of which parts were returned and that the peer gave up.
+    /// [`RecvError::Abandoned`] once for each message of which parts were returned and that the peer gave up. A message
+    /// that the peer gave up before any of it was returned is missing: the numbers in [`Message::ssn`] have a gap.
     ///
     /// # Cancel safety
     /// Dropping the future loses no message.
@@ -122,7 +129,19 @@ impl RecvStream {
         let (id, stream) = (self.handle.id(), self.stream);
         self.rest = Bytes::new();
         let run = |state: &mut State, now| state.poll_recv(now, id, Some(stream));
-        Attempt::new(self.handle.shard(), self.place(), run).await
+        let received = Attempt::new(self.handle.shard(), self.place(), run).await;
+        self.expected.on_received(&received);
+        received
+    }
+
+    /// Returns an error once if messages are missing at the end of the stream.
+    fn end(&mut self) -> io::Result<()> {
+        let (id, stream) = (self.handle.id(), self.stream);
+        let next = self.handle.shard().with(|state, _| state.engine.next_ssn(id, stream));
+        if next.is_some_and(|next| self.expected.on_end(next)) {
+            return Err(io::Error::other(RecvError::Abandoned));
+        }
+        Ok(())
     }
 }
 
@@ -136,14 +155,18 @@ impl AsyncRead for RecvStream {
             let (id, stream, place) = (this.handle.id(), this.stream, this.place());
             let run = |state: &mut State, now| state.poll_recv(now, id, Some(stream));
             let message = ready!(attempt::poll(this.handle.shard(), place, &mut this.token, cx, run));
+            let misses = this.expected.on_received(&message);
             match message {
                 Ok(Some(message)) => this.rest = message.data,
-                Ok(None) => return Poll::Ready(Ok(())),
+                Ok(None) => return Poll::Ready(this.end()),
                 Err(RecvError::Ended(ended)) => return Poll::Ready(Err(io_error(ended))),
                 Err(error @ (RecvError::Restarted | RecvError::Reset)) => {
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, error)));
                 }
                 Err(other) => return Poll::Ready(Err(io::Error::other(other))),
+            }
+            if misses {
+                return Poll::Ready(Err(io::Error::other(RecvError::Abandoned)));
             }
         }
         let take = this.rest.len().min(buf.remaining());

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{if_permitted, pattern, peer_at, recv_whole, udp_stack};
 use strandline::{
-    Address, Algorithm, Association, ConnectError, Ended, Endpoint, Listener, PathError, Peer, SendInfo,
-    Stack, StackError, StreamId,
+    Address, Algorithm, Association, AssociationConfig, ConnectError, Ended, Endpoint, Listener,
+    Notification, PathError, Peer, Reliability, SendInfo, Stack, StackError, StreamId,
 };
 
 #[tokio::test]
@@ -28,6 +28,50 @@ async fn small_and_large_messages_are_echoed() {
         assert!(recv_whole(&client).await.unwrap() == sent, "{size} bytes");
     }
     assert_eq!(client.shutdown().await, Ended::ShutDown);
+}
+
+/// Messages whose lifetime ends behind a full window are reported, and the others arrive.
+#[tokio::test]
+async fn messages_expire_behind_a_full_window() {
+    let small = AssociationConfig {
+        receive_buffer: Some(20_000),
+        partial_delivery_point: 20_000,
+        ..AssociationConfig::default()
+    };
+    let udp = || Stack::builder().association(small.clone()).udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (here, there) = (udp(), udp());
+    let listener = Listener::bind(&there, 7).unwrap();
+    let client = Association::connect(&here, peer_at(&there, 7)).await.unwrap();
+    let server = listener.accept().await.unwrap();
+    assert!(client.status().unwrap().extensions.partial_reliability);
+    let mut events = client.events();
+    let short = Reliability::lifetime(Duration::from_millis(50));
+    for number in 0..40_u8 {
+        let info = SendInfo::on(StreamId(1)).context(number.into()).reliability(short);
+        client.send_bytes(vec![number; 2000].into(), info).await.unwrap();
+    }
+    let mut failed = Vec::new();
+    while failed.len() < 20 {
+        let Some(Notification::SendFailed(message)) = events.next().await else { continue };
+        assert!(!message.sent);
+        failed.push(message.info.context as u8);
+    }
+    client.send_bytes(vec![40; 2000].into(), SendInfo::on(StreamId(1))).await.unwrap();
+    let ended = tokio::spawn(async move { client.shutdown().await });
+    let mut arrived = Vec::new();
+    while let Some(message) = recv_whole(&server).await {
+        arrived.push(message[0]);
+    }
+    assert_eq!(ended.await.unwrap(), Ended::ShutDown);
+    while let Some(notification) = events.next().await {
+        if let Notification::SendFailed(message) = notification {
+            failed.push(message.info.context as u8);
+        }
+    }
+    assert!(arrived.is_sorted_by(|one, next| one < next) && arrived.last() == Some(&40), "{arrived:?}");
+    let mut all = [arrived, failed].concat();
+    all.sort_unstable();
+    assert_eq!(all, (0..=40).collect::<Vec<u8>>());
 }
 
 /// The loopback interface's MTU is 65,536 bytes.

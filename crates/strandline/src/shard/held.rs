@@ -6,7 +6,7 @@ use bytes::Bytes;
 use strandline_proto::endpoint::Connect;
 use strandline_proto::error::{ConnectError as Refusal, SendError as EngineSendError};
 use strandline_proto::event::{AssociationId, CloseReason, Message, SendInfo};
-use strandline_proto::number::StreamId;
+use strandline_proto::number::{Ssn, StreamId};
 use strandline_proto::time::Time;
 
 use super::cell::Cell;
@@ -210,13 +210,13 @@ impl State {
         }
     }
 
-    /// Registers a reader for one stream.
+    /// Registers a reader for one stream. Returns the SSN of the next message that becomes readable.
     pub(crate) fn claim(
         &mut self,
         now: Time,
         id: AssociationId,
         stream: StreamId,
-    ) -> Result<(), OpenStreamError> {
+    ) -> Result<Ssn, OpenStreamError> {
         let status = self.engine.status(id).ok_or(OpenStreamError::Ended)?;
         if stream.0 >= status.inbound_streams {
             return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams: status.inbound_streams });
@@ -228,8 +228,9 @@ impl State {
         if !routes.claim(stream) {
             return Err(OpenStreamError::InUse(stream.0));
         }
+        let next = self.engine.next_ssn(id, stream).ok_or(OpenStreamError::Ended)?;
         self.route(now, id);
-        Ok(())
+        Ok(next)
     }
 
     /// Removes the reader of a stream.
