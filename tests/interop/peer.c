@@ -8,13 +8,14 @@
  *   -B PORT   own SCTP port of a client                     -c ADDR[,ADDR]  the peer's addresses
  *   -u PORT   own UDP port (usrsctp; without it: raw IP)    -U PORT   the peer's UDP port
  *   -n COUNT  messages (1)    -l LENGTH  bytes of each (100)    -s STREAMS  number of streams (1)    -r  unordered
+ *   -R COUNT  give a message up after so many retransmissions (RFC 7496)    -L MS  after its lifetime (RFC 3758)
  *   -T MS     RTO.Min = RTO.Initial, with RTO.Max four times that; heartbeats at that interval (tests of fail-over)
  *   -i        interleave messages (RFC 8260; usrsctp)
  *   -v        a line for each message received
  *
  * Lines on stdin, for the latest association: `abort`, `shutdown`, `reset in|out|both [STREAM ...]`, `renumber`,
  *   `add OUT IN` (RFC 6525); `quit` (at once, without notifying the peer).
- * Lines on stdout: READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED, RESET, RENUMBERED, STREAMS.
+ * Lines on stdout: READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED, FAILED, RESET, RENUMBERED, STREAMS.
  * Message k has PPID k + 1 and byte i of it is (k * 31 + i * 7) mod 256; `sink` and `call` check that. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -76,6 +77,7 @@ static struct options {
     size_t length;
     unsigned streams;
     int unordered, interleaves, verbose;
+    unsigned policy, limit; /* of partial reliability; no policy: messages are reliable */
     struct addresses bind, peer;
 } o = { .port = 5001, .count = 1, .length = 100, .streams = 1 };
 
@@ -139,7 +141,12 @@ static int is_message(const unsigned char *data, size_t length, unsigned long k)
 
 static int transmit(const void *data, size_t length, unsigned stream, unsigned long ppid, unsigned flags, sctp_assoc_t id) {
     struct sctp_sndinfo info = { .snd_sid = stream, .snd_ppid = htonl(ppid), .snd_flags = flags, .snd_assoc_id = id };
-    return peer_sendv(sock, data, length, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0) < 0 ? -1 : 0;
+    struct sctp_sendv_spa all = { .sendv_flags = SCTP_SEND_SNDINFO_VALID | SCTP_SEND_PRINFO_VALID, .sendv_sndinfo = info };
+    if (!o.policy || !length)
+        return peer_sendv(sock, data, length, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0) < 0 ? -1 : 0;
+    all.sendv_prinfo.pr_policy = (uint16_t)o.policy;
+    all.sendv_prinfo.pr_value = o.limit;
+    return peer_sendv(sock, data, length, NULL, 0, &all, sizeof all, SCTP_SENDV_SPA, 0) < 0 ? -1 : 0;
 }
 
 static void set(int option, const void *value, socklen_t length, const char *name) {
@@ -187,6 +194,8 @@ static void note(const union sctp_notification *n) {
                   text, sizeof text);
         say("PATH %s state=%u", text, c->spc_state);
     }
+    if (n->sn_header.sn_type == SCTP_SEND_FAILED_EVENT)
+        say("FAILED ppid=%u", ntohl(((const struct sctp_send_failed_event *)n)->ssfe_info.snd_ppid));
     note_reconfiguration(n);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
@@ -332,7 +341,7 @@ static void open_socket(void) {
         .assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_RESET_ASSOC_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ };
     SET(SCTP_ENABLE_STREAM_RESET, allowed);
     uint16_t kinds[] = { SCTP_ASSOC_CHANGE, SCTP_PEER_ADDR_CHANGE, SCTP_STREAM_RESET_EVENT, SCTP_ASSOC_RESET_EVENT,
-        SCTP_STREAM_CHANGE_EVENT };
+        SCTP_STREAM_CHANGE_EVENT, SCTP_SEND_FAILED_EVENT };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct sctp_event event = { .se_assoc_id = SCTP_FUTURE_ASSOC, .se_type = kinds[i], .se_on = 1 };
         SET(SCTP_EVENT, event);
@@ -415,7 +424,7 @@ static void parse(int argc, char **argv) {
         mode++;
     o.mode = mode;
     optind = 2;
-    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:T:riv")) != -1) {
+    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:R:L:T:riv")) != -1) {
         switch (option) {
         case 'p': o.port = (unsigned)atoi(optarg); break;
         case 'B': o.own_port = (unsigned)atoi(optarg); break;
@@ -426,6 +435,8 @@ static void parse(int argc, char **argv) {
         case 'n': o.count = atol(optarg); break;
         case 'l': o.length = (size_t)atol(optarg); break;
         case 's': o.streams = (unsigned)atoi(optarg); break;
+        case 'R': o.policy = SCTP_PR_SCTP_RTX; o.limit = (unsigned)atoi(optarg); break;
+        case 'L': o.policy = SCTP_PR_SCTP_TTL; o.limit = (unsigned)atoi(optarg); break;
         case 'T': o.timing_ms = (unsigned)atoi(optarg); break;
         case 'r': o.unordered = 1; break;
         case 'i': o.interleaves = 1; break;

@@ -351,7 +351,11 @@ impl Driver {
         }
     }
 
-    fn send(&mut self, id: AssociationId, info: SendInfo, data: bytes::Bytes) {
+    /// Sends a message once there is room.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn send(&mut self, id: AssociationId, info: SendInfo, data: bytes::Bytes) {
         self.until("room in the send buffer", |driver| {
             match driver.endpoint.send(driver.now(), id, info, data.clone()) {
                 Ok(()) => Some(()),

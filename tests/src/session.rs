@@ -1,16 +1,49 @@
 //! Tests common to all other stacks: an association with a [`PeerProcess`], and operations on it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use strandline_proto::config::AssociationConfig;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
+use strandline_proto::reliability::Reliability;
 use strandline_proto::stats::Reachability;
+use strandline_wire::chunk::kind;
 
 use crate::driver::Driver;
 use crate::peer::PeerProcess;
 use crate::traffic::{Planned, plan, unordered};
+
+/// Packets lost in each direction in tests with losses, of a thousand.
+const LOSS_PER_MILLE: u32 = 30;
+
+/// Returns the number behind `name` in a line of the peer that begins with `start`.
+fn field(line: &str, start: &str, name: &str) -> Option<u32> {
+    let words = line.strip_prefix(start)?.split_whitespace();
+    words.filter_map(|word| word.strip_prefix(name)).find_map(|number| number.parse().ok())
+}
+
+/// Returns the PPID of a message that was given up.
+fn given_up(event: &Event) -> Option<u32> {
+    match event {
+        Event::SendFailed(failed) => Some(failed.info.ppid.0),
+        _ => None,
+    }
+}
+
+/// Checks the PPIDs of messages that were received, and of those that were reported as failed.
+fn check_limits(plan: &[Planned], received: &[u32], failed: &[u32]) {
+    let missing: Vec<u32> = (1..=plan.len() as u32).filter(|ppid| !received.contains(ppid)).collect();
+    assert!(!missing.is_empty() && missing.len() < plan.len() / 2, "{} missing", missing.len());
+    let unknown: Vec<_> = missing.iter().filter(|ppid| !failed.contains(ppid)).collect();
+    assert!(unknown.is_empty(), "neither arrived nor reported: {unknown:?}");
+    let mut last = BTreeMap::new();
+    for planned in received.iter().filter_map(|ppid| plan.get(*ppid as usize - 1)) {
+        let before = last.insert(planned.stream, planned.number);
+        assert!(before.is_none_or(|before| before < planned.number), "{before:?} before {planned:?}");
+    }
+}
 
 /// Parses an address in a test's table.
 ///
@@ -93,6 +126,61 @@ impl Session {
         self.driver.event("Restarted", |of, event| {
             (of == id && matches!(event, Event::Restarted { .. })).then_some(())
         });
+    }
+
+    /// Sends messages with a limit to a peer that prints what it receives, while three of a hundred packets are lost in
+    /// each direction. Each arrives, or is reported as given up. Those of a stream stay in order.
+    ///
+    /// # Panics
+    /// If that isn't so, or nothing was given up.
+    pub fn send_with_limits(&mut self, plan: &[Planned], limit: Reliability) {
+        self.driver.lose(LOSS_PER_MILLE);
+        for planned in plan {
+            self.driver.send(self.id, planned.info().reliability(limit), planned.data());
+            self.driver.run_for(Duration::from_millis(1));
+        }
+        self.driver.until("nothing is outstanding", |driver| {
+            driver.endpoint.status(self.id).is_some_and(|status| status.send_buffered == 0).then_some(())
+        });
+        self.driver.lose(0);
+        let last = Planned { number: plan.len() as u32, stream: 0, length: 100, unordered: false };
+        self.driver.send(self.id, last.info(), last.data());
+        self.expect(&format!("RX len=100 stream=0 ppid={}", last.number + 1));
+        let received: Vec<u32> =
+            self.peer.seen().iter().filter_map(|line| field(line, "RX", "ppid=")).collect();
+        let failed: Vec<u32> = self.driver.events.iter().filter_map(|(_, event)| given_up(event)).collect();
+        check_limits(plan, &received, &failed);
+    }
+
+    /// Receives messages with a limit of a peer that sends them, started with `send`, while three of a hundred packets
+    /// are lost in each direction.
+    ///
+    /// # Panics
+    /// If one neither arrives nor is reported to the peer's application, or messages of a stream change their order, or
+    /// nothing was given up.
+    pub fn receive_with_limits(mut self, plan: &[Planned]) {
+        self.driver.lose(LOSS_PER_MILLE);
+        let (mut received, mut parts) = (Vec::new(), Vec::new());
+        self.expect("SENT");
+        self.peer.tell("shutdown");
+        let id = self.id;
+        let reason = self.driver.until("the shutdown", |driver| {
+            while let Some(message) = driver.recv(id, &mut parts) {
+                let number = message.ppid.0 - 1;
+                plan[number as usize].assert_is(&message);
+                received.push(message.ppid.0);
+            }
+            driver.events.iter().find_map(|(of, event)| match event {
+                Event::Closed(reason) if *of == id => Some(reason.clone()),
+                _ => None,
+            })
+        });
+        assert_eq!(reason, CloseReason::Shutdown);
+        self.expect("CLOSED");
+        assert!(self.driver.kinds_received.contains(&kind::FORWARD_TSN));
+        let failed: Vec<u32> =
+            self.peer.seen().iter().filter_map(|line| field(line, "FAILED", "ppid=")).collect();
+        check_limits(plan, &received, &failed);
     }
 
     /// Shuts down from this side, and checks that both sides see the graceful end and no other.

@@ -12,6 +12,7 @@ use strandline_proto::endpoint::{Connect, Reconfigure};
 use strandline_proto::event::{Event, SendInfo};
 use strandline_proto::number::{Ppid, StreamId};
 use strandline_proto::reconfiguration::{Outcome, PeerRequests, StreamDirection, Streams};
+use strandline_proto::reliability::Reliability;
 use strandline_tests::driver::Driver;
 use strandline_tests::peer::{PeerProcess, free_udp_port};
 use strandline_tests::session::Session;
@@ -490,4 +491,32 @@ fn interleaving_needs_both_sides() {
     assert!(!interleaves(&session));
     session.exchange(&plan(20, 20_000, 3));
     session.shut_down();
+}
+
+/// Messages of ours that are given up, after retransmissions or a time (RFC 3758, RFC 7496).
+#[test]
+fn messages_given_up_under_losses() {
+    let limits = [Reliability::retransmissions(0), Reliability::lifetime(Duration::from_millis(20))];
+    for (limit, seed) in limits.into_iter().zip(50..) {
+        let udp_port = free_udp_port();
+        let peer = PeerProcess::usrsctp(&format!("sink -v -u {udp_port} -p {SCTP_PORT}"));
+        let mut driver = driver(seed);
+        let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
+        let mut session = Session { driver, peer, id };
+        session.expect("UP");
+        assert!(
+            session.driver.endpoint.status(id).is_some_and(|status| status.extensions.partial_reliability)
+        );
+        session.send_with_limits(&plan(600, 2000, 3), limit);
+        session.shut_down();
+    }
+}
+
+/// Messages that usrsctp gives up.
+#[test]
+fn messages_given_up_by_usrsctp() {
+    for (limit, seed) in ["-R 0", "-L 20"].into_iter().zip(70..) {
+        let session = accepted(seed, &format!("send -n 600 -l 2000 -s 3 {limit}"));
+        session.receive_with_limits(&plan(600, 2000, 3));
+    }
 }
