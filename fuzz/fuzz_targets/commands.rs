@@ -1,5 +1,6 @@
 //! Two endpoints and a sequence of commands, deliveries, losses, repetitions and time: nothing panics, each message
-//! arrives at most once and whole, and nothing loops.
+//! arrives at most once and whole, none that was reported as never sent, only those with a limit are given up, and
+//! nothing loops.
 #![no_main]
 
 use std::collections::HashSet;
@@ -9,15 +10,16 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use strandline_proto::config::{AssociationConfig, EndpointConfig, ExtensionsConfig};
 use strandline_proto::endpoint::{Connect, Endpoint, Reconfigure};
-use strandline_proto::event::{AssociationId, Datagram, Event, SendInfo};
+use strandline_proto::event::{AssociationId, Datagram, Event, FailedMessage, FailureCause, SendInfo};
 use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::{PeerRequests, StreamDirection, Streams};
+use strandline_proto::reliability::{Limit, Reliability};
 use strandline_proto::time::Time;
 
 #[derive(Debug, Arbitrary)]
 enum Command {
     Connect(bool),
-    Send { side: bool, stream: u16, size: u16, unordered: bool },
+    Send { side: bool, stream: u16, size: u16, unordered: bool, limit: Option<Restriction> },
     Recv { side: bool, count: u8 },
     Shutdown(bool),
     Abort(bool),
@@ -31,11 +33,32 @@ enum Command {
     AddStreams { side: bool, outgoing: u8, incoming: u8 },
 }
 
+/// The limit of a message (RFC 3758, RFC 7496).
+#[derive(Debug, Arbitrary)]
+enum Restriction {
+    Lifetime { ms: u16 },
+    Retransmissions { max: u8 },
+    Priority { number: u8 },
+}
+
+impl From<Restriction> for Reliability {
+    fn from(restriction: Restriction) -> Self {
+        match restriction {
+            Restriction::Lifetime { ms } => Self::lifetime(Duration::from_millis(u64::from(ms))),
+            Restriction::Retransmissions { max } => Self::retransmissions(u16::from(max % 4)),
+            Restriction::Priority { number } => Self::priority(u32::from(number % 4)),
+        }
+    }
+}
+
 struct Side {
     endpoint: Endpoint,
     known: Vec<AssociationId>,
     outbox: Vec<Vec<u8>>,
     received: HashSet<u32>,
+    /// Messages that were reported as failed, and those of which nothing was sent.
+    failed: HashSet<u32>,
+    unsent: HashSet<u32>,
 }
 
 impl Side {
@@ -45,7 +68,14 @@ impl Side {
         let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(config, [seed; 32], Time::ZERO).expect("the parameters are valid");
         endpoint.listen(7).expect("a free port");
-        Self { endpoint, known: Vec::new(), outbox: Vec::new(), received: HashSet::new() }
+        Self {
+            endpoint,
+            known: Vec::new(),
+            outbox: Vec::new(),
+            received: HashSet::new(),
+            failed: HashSet::new(),
+            unsent: HashSet::new(),
+        }
     }
 
     fn pump(&mut self, now: Time) {
@@ -59,11 +89,27 @@ impl Side {
             }
         }
         while let Some((id, event)) = self.endpoint.poll_event() {
-            if let Event::Established { .. } = event
-                && !self.known.contains(&id)
-            {
-                self.known.push(id);
+            match event {
+                Event::Established { .. } if !self.known.contains(&id) => self.known.push(id),
+                Event::SendFailed(failed) => self.on_failed(&failed),
+                _ => {}
             }
+        }
+    }
+
+    fn on_failed(&mut self, failed: &FailedMessage) {
+        let number = failed.info.context;
+        assert!(self.failed.insert(number), "message {number} failed twice");
+        let limit = failed.info.reliability.limit();
+        let is_right = match failed.cause {
+            FailureCause::Expired => matches!(limit, Limit::Lifetime { .. }),
+            FailureCause::RetransmissionsExhausted => matches!(limit, Limit::Retransmissions { .. }),
+            FailureCause::LowPriority => matches!(limit, Limit::Priority { .. }),
+            _ => true,
+        };
+        assert!(is_right, "message {number} with {limit:?} failed as {:?}", failed.cause);
+        if !failed.sent {
+            self.unsent.insert(number);
         }
     }
 }
@@ -81,18 +127,21 @@ fuzz_target!(|commands: Vec<Command>| {
                     sides[usize::from(side)].known.push(id);
                 }
             }
-            Command::Send { side, stream, size, unordered } => {
+            Command::Send { side, stream, size, unordered, limit } => {
                 serial += 1;
                 let mut data = serial.to_be_bytes().to_vec();
                 data.resize(4 + usize::from(size % 20_000), serial as u8);
                 let mut info = SendInfo::on(StreamId(stream % 8));
                 info.unordered = unordered;
+                info.context = serial;
+                info.reliability = limit.map_or(Reliability::FULL, Reliability::from);
                 let side = &mut sides[usize::from(side)];
                 if let Some(id) = side.known.last() {
                     let _ = side.endpoint.send(now, *id, info, data.into());
                 }
             }
             Command::Recv { side, count } => {
+                let unsent = sides[usize::from(!side)].unsent.clone();
                 let side = &mut sides[usize::from(side)];
                 for id in side.known.clone() {
                     for _ in 0..count {
@@ -101,6 +150,7 @@ fuzz_target!(|commands: Vec<Command>| {
                         let (head, body) = message.data.split_at(4);
                         let number = u32::from_be_bytes(head.try_into().expect("four bytes"));
                         assert!(side.received.insert(number), "message {number} came twice");
+                        assert!(!unsent.contains(&number), "message {number} came and was never sent");
                         assert!(body.iter().all(|byte| *byte == number as u8), "message {number} was altered");
                     }
                 }
