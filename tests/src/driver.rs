@@ -38,7 +38,8 @@ pub struct Driver {
     batch: RecvBatch,
     buffer: Vec<u8>,
     origin: Instant,
-    events: VecDeque<(AssociationId, Event)>,
+    /// What the endpoint reported and no step of the test has taken.
+    pub events: VecDeque<(AssociationId, Event)>,
     loss_per_mille: u32,
     random: Random,
     cut: Vec<IpAddr>,

@@ -53,7 +53,7 @@ impl<'a> Control<'a> {
     /// ```
     #[must_use]
     pub fn abandoned(&self) -> Option<AbandonedStats> {
-        self.shard.look().engine.abandoned(self.id.id)
+        self.shard.look().engine.gaps(self.id.id).abandoned()
     }
 
     /// Returns the state, congestion window, round-trip time and MTU of the path to each of the peer's

@@ -137,7 +137,7 @@ impl RecvStream {
     /// Returns an error once if messages are missing at the end of the stream.
     fn end(&mut self) -> io::Result<()> {
         let (id, stream) = (self.handle.id(), self.stream);
-        let next = self.handle.shard().with(|state, _| state.engine.next_ssn(id, stream));
+        let next = self.handle.shard().with(|state, _| state.engine.gaps(id).next_ssn(stream));
         if next.is_some_and(|next| self.expected.on_end(next)) {
             return Err(io::Error::other(RecvError::Abandoned));
         }

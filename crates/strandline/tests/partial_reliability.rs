@@ -117,6 +117,7 @@ async fn messages_with_lifetimes_under_losses() {
             let lifetime = Reliability::lifetime(Duration::from_millis(60));
             let info = SendInfo::on(STREAM).context(number).reliability(lifetime);
             client.send(&number.to_be_bytes(), info).await.unwrap();
+            // Sleeps because it is a source of samples at a rate; time is virtual.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         client.shutdown().await

@@ -124,8 +124,9 @@ pub(super) const CRATES: [Rules; 7] = [
         root: "crates/strandline-sim/src/lib.rs",
         layers: &[
             apart(&["grid", "network", "payload", "random", "violation"]),
-            apart(&["reconfiguration", "scheduling"]),
-            apart(&["board", "ledger", "manual", "trace"]),
+            apart(&["limits", "reconfiguration", "scheduling", "unread"]),
+            apart(&["board"]),
+            apart(&["ledger", "manual", "trace"]),
             together(&["app", "attacker", "bounds", "host", "pair", "scenario", "watch"]),
             apart(&["world"]),
             apart(&["run"]),
@@ -170,7 +171,7 @@ pub(super) const CRATES: [Rules; 7] = [
     Rules {
         root: "apps/strandline-http/src/lib.rs",
         layers: &[
-            apart(&["control", "exchange", "host", "interim", "race", "stall", "usage"]),
+            apart(&["control", "exchange", "host", "interim", "race", "stall", "urls", "usage"]),
             apart(&["files", "framing", "graceful"]),
             apart(&["guard", "streams"]),
             apart(&["client", "server"]),

@@ -17,7 +17,7 @@ use crate::inbound::DataOutcome;
 use crate::inbound::i_data::on_i_data;
 use crate::number::{StreamId, Tsn};
 use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome, is_blocked};
-use crate::path::{PathLoss, PathSack};
+use crate::path::{Asking, PathLoss, PathSack};
 use crate::path_index::PerPath;
 use crate::time::Time;
 
@@ -351,7 +351,7 @@ impl Association {
                 path.on_needless_probe();
             }
             path.on_loss(now, &loss);
-            path.set_asking(if ack.asks { ASKING_PACKETS } else { 0 });
+            path.asking = if ack.asks { Asking::packets(ASKING_PACKETS) } else { Asking::NO };
             if ack.undo {
                 path.forget_back_off(now, &self.config);
                 self.outbound.ask_again();

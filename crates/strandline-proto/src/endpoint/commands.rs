@@ -17,11 +17,11 @@ use crate::config::{AssociationConfig, PATHS_MAX, StreamScheduler};
 use crate::congestion::Algorithm;
 use crate::error::{ConfigureError, ConnectError, ListenError, PathError, SendError, UnknownAssociation};
 use crate::event::{AssociationId, Message, PathChange, SendInfo};
-use crate::number::{Ssn, StreamId, Tsn};
+use crate::number::{StreamId, Tsn};
 use crate::outbound::scheduling::set_scheduler;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
-use crate::stats::{AbandonedStats, MemoryReport, PathStatus, SentAgain, Status};
+use crate::stats::{MemoryReport, PathStatus, SentAgain, Status};
 use crate::time::Time;
 use crate::zone;
 
@@ -517,21 +517,6 @@ impl Endpoint {
     pub fn send_space(&self, id: AssociationId) -> usize {
         let pressure = self.shared.send_pressure();
         self.table.by_id(id).map_or(0, |association| association.send_space(pressure))
-    }
-
-    /// Returns the number of messages that were given up because of their limits; `None` if the association does not
-    /// exist.
-    #[must_use]
-    pub fn abandoned(&self, id: AssociationId) -> Option<AbandonedStats> {
-        let association = self.table.by_id(id)?;
-        Some(association.abandoned.as_deref().cloned().unwrap_or_default())
-    }
-
-    /// Returns the SSN of the next ordered message of an incoming stream that becomes readable; `None` if the association
-    /// does not exist. Those that `recv` returns until then have earlier ones.
-    #[must_use]
-    pub fn next_ssn(&self, id: AssociationId, stream: StreamId) -> Option<Ssn> {
-        self.table.by_id(id).map(|association| association.inbound.next_ssn(stream))
     }
 
     /// Returns true if the send buffer is full, and `send` accepts a message of `len` bytes on this stream all the same:

@@ -47,6 +47,12 @@ pub(crate) fn on_forward_tsn(
     Ok(stream.map(|stream| Cut { stream, unread }))
 }
 
+/// Returns the SSN of the next ordered message of a stream that becomes readable.
+pub(crate) fn next_ssn(inbound: &Inbound, stream: StreamId) -> Ssn {
+    let interleaved = inbound.order.interleaved();
+    interleaved.map_or_else(|| inbound.order.next(stream), |held| Ssn((held.next(stream).0 & 0xffff) as u16))
+}
+
 /// True if the number may be that of a message among `tsns` missing or waiting ones, `ahead` messages after the next one
 /// of its stream. Otherwise it was delivered before, or never sent: each message has a TSN of its own.
 const fn is_ahead(ahead: u16, tsns: u32) -> bool {

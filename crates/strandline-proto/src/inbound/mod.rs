@@ -50,7 +50,7 @@ use self::tsn_map::TsnMap;
 use self::window::{Window, message_cost};
 use crate::config::{AssociationConfig, SackFrequency};
 use crate::event::Message;
-use crate::number::{Ssn, StreamId, Tsn};
+use crate::number::{StreamId, Tsn};
 use crate::receive_queue::{ReceiveQueue, Share};
 use crate::time::Time;
 
@@ -399,12 +399,6 @@ impl Inbound {
     #[must_use]
     pub(crate) fn readable(&self) -> bool {
         !self.ready.is_empty()
-    }
-
-    /// Returns the SSN of the next ordered message of a stream that becomes readable.
-    pub(crate) fn next_ssn(&self, stream: StreamId) -> Ssn {
-        let interleaved = self.order.interleaved();
-        interleaved.map_or_else(|| self.order.next(stream), |held| Ssn((held.next(stream).0 & 0xffff) as u16))
     }
 
     /// Returns the size of the receive buffer in bytes.

@@ -9,6 +9,7 @@ use core::time::Duration;
 use strandline_wire::COMMON_HEADER_LEN;
 
 use super::arrivals::Arrivals;
+use super::asking::Asking;
 use super::choices::{Choices, controller};
 use super::heartbeat::Heartbeat;
 use super::link::Link;
@@ -78,7 +79,7 @@ pub(crate) struct Path {
     pub(super) probes: Probes,
     /// Number of packets of new data that may be sent regardless of the window, to test whether a time-out was
     /// spurious (F-RTO).
-    pub(super) asking: u8,
+    pub(crate) asking: Asking,
     /// How late the pace timer fired, in milliseconds. The next batch makes up for it.
     pub(super) late_ms: u8,
     pub(super) prr: Prr,
@@ -177,7 +178,7 @@ impl Path {
             choices: Choices::new(config.recovery),
             exempt: Exempt::No,
             probes: Probes::default(),
-            asking: 0,
+            asking: Asking::NO,
             late_ms: 0,
             prr: Prr::default(),
             pacer: Pacer::new(),
@@ -223,7 +224,7 @@ impl Path {
     /// True if the next packet is to reveal what became of earlier ones: it is a tail-loss probe or follows a
     /// time-out.
     pub(crate) fn asks_at_once(&self) -> bool {
-        self.is_exempt() || self.timed_out || self.asking > 0
+        self.is_exempt() || self.timed_out || self.asking.is_some()
     }
 
     /// True if the next packet may be sent regardless of the window, provided that there is data.
@@ -251,7 +252,7 @@ impl Path {
     /// Ends an opportunity to send: nothing more can be sent now.
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;
-        self.asking = 0; // Sent later, it would not answer that SACK.
+        self.asking = Asking::NO; // Sent later, it would not answer that SACK.
         if self.flight < self.window() && self.pacer.may_send() {
             self.congestion.on_starved(self.flight);
         }
@@ -284,7 +285,7 @@ impl Path {
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
         self.exempt = Exempt::No;
-        self.asking = self.asking.saturating_sub(u8::from(first_transmission));
+        self.asking.on_sent(first_transmission);
         if self.pacer.is_behind(now) {
             self.catch_up(now);
         }
@@ -377,7 +378,7 @@ impl Path {
         self.arrivals.forget_full();
         self.prr = Prr::default();
         self.probes.on_timeout();
-        self.asking = 0;
+        self.asking = Asking::NO;
         // Other data in flight may be lost or not. The one packet of section 7.2.3 is sent in any case.
         self.exempt = if self.recovery() == Recovery::Rack { Exempt::Other } else { Exempt::No };
         let mtu_fell = config.probes_mtu() && self.pmtu.on_timeout(lost as usize);

@@ -7,6 +7,7 @@ mod bursts;
 mod choices;
 mod destination;
 mod ecn_trial;
+mod frto;
 mod heartbeat;
 mod link;
 mod pacer;
@@ -25,6 +26,7 @@ mod tlp;
 mod tlp_budget;
 mod verification;
 
+pub(crate) use self::asking::Asking;
 pub(crate) use self::bursts::allow_train;
 pub(crate) use self::destination::{Path, PathLoss, PathSack};
 pub(crate) use self::ecn_trial::EcnTrial;

@@ -1,6 +1,7 @@
 //! Tail-loss probes of a path: when one is due and what it may contain (RFC 8985 section 7.2).
 //! [`Probes`](super::tlp_budget::Probes) limits their number.
 
+use super::asking::Asking;
 use super::destination::{Exempt, Path};
 use crate::config::Recovery;
 use crate::time::Time;
@@ -45,7 +46,7 @@ impl Path {
         self.probes.on_probe();
         self.quiet_since = now;
         self.exempt = Exempt::Probe;
-        self.asking = 0;
+        self.asking = Asking::NO;
     }
 
     /// Revokes the allowance, because the probe was sent on another path.

@@ -228,7 +228,7 @@ impl State {
         if !routes.claim(stream) {
             return Err(OpenStreamError::InUse(stream.0));
         }
-        let next = self.engine.next_ssn(id, stream).ok_or(OpenStreamError::Ended)?;
+        let next = self.engine.gaps(id).next_ssn(stream).ok_or(OpenStreamError::Ended)?;
         self.route(now, id);
         Ok(next)
     }

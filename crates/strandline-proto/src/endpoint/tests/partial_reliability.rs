@@ -99,7 +99,7 @@ fn lost_chunks_without_retransmissions_are_skipped() {
     assert_eq!(failures(&mut raw), [(3, lost, true), (3, lost, true), (5, lost, true)]);
     raw.say_sack(6, 65_536, &[]);
     assert_eq!(wait(&mut raw, 60_000), [""; 0], "nothing is outstanding");
-    let stats = raw.pair.hosts[SERVER].endpoint.abandoned(raw.server).unwrap();
+    let stats = raw.pair.hosts[SERVER].endpoint.gaps(raw.server).abandoned().unwrap();
     assert_eq!((stats.all.retransmissions.sent, stats.all.retransmissions.unsent), (3, 0));
     assert_eq!(stats.streams[&StreamId(5)].retransmissions.sent, 1);
     assert_eq!(stats.forward_tsns_sent, 1);
@@ -372,7 +372,7 @@ fn low_priorities_make_room() {
     assert_eq!(failures(&mut raw).len(), 2);
     assert_eq!(try_send(&mut raw, SendInfo::on(StreamId(0)), 10_000), Err(SendError::WouldBlock));
     assert_eq!(failures(&mut raw), [], "less room than is needed is not made");
-    let stats = raw.pair.hosts[SERVER].endpoint.abandoned(raw.server).unwrap();
+    let stats = raw.pair.hosts[SERVER].endpoint.gaps(raw.server).abandoned().unwrap();
     assert_eq!(stats.all.priority.unsent, 3);
 }
 

@@ -89,16 +89,16 @@ fn sizes_follow_mtu_family_and_encapsulation() {
 #[test]
 fn two_packets_ask_at_once_or_never() {
     let mut path = active();
-    path.set_asking(2);
+    path.asking = Asking::packets(2);
     send(&mut path, at(0), 1);
-    assert!(path.is_asking());
+    assert!(path.asking.is_some());
     send(&mut path, at(0), 1);
-    assert!(!path.is_asking());
+    assert!(!path.asking.is_some());
     for end in [Path::end_burst, |path: &mut Path| path.on_probe(at(1))] {
-        path.set_asking(2);
+        path.asking = Asking::packets(2);
         send(&mut path, at(0), 1);
         end(&mut path);
-        assert!(!path.is_asking());
+        assert!(!path.asking.is_some());
     }
 }
 
