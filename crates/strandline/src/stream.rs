@@ -99,9 +99,11 @@ pub struct RecvStream {
 }
 
 impl RecvStream {
-    /// A reader that begins at the first unread message. `next` is the SSN of the next message that becomes readable.
-    pub(crate) fn new(handle: Arc<Handle>, stream: StreamId, next: Ssn) -> Self {
-        Self { handle, stream, rest: Bytes::new(), expected: Expected::UpTo(next), token: None }
+    /// A reader that begins at the first unread message. `next` is the SSN of the next message that becomes readable,
+    /// or `None` if what is unread has an earlier numbering.
+    pub(crate) fn new(handle: Arc<Handle>, stream: StreamId, next: Option<Ssn>) -> Self {
+        let expected = next.map_or(Expected::Any, Expected::UpTo);
+        Self { handle, stream, rest: Bytes::new(), expected, token: None }
     }
 
     /// Returns the stream's number.

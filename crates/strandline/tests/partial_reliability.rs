@@ -36,10 +36,13 @@ async fn send(association: &Association, data: &str, reliability: Reliability) {
 }
 
 /// Sends messages on a stream, those in capitals into a network that loses everything, until they are given up.
-async fn send_with_losses(messages: &[&str]) -> (Association, Association, RecvStream) {
+async fn send_with_losses(messages: &[&str], interleaving: bool) -> (Association, Association, RecvStream) {
     let (network, dead) = with_switch();
-    let (here, there) = stacks_with(network, &AssociationConfig::default());
+    let extensions = ExtensionsConfig { interleaving, ..ExtensionsConfig::default() };
+    let config = AssociationConfig { extensions, ..AssociationConfig::default() };
+    let (here, there) = stacks_with(network, &config);
     let (client, server) = pair(&here, &there).await;
+    assert_eq!(client.status().unwrap().extensions.interleaving, interleaving);
     let reader = server.open_recv(STREAM).unwrap();
     for message in messages {
         if message.chars().all(char::is_uppercase) {
@@ -63,15 +66,17 @@ async fn send_with_losses(messages: &[&str]) -> (Association, Association, RecvS
 /// beginning or the end.
 #[tokio::test(start_paused = true)]
 async fn byte_stream_breaks_where_messages_are_missing() {
-    for (messages, parts) in [
+    let cases = [
         (&["one", "two"][..], &["onetwo"][..]),
         (&["one", "LOST", "two", "three"], &["one", "twothree"]),
         (&["LOST", "one"], &["", "one"]),
         (&["one", "LOST"], &["one", ""]),
         (&["LOST"], &["", ""]),
         (&["one", "LOST", "LOST", "two", "LOST", "three"], &["one", "two", "three"]),
-    ] {
-        let (client, _server, mut reader) = send_with_losses(messages).await;
+    ];
+    for ((messages, parts), interleaving) in cases.into_iter().flat_map(|case| [(case, false), (case, true)])
+    {
+        let (client, _server, mut reader) = send_with_losses(messages, interleaving).await;
         let ended = tokio::spawn(async move { client.shutdown().await });
         let (last, before) = parts.split_last().unwrap();
         for part in before {

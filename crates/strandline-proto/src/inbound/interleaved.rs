@@ -417,6 +417,12 @@ impl Interleaved {
         self.given_up.clear();
     }
 
+    /// Drops everything that was received and not delivered, and keeps the numbers of the next messages.
+    pub(super) fn close(&mut self) {
+        let next = core::mem::take(&mut self.next);
+        *self = Self { next, skips: self.skips, ..Self::default() };
+    }
+
     /// Returns what the window is charged for, in bytes.
     pub(super) fn cost(&self) -> usize {
         self.messages.values().map(Held::cost).sum()

@@ -167,9 +167,13 @@ impl Inbound {
         (unread, cut)
     }
 
-    /// Closes the receiving half: incomplete messages are lost, and readable ones stay.
+    /// Closes the receiving half: incomplete messages are lost. Readable ones stay, and so do the numbers of the next
+    /// ones, which tell a reader whether the last ones are missing.
     pub(crate) fn close(&mut self) {
+        let mut order = core::mem::take(&mut self.order);
+        order.close();
         let _ = self.restart(self.map.cumulative().next(), self.streams, 0);
+        self.order = order;
     }
 
     /// Returns what is missing of the data that the peer has visibly sent, as a violation text, or `None` if

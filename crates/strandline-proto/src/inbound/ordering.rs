@@ -212,6 +212,15 @@ impl StreamOrder {
         self.numbers.reset(streams);
     }
 
+    /// Drops everything that waits, and keeps the numbers.
+    pub(super) fn close(&mut self) {
+        self.drop_messages();
+        self.set_barred(None);
+        if let Some(interleaved) = self.interleaved_mut() {
+            interleaved.close();
+        }
+    }
+
     /// Drops all messages that wait.
     pub(super) fn drop_messages(&mut self) {
         if let Some(waiting) = self.numbers.state_mut() {

@@ -210,13 +210,14 @@ impl State {
         }
     }
 
-    /// Registers a reader for one stream. Returns the SSN of the next message that becomes readable.
+    /// Registers a reader for one stream. Returns the SSN of the next message that becomes readable, or `None` if what is
+    /// unread has an earlier numbering.
     pub(crate) fn claim(
         &mut self,
         now: Time,
         id: AssociationId,
         stream: StreamId,
-    ) -> Result<Ssn, OpenStreamError> {
+    ) -> Result<Option<Ssn>, OpenStreamError> {
         let status = self.engine.status(id).ok_or(OpenStreamError::Ended)?;
         if stream.0 >= status.inbound_streams {
             return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams: status.inbound_streams });
@@ -230,7 +231,9 @@ impl State {
         }
         let next = self.engine.gaps(id).next_ssn(stream).ok_or(OpenStreamError::Ended)?;
         self.route(now, id);
-        Ok(next)
+        let Some(cell) = self.table.cell_mut(id) else { return Ok(Some(next)) };
+        let begins_anew = cell.routes.as_ref().is_some_and(|routes| routes.begins_anew(stream));
+        Ok(if begins_anew || cell.restarts.is_some() { None } else { Some(next) })
     }
 
     /// Removes the reader of a stream.

@@ -96,6 +96,12 @@ impl Routes {
         true
     }
 
+    /// Returns whether unread messages of a stream with a reader precede a restart or reset, so that their numbers are
+    /// of an earlier numbering.
+    pub(crate) fn begins_anew(&self, stream: StreamId) -> bool {
+        self.streams.get(&stream).is_some_and(|route| route.queue.iter().any(Item::is_restart))
+    }
+
     /// Removes the stream's reader: its unread messages go back to the readers of the association.
     pub(crate) fn unclaim(&mut self, stream: StreamId, read: &mut WaitQueue, to_wake: &mut Vec<Waker>) {
         if let Some(route) = self.streams.remove(&stream)

@@ -13,7 +13,8 @@ pub(super) enum Expected {
     UpTo(Ssn),
     /// It has this SSN.
     Exactly(Ssn),
-    /// Its SSN is unknown: messages were given up, which was reported.
+    /// Its SSN is unknown: messages were given up, which was reported, or a restart or reset follows that set the
+    /// numbers back.
     Any,
 }
 
