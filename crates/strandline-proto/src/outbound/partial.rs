@@ -476,6 +476,10 @@ fn abandon(outbound: &mut Outbound, now: Time, mut due: Due) -> Option<Abandoned
     });
     let mut flight = PerPath::default();
     let (in_flight, acknowledged_later) = abandon_chunks(&mut sent.outstanding, messages, &due, &mut flight);
+    if sent.outstanding.marked() == 0 {
+        // What the exempt packet of Fast Recovery was for. Losses found later wait for cwnd (RFC 9260 section 7.2.4).
+        sent.recovery.on_first_packet();
+    }
     let unsent = queue.remove(messages, |key| due.contains(key));
     let bytes = acknowledged_later + unsent;
     queue.on_delivered(bytes);

@@ -6,6 +6,7 @@ use strandline_wire::{Init, print};
 
 use super::raw::*;
 use super::*;
+use crate::config::Recovery;
 use crate::error::SendError;
 use crate::event::FailureCause;
 use crate::reliability::Reliability;
@@ -299,6 +300,36 @@ fn no_burst_for_what_was_given_up() {
     assert!(in_flight >= 9 && others <= 2, "{in_flight} {others}");
     let new = found.iter().filter(|chunk| chunk.starts_with("DATA")).count();
     assert!(new <= 4, "{found:?}");
+}
+
+/// RFC 9260 section 7.2.4 rule 3: the packet that is sent regardless of cwnd is the one at the beginning of the recovery.
+/// If its data is given up instead, later losses of that recovery wait for cwnd.
+#[test]
+fn given_up_fast_retransmission_is_not_made_up_for() {
+    let mut raw = open_as(|config| config.recovery = Recovery::Rfc9260);
+    for (reliability, len) in [(ONCE, 1000), (Reliability::FULL, 40)] {
+        send(&mut raw, 1, reliability, len);
+    }
+    for len in [40, 40, 1000, 40, 40, 40] {
+        send(&mut raw, 1, Reliability::FULL, len);
+    }
+    for _ in 0..20 {
+        send(&mut raw, 1, Reliability::FULL, 1000);
+    }
+    let last = heard(&mut raw).len() as u16;
+    wait(&mut raw, 50);
+    for seen in 2..=4 {
+        raw.say_sack(0, 200_000, &[(2, seen)]);
+    }
+    assert_eq!(failures(&mut raw).len(), 1);
+    let mut found = Vec::new();
+    for seen in 6..=8 {
+        let sent = raw.say_sack(4, 200_000, &[(2, seen - 4)]);
+        found.extend(chunks_in(&raw, &sent));
+    }
+    assert_eq!(found, [] as [String; 0], "beyond cwnd");
+    let sent = raw.say_sack(4, 200_000, &[(2, last - 4)]);
+    assert_eq!(chunks_in(&raw, &sent)[0], "DATA 4");
 }
 
 /// A3: the rest of a message gets a TSN that is skipped, so that its fragments don't wait at the peer for ever.
