@@ -258,8 +258,10 @@ impl Bounds {
     pub(crate) fn after(&mut self, step: Step<'_>) -> Result<(), Violation> {
         self.flight = step.path.flight;
         if let Some(credit) = &mut self.backed_off {
-            // RFC 9260 section 7.2.3 allows one packet in flight, and RFC 8985 section 7.3 a probe beside it.
-            let empty = u32::from(step.was.flight == 0 && *credit == 0);
+            // RFC 9260 section 7.2.3 allows one packet in flight, and RFC 8985 section 7.3 a probe beside it. What is
+            // given up leaves the flight at once.
+            let alone = step.was.flight == 0 || step.path.flight <= step.traffic.sent;
+            let empty = u32::from(alone && *credit == 0);
             *credit += step.events.probes + empty;
         }
         if step.traffic.sent == 0 {

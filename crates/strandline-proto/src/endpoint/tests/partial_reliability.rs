@@ -244,6 +244,29 @@ fn forward_tsn_asks_after_t3() {
     assert_eq!(failures(&mut raw).len(), 4);
 }
 
+/// C5: a FORWARD TSN is repeated while the peer's window is closed, too. What the peer holds behind the gap may be what
+/// closes it.
+#[test]
+fn forward_tsn_is_repeated_to_closed_window() {
+    let mut raw = open();
+    for reliability in [ONCE, Reliability::FULL] {
+        send(&mut raw, 1, reliability, 1000);
+    }
+    heard(&mut raw);
+    let mut found = Vec::new();
+    for _ in 0..3 {
+        let sent = raw.say_sack(0, 0, &[(2, 2)]);
+        found.extend(chunks_in(&raw, &sent));
+        found.extend(wait(&mut raw, 100));
+    }
+    assert_eq!(found[0], "FORWARD TSN 0 [1:0]");
+    send(&mut raw, 2, Reliability::FULL, 1000);
+    for _ in 0..3 {
+        assert!(wait(&mut raw, 5000).contains(&"FORWARD TSN 0 [1:0]".to_owned()));
+        raw.say_sack(0, 0, &[(2, 2)]);
+    }
+}
+
 /// A SHUTDOWN of the peer acknowledges, too. That there was new data at the last SACK does not count then.
 #[test]
 fn shutdown_answers_forward_tsn() {
