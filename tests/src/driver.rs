@@ -51,8 +51,8 @@ pub struct Driver {
     /// Types of the chunks received.
     pub kinds_received: BTreeSet<u8>,
     log: VecDeque<String>,
-    /// Number of messages reported as not delivered.
-    pub failed: usize,
+    /// PPIDs of the messages that were reported as not delivered.
+    pub failed: Vec<u32>,
 }
 
 /// Prints the last packets of a failing test in the manner of tcpdump.
@@ -104,7 +104,7 @@ impl Driver {
             ecn_capable_sent: 0,
             kinds_received: BTreeSet::new(),
             log: VecDeque::new(),
-            failed: 0,
+            failed: Vec::new(),
         }
     }
 
@@ -196,7 +196,7 @@ impl Driver {
                 match event {
                     // The callers check for messages and room in each round anyway.
                     Event::Readable | Event::Writable => {}
-                    Event::SendFailed(failed) => self.failed += usize::from(!failed.data.is_empty()),
+                    Event::SendFailed(failed) => self.failed.push(failed.info.ppid.0),
                     other => self.events.push_back((id, other)),
                 }
             }
