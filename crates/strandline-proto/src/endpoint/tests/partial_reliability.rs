@@ -328,7 +328,7 @@ fn no_burst_for_what_was_given_up() {
 /// RFC 9260 section 7.2.4 rule 3: the packet that is sent regardless of cwnd is the one at the beginning of the recovery.
 /// If its data is given up instead, later losses of that recovery wait for cwnd.
 #[test]
-fn given_up_fast_retransmission_is_not_made_up_for() {
+fn given_up_fast_retransmission_has_no_substitute() {
     let mut raw = open_as(|config| config.recovery = Recovery::Rfc9260);
     for (reliability, len) in [(ONCE, 1000), (Reliability::FULL, 40)] {
         send(&mut raw, 1, reliability, len);
