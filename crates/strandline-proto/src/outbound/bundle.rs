@@ -69,26 +69,26 @@ impl Outbound {
         let room = outstanding.room();
         let mut user_data = 0;
         while (bundled.chunks as usize) < room
-            && let Some((fragment, message)) = queue.next_whole(messages)
+            && let Some((key, message)) = queue.next_whole(messages)
         {
             let len = message.len();
             let size = chunk_len(len) as usize;
             if size > space || len > rwnd {
                 break;
             }
+            let stream = message.info.stream;
             if !message.info.unordered {
-                message.ssn = self.numbers.take(message.info.stream);
+                message.ssn = self.numbers.take(stream);
             }
             message.on_sent(len);
             bundled.bytes += size as u32;
-            let Some(mut data) = messages.whole(fragment.message, tsn) else { break };
+            let Some(mut data) = messages.whole(key, tsn) else { break };
             data.immediate |= urgency.at(bundled.bytes);
             bundled.asks |= data.immediate;
             let pushed = packet.push(&data);
             debug_assert!(pushed, "it was measured");
-            queue.on_sent(messages, &fragment, len, (true, true));
-            outstanding
-                .push(path, Piece { message: fragment.message, offset: 0, len: len as u16, ends: true });
+            queue.on_whole_sent(messages, stream, len);
+            outstanding.push(path, Piece { message: key, offset: 0, len: len as u16, ends: true });
             bundled.chunks += 1;
             user_data += len;
             space -= size;

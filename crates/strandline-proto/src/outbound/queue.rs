@@ -224,11 +224,10 @@ impl Queue {
 
     /// Returns what must be sent next, if that is a message of which nothing was sent and which may go as a whole.
     #[inline]
-    pub(super) fn next_whole<'a>(&self, messages: &'a mut Messages) -> Option<(Fragment, &'a mut Message)> {
-        let fragment = self.scheduler.next(messages)?;
-        let message = messages.get_mut(fragment.message)?;
-        let whole = !message.is_begun() && fragment.bytes_max >= message.len();
-        whole.then_some((fragment, message))
+    pub(super) fn next_whole<'a>(&self, messages: &'a mut Messages) -> Option<(MessageKey, &'a mut Message)> {
+        let key = self.scheduler.next_whole(messages)?;
+        let message = messages.get_mut(key)?;
+        (!message.is_begun()).then_some((key, message))
     }
 
     /// Returns true if a message must be sent to its end before another one.
@@ -253,6 +252,17 @@ impl Queue {
         self.scheduler.on_sent(messages, &self.settings, fragment, len, ends);
         if ends && let Some(held) = &mut self.held {
             held.on_gone(fragment.stream);
+        }
+    }
+
+    /// Records that all `len` bytes of the message that [`next_whole`](Self::next_whole) returned get a TSN.
+    #[inline]
+    pub(super) fn on_whole_sent(&mut self, messages: &mut Messages, stream: StreamId, len: usize) {
+        self.pending_bytes = self.pending_bytes.saturating_sub(len);
+        self.waiting -= 1;
+        self.scheduler.on_whole_sent(messages, &self.settings, len);
+        if let Some(held) = &mut self.held {
+            held.on_gone(stream);
         }
     }
 

@@ -11,6 +11,18 @@ pub(in super::super) struct Fcfs {
     messages: List,
 }
 
+impl Fcfs {
+    #[inline]
+    pub(super) fn first(&self) -> Option<MessageKey> {
+        self.messages.first()
+    }
+
+    #[inline]
+    pub(super) fn remove_first(&mut self, messages: &mut Messages) {
+        self.messages.pop(messages);
+    }
+}
+
 impl Scheduler for Fcfs {
     #[inline]
     fn push(&mut self, messages: &mut Messages, _: &Settings, _stream: StreamId, message: MessageKey) {

@@ -140,6 +140,38 @@ impl AnyScheduler {
         }
     }
 
+    /// Returns the message that must be sent next, if it may go as a whole.
+    #[inline]
+    pub(super) fn next_whole(&self, messages: &Messages) -> Option<MessageKey> {
+        match self {
+            Self::Fcfs(fcfs) => fcfs.first(),
+            other => other.next_whole_other(messages),
+        }
+    }
+
+    #[inline(never)]
+    fn next_whole_other(&self, messages: &Messages) -> Option<MessageKey> {
+        let fragment = self.next_other(messages)?;
+        let len = messages.get(fragment.message)?.len();
+        (fragment.bytes_max >= len).then_some(fragment.message)
+    }
+
+    /// Records that the message that [`next_whole`](Self::next_whole) returned was sent. It has `len` bytes.
+    #[inline]
+    pub(super) fn on_whole_sent(&mut self, messages: &mut Messages, settings: &Settings, len: usize) {
+        match self {
+            Self::Fcfs(fcfs) => fcfs.remove_first(messages),
+            other => other.on_whole_sent_other(messages, settings, len),
+        }
+    }
+
+    #[inline(never)]
+    fn on_whole_sent_other(&mut self, messages: &mut Messages, settings: &Settings, len: usize) {
+        if let Some(fragment) = self.next_other(messages) {
+            self.on_sent_other(messages, settings, &fragment, len, true);
+        }
+    }
+
     /// Returns true if all chunks of a packet must be of one stream.
     #[inline]
     pub(super) const fn fills_packets_by_stream(&self) -> bool {
