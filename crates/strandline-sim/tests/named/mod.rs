@@ -179,6 +179,7 @@ pub const SEEDS: &[(u64, &str)] = &[
     (346, "a lost chunk was sent beyond the pacing rate because an earlier one was given up (RFC 3758)"),
     (1778, "a lost FORWARD TSN was not repeated while the peer's window was closed (RFC 3758)"),
     (1952, "what is given up after T3-rtx leaves the flight at once (of the checker)"),
+    (32_000_128, "a full receiver, gaps that are given up, and loss detection without time (of the checker)"),
     (56, "what was given up in a recovery was replaced by a burst (RFC 3758, RFC 9937)"),
     (207, "all numbers were reset while the peer had data to skip (RFC 3758, RFC 6525)"),
     (29, "data beyond the packet that T3-rtx gave up was found lost only by further time-outs (RFC 3758)"),
