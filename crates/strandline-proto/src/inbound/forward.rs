@@ -13,6 +13,16 @@ use super::receive::{deliver_waiting, make_waiting_ready};
 use super::tsn_map::AHEAD_MAX;
 use crate::number::{Ssn, StreamId, Tsn};
 
+/// Maximum distance of a new cumulative TSN: more than a peer can have in flight. Those from before a reset of all numbers,
+/// which moves TSNs by half of their space (RFC 6525 section 5.2.4), seem farther ahead.
+const JUMP_MAX: u32 = 1 << 26;
+
+/// Returns by how many TSNs a chunk advances the cumulative TSN; `None` if it is of another time.
+pub(super) fn advance_of(inbound: &Inbound, last: Tsn) -> Option<u32> {
+    let tsns = last.distance_from(inbound.map.cumulative());
+    (1..=JUMP_MAX).contains(&tsns).then_some(tsns)
+}
+
 /// Processes a FORWARD TSN. A message under assembly is delivered in parts once it has `partial_delivery_point` bytes.
 /// Returns a message that is cut off.
 ///
@@ -29,10 +39,9 @@ pub(crate) fn on_forward_tsn(
         // One that is out of date repeats what was acknowledged: the SACK may have been lost.
         inbound.sack.on_trouble();
     }
-    let tsns = last.distance_from(before);
-    if !last.is_after(before) || is_barred(inbound, chunk, tsns) {
+    let Some(tsns) = advance_of(inbound, last).filter(|tsns| !is_barred(inbound, chunk, *tsns)) else {
         return Ok(None);
-    }
+    };
     let next = last.next();
     let unread = inbound.ready.len();
     let stream = inbound.reassembly.give_up(next, &inbound.map, &mut inbound.window);

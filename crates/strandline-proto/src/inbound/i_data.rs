@@ -4,6 +4,7 @@ use strandline_wire::{IData, IForwardTsn};
 
 use super::Inbound;
 use super::arena::Arena;
+use super::forward::advance_of;
 use super::interleaved::{Cut, Interleaved, Kind, Sink};
 use super::ordering::Barred;
 use super::receive::{DataOutcome, DropReason, admit};
@@ -104,10 +105,7 @@ pub(crate) fn on_i_forward_tsn(
         // One that is out of date repeats what was acknowledged: the SACK may have been lost.
         inbound.sack.on_trouble();
     }
-    let tsns = last.distance_from(before);
-    if !last.is_after(before) || is_past(inbound, chunk) {
-        return cuts;
-    }
+    let Some(tsns) = advance_of(inbound, last).filter(|_| !is_past(inbound, chunk)) else { return cuts };
     inbound.map.skip_to(last.next());
     let Inbound { order, window, ready, streams, .. } = inbound;
     let Some(interleaved) = order.interleaved_mut() else { return cuts };

@@ -180,6 +180,10 @@ pub const SEEDS: &[(u64, &str)] = &[
     (1778, "a lost FORWARD TSN was not repeated while the peer's window was closed (RFC 3758)"),
     (1952, "what is given up after T3-rtx leaves the flight at once (of the checker)"),
     (32_000_128, "a full receiver, gaps that are given up, and loss detection without time (of the checker)"),
+    (
+        32_002_497,
+        "a FORWARD TSN from before a reset of all numbers was taken for one of the new numbering (RFC 6525)",
+    ),
     (56, "what was given up in a recovery was replaced by a burst (RFC 3758, RFC 9937)"),
     (207, "all numbers were reset while the peer had data to skip (RFC 3758, RFC 6525)"),
     (29, "data beyond the packet that T3-rtx gave up was found lost only by further time-outs (RFC 3758)"),

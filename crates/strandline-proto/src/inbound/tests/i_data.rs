@@ -391,3 +391,17 @@ fn many_streams_pass_a_small_buffer() {
     assert_eq!(read, 36_000);
     rig.is_empty_again();
 }
+
+/// An I-FORWARD-TSN from before a reset of all numbers, which moves TSNs by half of their space, skips nothing.
+#[test]
+fn i_forward_tsn_from_another_numbering() {
+    let mut rig = interleaved(Rig::with_buffer(100_000));
+    rig.accepts(&[one(100, 1, 0, b"first")]);
+    for (last, skips) in [(100_u32.wrapping_add((1 << 31) - 5), false), (101 + (1 << 26), false), (101, true)]
+    {
+        rig.skips(last, &[(1, false, 1)]);
+        assert_eq!(rig.inbound.cumulative_tsn() == Tsn(last), skips, "{last}");
+    }
+    rig.accepts(&[one(102, 1, 2, b"third")]);
+    assert_eq!(rig.texts(), ["first", "third"]);
+}
