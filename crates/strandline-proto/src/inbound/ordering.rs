@@ -48,25 +48,27 @@ pub(crate) enum Barred {
 pub(crate) struct Overtaking {
     /// The cumulative TSN when the peer was asked: what has arrived up to it precedes the reset.
     pub(super) since: Tsn,
+    /// The highest TSN that had arrived then: what is missing up to it was sent before, too.
+    highest: Tsn,
     /// The TSN of the latest message with SSN 0 on each stream where it was the next one, or of a FORWARD TSN that skipped
     /// messages of the stream. If it turns out to follow the reset, the stream is not set back.
     begun: BTreeMap<StreamId, Tsn>,
 }
 
 impl Overtaking {
-    pub(super) const fn new(since: Tsn) -> Self {
-        Self { since, begun: BTreeMap::new() }
+    pub(super) const fn new(since: Tsn, highest: Tsn) -> Self {
+        Self { since, highest, begun: BTreeMap::new() }
     }
 
-    /// True if the message was sent before the reset for certain: since the reset there were not as many TSNs as a
-    /// message with this SSN needs.
+    /// True if the message was sent before the reset for certain: before the peer was asked, or since the reset there
+    /// were not as many TSNs as a message with this SSN needs.
     pub(super) fn precedes(&self, ssn: Ssn, tsn: Tsn) -> bool {
         self.precedes_number(u32::from(ssn.0), tsn)
     }
 
     /// As [`precedes`](Self::precedes), for an SSN or MID.
     pub(super) fn precedes_number(&self, number: u32, tsn: Tsn) -> bool {
-        number >= tsn.distance_from(self.since)
+        !tsn.is_after(self.highest) || number >= tsn.distance_from(self.since)
     }
 
     /// Returns the streams that have begun anew with the peer's first TSN after the reset or a later one.

@@ -41,8 +41,8 @@ pub(super) fn is_barred(inbound: &mut Inbound, data: &Data<'_>, place: Place) ->
 /// Bars messages whose SSN leaves open whether they were sent before or after a reset of all numbers that the peer was
 /// asked for.
 pub(crate) fn bar_past(inbound: &mut Inbound) {
-    let since = inbound.map.cumulative();
-    inbound.order.set_barred(Some(Barred::Past(Overtaking::new(since))));
+    let overtaking = Overtaking::new(inbound.map.cumulative(), inbound.map.highest());
+    inbound.order.set_barred(Some(Barred::Past(overtaking)));
 }
 
 /// Bars messages of the peer, or none any more. They are dropped as if they had been lost.

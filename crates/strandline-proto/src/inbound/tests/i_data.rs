@@ -405,3 +405,15 @@ fn i_forward_tsn_from_another_numbering() {
     rig.accepts(&[one(102, 1, 2, b"third")]);
     assert_eq!(rig.texts(), ["first", "third"]);
 }
+
+/// What is missing when the peer is asked for a reset of all numbers was sent before it, whatever its number.
+#[test]
+fn gaps_from_before_a_reset_are_filled() {
+    let mut rig = interleaved(Rig::new());
+    rig.accepts(&[one(100, 1, 0, b"a"), one(105, 2, 1, b"d")]);
+    bar_past(&mut rig.inbound);
+    rig.accepts(&[one(104, 2, 0, b"c")]);
+    assert_eq!(rig.take_i(&one(106, 3, 1, b"unknown")), DataOutcome::Dropped(DropReason::Barred));
+    rig.accepts(&[one(101, 1, 1, b"b")]);
+    assert_eq!(rig.texts(), ["a", "c", "d", "b"]);
+}
