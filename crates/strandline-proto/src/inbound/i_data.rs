@@ -123,10 +123,11 @@ pub(crate) fn on_i_forward_tsn(
 /// True if the peer may have sent the chunk after a reset of all numbers that it has not answered yet (RFC 6525 section
 /// 5.1.4): its MIDs would be misunderstood. The peer repeats the chunk.
 fn is_past(inbound: &Inbound, chunk: &IForwardTsn<'_>) -> bool {
-    let Some(interleaved) = inbound.order.interleaved().filter(|_| inbound.order.overtaking().is_some())
-    else {
+    let overtaking = inbound.order.overtaking();
+    let Some(_) = overtaking.filter(|overtaking| !overtaking.is_known(chunk.new_cumulative_tsn())) else {
         return false;
     };
+    let Some(interleaved) = inbound.order.interleaved() else { return false };
     let mut ordered = chunk.skipped().filter(|skipped| !skipped.unordered);
     ordered.any(|skipped| skipped.mid.is_before(interleaved.next(skipped.stream)))
 }

@@ -60,6 +60,11 @@ impl Overtaking {
         Self { since, highest, begun: BTreeMap::new() }
     }
 
+    /// True if this TSN was sent before the peer was asked.
+    pub(super) fn is_known(&self, tsn: Tsn) -> bool {
+        !tsn.is_after(self.highest)
+    }
+
     /// True if the message was sent before the reset for certain: before the peer was asked, or since the reset there
     /// were not as many TSNs as a message with this SSN needs.
     pub(super) fn precedes(&self, ssn: Ssn, tsn: Tsn) -> bool {
@@ -68,7 +73,7 @@ impl Overtaking {
 
     /// As [`precedes`](Self::precedes), for an SSN or MID.
     pub(super) fn precedes_number(&self, number: u32, tsn: Tsn) -> bool {
-        !tsn.is_after(self.highest) || number >= tsn.distance_from(self.since)
+        self.is_known(tsn) || number >= tsn.distance_from(self.since)
     }
 
     /// Returns the streams that have begun anew with the peer's first TSN after the reset or a later one.

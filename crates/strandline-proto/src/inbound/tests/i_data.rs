@@ -416,4 +416,7 @@ fn gaps_from_before_a_reset_are_filled() {
     assert_eq!(rig.take_i(&one(106, 3, 1, b"unknown")), DataOutcome::Dropped(DropReason::Barred));
     rig.accepts(&[one(101, 1, 1, b"b")]);
     assert_eq!(rig.texts(), ["a", "c", "d", "b"]);
+    // The peer gives up what was delivered, since it missed the acknowledgement.
+    rig.skips(103, &[(1, false, 1), (2, false, 0)]);
+    assert_eq!(rig.inbound.cumulative_tsn(), Tsn(105));
 }
