@@ -16,6 +16,7 @@ use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
 use crate::inbound::i_data::on_i_data;
 use crate::number::{StreamId, Tsn};
+use crate::outbound::interleaving::wire_bytes;
 use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome, is_blocked};
 use crate::path::{Asking, PathLoss, PathSack};
 use crate::path_index::PerPath;
@@ -361,7 +362,7 @@ impl Association {
             }
             let path = self.paths.get_mut(index);
             let mtu = path.pmtu.mtu();
-            if loss.lost_bytes > 0 && path.on_long_lost(loss.lost_bytes, &self.config) {
+            if loss.lost_bytes > 0 && path.on_long_lost(wire_bytes(&self.outbound, loss.lost_bytes), &self.config) {
                 cx.known.forget_mtu(path.remote.ip());
             }
             log_mtu_change(self, index, mtu);

@@ -10,6 +10,7 @@ use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
 };
 use super::{Association, State, reconfig};
+use crate::outbound::interleaving::wire_bytes;
 use crate::outbound::marked_chunks;
 use crate::outbound::partial::forward_again;
 use crate::path_index::{PathIndex, PerPath};
@@ -209,7 +210,7 @@ impl Association {
         let first_only = self.paths.alternate(index).is_none();
         let path = self.paths.get_mut(index);
         let (again, lost, mtu) = (path.timed_out, path.flight, path.pmtu.mtu());
-        let outcome = path.on_rtx_timeout(now, lost, &config);
+        let outcome = path.on_rtx_timeout(now, wire_bytes(&self.outbound, lost), &config);
         if outcome.mtu_fell {
             cx.known.forget_mtu(path.remote.ip());
         }

@@ -134,6 +134,12 @@ pub(super) fn interleaves(outbound: &Outbound) -> bool {
     state(&outbound.numbers).is_some()
 }
 
+/// Returns the most that chunks of `bytes` bytes can take in a packet. They are counted as DATA chunks, and those of I-DATA
+/// have 4 bytes more: the shortest have 24 instead of 20.
+pub(crate) fn wire_bytes(outbound: &Outbound, bytes: u32) -> u32 {
+    if interleaves(outbound) { bytes.saturating_add(bytes / 5) } else { bytes }
+}
+
 /// Sends messages in I-DATA chunks, or in DATA chunks. Returns false without a change if it differs while anything is
 /// outstanding.
 #[must_use]

@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use strandline_netem::Change;
+use strandline_proto::config::Recovery;
 use strandline_proto::event::{CloseReason, Event};
 use strandline_sim::pair::Fate;
 
@@ -79,6 +80,28 @@ fn a_path_mtu_that_falls_costs_seconds() {
         }
         let found = mtu(&pair, a);
         assert!(found <= size && found + 32 >= size, "{size}, IPv6 {ipv6}: found {found}");
+    }
+}
+
+/// The shortest I-DATA chunks are a fifth longer than the shortest DATA chunks: a packet of them can be too long where one
+/// of as many DATA chunks is not.
+#[test]
+fn short_interleaved_messages_find_the_path_mtu() {
+    for recovery in [Recovery::Rfc9260, Recovery::Rack] {
+        let (mut pair, a, b) = pair(false, |config| {
+            config.extensions.interleaving = true;
+            config.recovery = recovery;
+        });
+        narrow(&mut pair, 577);
+        for _ in 0..25 {
+            pair.send(Side::A, a, 0, vec![7]);
+        }
+        let mut got = 0;
+        let arrived = pair.run_until(Duration::from_secs(30), |pair| {
+            got += pair.recv_all(Side::B, b).len();
+            got == 25
+        });
+        assert!(arrived, "{recovery:?}: {got}");
     }
 }
 
