@@ -260,7 +260,8 @@ impl Bounds {
         if let Some(credit) = &mut self.backed_off {
             // RFC 9260 section 7.2.3 allows one packet in flight, and RFC 8985 section 7.3 a probe beside it. What is
             // given up leaves the flight at once.
-            let alone = step.was.flight == 0 || step.path.flight <= step.traffic.sent;
+            let only_new = step.traffic.new == step.traffic.sent && step.path.flight <= step.traffic.sent;
+            let alone = step.was.flight == 0 || only_new;
             let empty = u32::from(alone && *credit == 0);
             *credit += step.events.probes + empty;
         }

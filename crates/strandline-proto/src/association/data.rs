@@ -362,7 +362,9 @@ impl Association {
             }
             let path = self.paths.get_mut(index);
             let mtu = path.pmtu.mtu();
-            if loss.lost_bytes > 0 && path.on_long_lost(wire_bytes(&self.outbound, loss.lost_bytes), &self.config) {
+            if loss.lost_bytes > 0
+                && path.on_long_lost(wire_bytes(&self.outbound, loss.lost_bytes), &self.config)
+            {
                 cx.known.forget_mtu(path.remote.ip());
             }
             log_mtu_change(self, index, mtu);

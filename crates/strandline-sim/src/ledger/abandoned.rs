@@ -204,7 +204,8 @@ impl Ledger {
                 now >= record.taken + Duration::from_millis(u64::from(millis))
             }
             (FailureCause::RetransmissionsExhausted, Limit::Retransmissions { max }) => {
-                self.sent.chunks_of(ppid).any(|times| times == u32::from(max) + 1)
+                // What goes with a COOKIE ECHO is repeated with it, whatever its limit.
+                self.sent.chunks_of(ppid).any(|times| times > u32::from(max))
             }
             (FailureCause::LowPriority, Limit::Priority { number }) => {
                 // The message that took its room was accepted at this instant.

@@ -184,6 +184,13 @@ pub const SEEDS: &[(u64, &str)] = &[
         32_002_497,
         "a FORWARD TSN from before a reset of all numbers was taken for one of the new numbering (RFC 6525)",
     ),
+    (
+        32_004_736,
+        "packets of short I-DATA chunks were too long for the path, and nothing was learnt from that",
+    ),
+    (32_004_958, "data that goes with the COOKIE ECHO is repeated with it (of the checker)"),
+    (32_005_372, "a FORWARD TSN from before a reset of all numbers let a message through twice"),
+    (32_006_319, "an I-FORWARD-TSN for data sent before a reset of all numbers was refused for ever"),
     (56, "what was given up in a recovery was replaced by a burst (RFC 3758, RFC 9937)"),
     (207, "all numbers were reset while the peer had data to skip (RFC 3758, RFC 6525)"),
     (29, "data beyond the packet that T3-rtx gave up was found lost only by further time-outs (RFC 3758)"),
