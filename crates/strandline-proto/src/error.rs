@@ -4,6 +4,8 @@ use core::net::IpAddr;
 
 use thiserror::Error;
 
+use crate::authentication::KeyId;
+
 /// A parameter is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{name} is out of range: it must be {wants}")]
@@ -199,6 +201,30 @@ pub enum ReconfigureError {
     /// All numbers were reset less than 30 seconds ago (RFC 6525 section 5.1.4).
     #[error("all numbers were reset less than 30 seconds ago")]
     TooSoon,
+}
+
+/// Errors of changes of shared keys (RFC 4895, RFC 6458 section 8.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The association no longer exists.
+    #[error(transparent)]
+    UnknownAssociation(#[from] UnknownAssociation),
+    /// The association was configured without authentication.
+    #[error("the association has no authentication: set ExtensionsConfig::authentication before it is set up")]
+    NotSupported,
+    /// There is no key with this identifier.
+    #[error("there is no key {}", .0.0)]
+    UnknownKey(KeyId),
+    /// The key is the active one, or has not been deactivated.
+    #[error("key {} is in use: activate another one, and deactivate it before it is deleted", .0.0)]
+    InUse(KeyId),
+    /// The key was deactivated.
+    #[error("key {} was deactivated: set it again before it is activated", .0.0)]
+    Deactivated(KeyId),
+    /// There would be more than [`KEYS_MAX`](crate::authentication::KEYS_MAX) keys.
+    #[error("there are {} keys already", crate::authentication::KEYS_MAX)]
+    TooMany,
 }
 
 /// Errors of setting or reading the priority or weight of a stream.

@@ -5,6 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use strandline_wire::number::{Ppid, Ssn, StreamId, Tsn};
 
+use crate::authentication::AuthenticationEvent;
 use crate::reconfiguration::{Outcome, StreamDirection, Streams};
 use crate::reliability::Reliability;
 
@@ -96,6 +97,8 @@ pub enum Event {
         /// Number of messages, or parts of some, that `recv` still returns from before the end of the message.
         unread: usize,
     },
+    /// AUTHENTICATION: a key came into use or went out of use, or the peer does not support authentication (RFC 4895).
+    Authentication(AuthenticationEvent),
     /// The peer shuts down. It accepts no messages beyond those already queued. What it sent can still be received.
     PeerShutdown,
     /// COMMUNICATION ERROR: the peer reported an error cause that does not end the association.

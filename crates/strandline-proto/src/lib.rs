@@ -3,6 +3,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod association;
+pub mod authentication;
 pub mod config;
 pub mod congestion;
 pub(crate) mod diagnostics;

@@ -289,6 +289,8 @@ pub struct AgreedExtensions {
     pub stream_reconfiguration: bool,
     /// Partial reliability (RFC 3758): the peer skips what this side gives up.
     pub partial_reliability: bool,
+    /// Authentication of chunks (RFC 4895): each side authenticates what the other demands.
+    pub authentication: bool,
     /// Interleaving of user messages (RFC 8260): messages are sent and received in I-DATA chunks.
     pub interleaving: bool,
 }

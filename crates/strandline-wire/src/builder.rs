@@ -91,10 +91,7 @@ impl<'a> PacketBuilder<'a> {
     pub fn finish(self) -> usize {
         let Self { buffer, len } = self;
         let Some(packet) = buffer.get_mut(..len) else { return 0 };
-        let checksum = crc32c(packet);
-        if let Some(field) = packet.get_mut(CHECKSUM_AT) {
-            field.copy_from_slice(&checksum.to_le_bytes());
-        }
+        write_checksum(packet);
         len
     }
 
@@ -104,6 +101,15 @@ impl<'a> PacketBuilder<'a> {
     #[must_use]
     pub const fn finish_with_zero_checksum(self) -> usize {
         self.len
+    }
+}
+
+/// Writes the checksum of a whole packet whose checksum field is zero.
+#[inline]
+pub fn write_checksum(packet: &mut [u8]) {
+    let checksum = crc32c(packet);
+    if let Some(field) = packet.get_mut(CHECKSUM_AT) {
+        field.copy_from_slice(&checksum.to_le_bytes());
     }
 }
 

@@ -107,6 +107,16 @@ pub enum ChunkError {
 /// A parameter that is framed correctly but whose content is invalid for its type.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Error)]
 pub enum ParameterError {
+    /// A list has more elements than the type allows.
+    #[error("parameter type {kind} has a value of {found} bytes, more than {maximum}")]
+    TooLong {
+        /// Parameter type.
+        kind: u16,
+        /// Maximum length of the value in bytes.
+        maximum: usize,
+        /// Length of the value found, in bytes.
+        found: usize,
+    },
     /// The length of the value isn't the fixed length of the type.
     #[error("parameter type {kind} has a value of {found} bytes instead of {expected}")]
     WrongLength {

@@ -51,10 +51,10 @@ pub mod pcapng;
 pub mod print;
 
 pub use action::UnrecognisedAction;
-pub use builder::PacketBuilder;
+pub use builder::{PacketBuilder, write_checksum};
 pub use cause::{Cause, Causes};
 pub use chunk::{
-    Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, ForwardTsn, GapBlock, Heartbeat,
+    Abort, Auth, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, ForwardTsn, GapBlock, Heartbeat,
     HeartbeatAck, IData, IForwardTsn, Init, InitAck, Pad, RawChunk, ReConfig, Sack, Shutdown, ShutdownAck,
     ShutdownComplete,
 };

@@ -93,6 +93,18 @@ impl<'a> Packet<'a> {
         self.body.first().copied()
     }
 
+    /// Returns the bytes from the first chunk of this type to the end of the packet, or `None` if there is none.
+    #[must_use]
+    pub fn from_chunk(&self, kind: u8) -> Option<&'a [u8]> {
+        let mut chunks = self.chunks();
+        loop {
+            let rest = chunks.rest;
+            if chunks.next()?.ok()?.kind == kind {
+                return Some(rest);
+            }
+        }
+    }
+
     /// Returns an iterator over the chunks in order. It ends after the first chunk with an invalid length.
     #[inline]
     #[must_use]

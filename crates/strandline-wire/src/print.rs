@@ -121,6 +121,7 @@ fn show_chunk(f: &mut Formatter<'_>, chunk: &Chunk<'_>) -> fmt::Result {
         }
         Chunk::Cwr(cwr) => write!(f, " tsn {}", cwr.lowest_tsn),
         Chunk::ShutdownComplete(complete) => show_tag_reflected(f, complete.tag_reflected),
+        Chunk::Auth(auth) => write!(f, " key {} hmac {} mac {} bytes", auth.key, auth.hmac, auth.mac.len()),
         Chunk::ReConfig(re_config) => show_parameters(f, re_config.parameters),
         Chunk::ForwardTsn(forward) => show_forward_tsn(f, forward),
         Chunk::IData(data) => show_i_data(f, data),
@@ -227,6 +228,7 @@ fn show_cause(f: &mut Formatter<'_>, raw: &RawCause<'_>) -> fmt::Result {
         Cause::UserInitiatedAbort(text) | Cause::ProtocolViolation(text) => show_text(f, text),
         Cause::OutOfResource | Cause::InvalidMandatoryParameter | Cause::CookieWhileShuttingDown => Ok(()),
         Cause::RestartWithNewEncapsulationPort { current, new } => write!(f, " {current}, now {new}"),
+        Cause::UnsupportedHmac { hmac } => write!(f, " {hmac}"),
         Cause::Unknown(raw) => show_len(f, raw.value),
     }
 }
@@ -253,10 +255,13 @@ fn show_parameter(f: &mut Formatter<'_>, raw: &RawParameter<'_>) -> fmt::Result 
             Some(kind) => write!(f, " {:#06x}, {} bytes", u16::from_be_bytes(*kind), bytes.len()),
             None => show_len(f, bytes),
         },
-        Parameter::HeartbeatInfo(bytes) | Parameter::StateCookie(bytes) => show_len(f, bytes),
+        Parameter::HeartbeatInfo(bytes) | Parameter::StateCookie(bytes) | Parameter::Random(bytes) => {
+            show_len(f, bytes)
+        }
         Parameter::Pad { padding_len } => write!(f, " {padding_len} bytes"),
         Parameter::EcnCapable | Parameter::ForwardTsnSupported => Ok(()),
-        Parameter::SupportedExtensions(kinds) => {
+        Parameter::HmacAlgo(list) => show_list(f, "", list.iter(), |f, hmac| write!(f, " {hmac}")),
+        Parameter::SupportedExtensions(kinds) | Parameter::ChunkList(kinds) => {
             show_list(f, "", kinds.iter(), |f, kind| write!(f, " {kind}"))
         }
         Parameter::ZeroChecksumAcceptable { edmid } => write!(f, " EDMID {edmid}"),

@@ -52,6 +52,7 @@ pub(super) const PROTO: Rules = Rules {
     layers: &[
         together(&[
             "time",
+            "authentication",
             "memory",
             "config",
             "event",

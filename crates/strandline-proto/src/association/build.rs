@@ -5,7 +5,7 @@ use strandline_wire::chunk::{Abort, Pad};
 use strandline_wire::number::VerificationTag;
 use strandline_wire::{CHUNK_HEADER_LEN, Encode, PacketBuilder};
 
-use super::Association;
+use super::{Association, auth};
 use super::context::{PacketQueue, Route, Shared};
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -53,11 +53,15 @@ pub(crate) fn abort_packet(
 ) {
     queue.push(route, CONTROL_PACKET_LEN_MAX, |buffer| {
         let mut packet = ports.packet(buffer);
-        let whole = Abort { tag_reflected: reflected, causes: Causes::new(causes) };
-        // Causes that do not fit are left out: the ABORT itself matters more.
-        let bare = Abort { tag_reflected: reflected, causes: Causes::new(&[]) };
-        if packet.push(&whole) || packet.push(&bare) { ports.finish(packet) } else { 0 }
+        if push_abort(&mut packet, causes, reflected) { ports.finish(packet) } else { 0 }
     });
+}
+
+/// Writes an ABORT. Causes that do not fit are left out: the ABORT itself matters more.
+fn push_abort(packet: &mut PacketBuilder<'_>, causes: &[u8], reflected: bool) -> bool {
+    let whole = Abort { tag_reflected: reflected, causes: Causes::new(causes) };
+    let bare = Abort { tag_reflected: reflected, causes: Causes::new(&[]) };
+    packet.push(&whole) || packet.push(&bare)
 }
 
 impl Association {
@@ -78,12 +82,19 @@ impl Association {
         let index = self.path_of_sacks();
         let (route, ports, size) = (self.route(index), self.ports(), self.paths.get(index).payload_max());
         let mut sacks = 0;
-        let len_max = self.sack_len_max(now, index);
+        let (len_max, reserve) = (self.sack_len_max(now, index), auth::reserve(self));
         cx.control.push(route, size, |buffer| {
-            let mut packet = ports.packet(buffer);
+            let room = buffer.len().saturating_sub(reserve);
+            let mut packet = ports.packet(buffer.split_at_mut(room).0);
             self.write_ecne(&mut packet);
             sacks += u32::from(self.inbound.write_sack(now, &mut packet, len_max));
-            if packet.is_empty() { 0 } else { ports.finish(packet) }
+            match packet.is_empty() {
+                true => 0,
+                false => {
+                    let len = packet.finish_with_zero_checksum();
+                    auth::seal(self, buffer, len, !ports.zero_checksum)
+                }
+            }
         });
         self.stats.sacks_sent += sacks;
         self.stats.packets_sent += u64::from(sacks);
@@ -91,7 +102,42 @@ impl Association {
 
     /// Queues a packet with one chunk on a path.
     pub(super) fn send_control(&self, cx: &mut Shared, path: PathIndex, chunk: &impl Encode) {
-        control_packet(&mut cx.control, self.route(path), self.ports(), chunk);
+        self.push_control(cx, self.route(path), CONTROL_PACKET_LEN_MAX, |packet| packet.push(chunk));
+    }
+
+    /// Queues a packet of at most `size` bytes whose chunks `build` writes; none if it returns false.
+    pub(super) fn push_control(
+        &self,
+        cx: &mut Shared,
+        route: Route,
+        size: usize,
+        build: impl FnOnce(&mut PacketBuilder<'_>) -> bool,
+    ) {
+        let reserve = auth::reserve(self);
+        cx.control.push(route, size, |buffer| self.finish_control(buffer, reserve, build));
+    }
+
+    /// Writes a packet whose chunks `build` writes, with `reserve` bytes left for authentication. Returns its length; 0
+    /// if `build` returns false.
+    pub(super) fn finish_control(
+        &self,
+        buffer: &mut [u8],
+        reserve: usize,
+        build: impl FnOnce(&mut PacketBuilder<'_>) -> bool,
+    ) -> usize {
+        let ports = self.ports();
+        let room = buffer.len().saturating_sub(reserve);
+        let mut packet = ports.packet(buffer.split_at_mut(room).0);
+        if !build(&mut packet) {
+            return 0;
+        }
+        let len = packet.finish_with_zero_checksum();
+        auth::seal(self, buffer, len, !ports.zero_checksum)
+    }
+
+    /// Queues an ABORT with encoded causes.
+    pub(super) fn push_abort(&self, cx: &mut Shared, route: Route, causes: &[u8]) {
+        self.push_control(cx, route, CONTROL_PACKET_LEN_MAX, |packet| push_abort(packet, causes, false));
     }
 }
 

@@ -11,6 +11,7 @@ use rand_core::RngCore;
 use siphasher::sip::SipHasher13;
 use strandline_wire::number::{Tsn, VerificationTag};
 
+use super::auth::{KeyRing, RANDOM_LEN};
 use super::cookie::CookieKeys;
 use super::own::OwnAddresses;
 use crate::config::EndpointConfig;
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) arena: Arena,
     pub(crate) cookies: CookieKeys,
     pub(crate) tie_key: (u64, u64),
+    /// Shared keys of new associations (RFC 4895).
+    pub(crate) keys: KeyRing,
     /// Packets of associations: INIT, heartbeats, errors, shutdown chunks.
     pub(crate) control: PacketQueue,
     /// Stateless answers, in their own queue so that a flood of them does not displace the packets of associations.
@@ -136,6 +139,13 @@ impl Shared {
     /// Returns a nonce for a heartbeat, never 0.
     pub(crate) fn nonce(&mut self) -> u64 {
         self.rng.next_u64().max(1)
+    }
+
+    /// Returns a Random Number for the keys of an association (RFC 4895 section 3.1).
+    pub(crate) fn random_number(&mut self) -> [u8; RANDOM_LEN] {
+        let mut number = [0; RANDOM_LEN];
+        self.rng.fill_bytes(&mut number);
+        number
     }
 
     pub(crate) fn random_tsn(&mut self) -> Tsn {

@@ -16,7 +16,8 @@ use sha2::Sha256;
 use strandline_wire::number::{Tsn, VerificationTag};
 use subtle::ConstantTimeEq;
 
-use super::features::Features;
+use super::auth::{COOKIE_BYTES_MAX, CookieParameters};
+use super::features::{Extensions, Features};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
@@ -29,8 +30,9 @@ const HASH_LEN: usize = 32;
 const NO_ADDRESS: u8 = 0;
 const IPV4: u8 = 4;
 const IPV6: u8 = 6;
-/// Maximum length of a cookie in bytes: fixed fields, two transport addresses, and `PATHS_MAX` IPv6 addresses.
-pub(crate) const COOKIE_LEN_MAX: usize = 66 + 2 * 20 + PATHS_MAX * 17 + MAC_LEN;
+/// Maximum length of a cookie in bytes: fixed fields, two transport addresses, `PATHS_MAX` IPv6 addresses, and what
+/// the keys of RFC 4895 are derived from.
+pub(crate) const COOKIE_LEN_MAX: usize = 66 + 2 * 20 + PATHS_MAX * 17 + COOKIE_BYTES_MAX + MAC_LEN;
 
 /// The contents of a State Cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub(crate) struct Cookie {
     pub(crate) inbound_streams: u16,
     /// The extensions that both sides agreed on.
     pub(crate) features: Features,
+    /// The parameters of RFC 4895, if both sides agreed on it.
+    pub(crate) auth: Option<CookieParameters>,
     /// The source of the INIT, to which the INIT ACK went.
     pub(crate) source: SocketAddr,
     /// The local address at which the INIT arrived.
@@ -145,6 +149,9 @@ impl CookieKeys {
             out.extend_from_slice(&half.to_be_bytes());
         }
         out.extend_from_slice(&cookie.features.to_bytes());
+        if let Some(auth) = &cookie.auth {
+            auth.write(&mut out);
+        }
         put_address(&mut out, Some(cookie.source.ip()));
         let scope = if let SocketAddr::V6(v6) = cookie.source { v6.scope_id() } else { 0 };
         out.extend_from_slice(&scope.to_be_bytes());
@@ -239,6 +246,12 @@ fn read(body: &[u8]) -> Option<Cookie> {
     let (outbound_streams, inbound_streams) = (r.u16()?, r.u16()?);
     let port = r.u16()?;
     let features = Features::from_bytes(r.take()?);
+    let mut auth = None;
+    if features.has(Extensions::AUTHENTICATION) {
+        let (parameters, rest) = CookieParameters::read(r.0)?;
+        auth = Some(parameters);
+        r = Reader(rest);
+    }
     let ip = r.address()??;
     let scope = r.u32()?;
     let source = match ip {
@@ -265,6 +278,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
         outbound_streams,
         inbound_streams,
         features,
+        auth,
         source,
         destination,
         addresses,

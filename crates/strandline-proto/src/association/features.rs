@@ -31,6 +31,9 @@ impl Extensions {
     /// Messages in I-DATA chunks that their sender may give up.
     pub(crate) const I_FORWARD_TSN: Self = Self(1 << 7);
 
+    /// Authentication of chunks (RFC 4895).
+    pub(crate) const AUTHENTICATION: Self = Self(1 << 8);
+
     const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -88,6 +91,13 @@ const TABLE: &[Extension] = &[
         wanted: |config| config.extensions.interleaving && config.extensions.partial_reliability,
         parameter: None,
         chunks: &[kind::I_FORWARD_TSN],
+    },
+    // Its parameters declare it; `auth` reads and writes them. The chunk type is listed for RFC 5061.
+    Extension {
+        extension: Extensions::AUTHENTICATION,
+        wanted: |config| config.extensions.authentication.is_some(),
+        parameter: None,
+        chunks: &[kind::AUTH],
     },
 ];
 
@@ -169,6 +179,14 @@ impl Declared {
         }
         self.forward_tsn |= *parameter == Parameter::ForwardTsnSupported;
         self.extensions = self.extensions.or(declared_by(TABLE, parameter));
+    }
+}
+
+impl Declared {
+    /// Sets whether the parameters of RFC 4895 are complete and right, whatever Supported Extensions says.
+    pub(crate) fn set_authentication(&mut self, declared: bool) {
+        let others = Extensions(self.extensions.0 & !Extensions::AUTHENTICATION.0);
+        self.extensions = if declared { others.or(Extensions::AUTHENTICATION) } else { others };
     }
 }
 

@@ -14,9 +14,9 @@ use core::net::SocketAddr;
 use std::sync::Arc;
 
 use strandline_wire::chunk::{Heartbeat, Pad, kind};
-use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, padded};
+use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder, padded};
 
-use super::Association;
+use super::{Association, auth};
 use super::build::CONTROL_PACKET_LEN_MAX;
 use super::context::{Route, Shared};
 use super::diagnostics::log_mtu_change;
@@ -45,13 +45,11 @@ impl Association {
         }
         let local = self.paths.by_address(source.ip()).and_then(|index| self.paths.get(index).local);
         let route = Route { destination: source, source: local };
-        let ports = self.ports();
-        let size = (padded(value.len()) + COMMON_HEADER_LEN + CHUNK_HEADER_LEN).max(CONTROL_PACKET_LEN_MAX);
-        cx.control.push(route, size, |buffer| {
-            let mut packet = ports.packet(buffer);
-            let Some(place) = packet.push_raw(kind::HEARTBEAT_ACK, 0, value.len()) else { return 0 };
+        let len = padded(value.len()) + COMMON_HEADER_LEN + CHUNK_HEADER_LEN + auth::reserve(self);
+        self.push_control(cx, route, len.max(CONTROL_PACKET_LEN_MAX), |packet| {
+            let Some(place) = packet.push_raw(kind::HEARTBEAT_ACK, 0, value.len()) else { return false };
             place.copy_from_slice(value);
-            ports.finish(packet)
+            true
         });
     }
 
@@ -125,15 +123,13 @@ impl Association {
         (size, nonce): (usize, u64),
     ) {
         let route = self.route(index);
-        let ports = self.ports();
         let info = info(index, nonce, now);
+        let reserve = auth::reserve_for(self, &[kind::HEARTBEAT, kind::PAD]);
         cx.control.push_whole(route, size, |buffer| {
-            let mut packet = ports.packet(buffer);
-            if !packet.push(&Heartbeat { info: &info }) {
-                return 0;
-            }
-            let rest = packet.remaining().saturating_sub(CHUNK_HEADER_LEN);
-            if packet.push(&Pad { padding_len: rest }) { ports.finish(packet) } else { 0 }
+            self.finish_control(buffer, reserve, |packet| {
+                let rest = |packet: &PacketBuilder<'_>| packet.remaining().saturating_sub(CHUNK_HEADER_LEN);
+                packet.push(&Heartbeat { info: &info }) && packet.push(&Pad { padding_len: rest(packet) })
+            })
         });
     }
 

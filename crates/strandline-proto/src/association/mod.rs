@@ -3,6 +3,7 @@
 
 pub(crate) mod abandon;
 pub(crate) mod addresses;
+pub(crate) mod auth;
 pub(crate) mod buffers;
 mod build;
 pub(crate) mod context;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use strandline_wire::number::{Tsn, VerificationTag};
 
 pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet};
+use self::auth::Auth;
 use self::counts::{Deadlines, ErrorCounts};
 pub(crate) use self::data::ask_writable;
 use self::ecn::Ecn;
@@ -88,6 +90,8 @@ pub(crate) struct Association {
     pub(crate) features: Features,
     /// Allocated if explicit congestion notification was requested.
     pub(crate) ecn: Option<Box<Ecn>>,
+    /// Authentication of chunks (RFC 4895); allocated if the configuration asks for it.
+    pub(crate) auth: Option<Box<Auth>>,
     /// The proof that long SACKs arrive; allocated if there are any.
     proof: Option<Box<Proof>>,
     /// Reconfiguration of streams (RFC 6525); allocated when either side asks for it.

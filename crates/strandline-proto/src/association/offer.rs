@@ -10,8 +10,10 @@ use strandline_wire::chunk::Init;
 use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, RawParameter, SupportedAddressTypes};
 
+use super::auth::{PeerParameters, Received};
 use super::context::acceptable;
 use super::features::Declared;
+use crate::authentication::Authentication;
 use crate::config::PATHS_MAX;
 use crate::zone;
 
@@ -36,6 +38,8 @@ pub(crate) struct Offer<'a> {
     pub(crate) preservative_ms: u32,
     /// The peer's extensions.
     pub(crate) declared: Declared,
+    /// The parameters of RFC 4895.
+    authentication: Received<'a>,
     /// Address types that the peer can use, if it lists them (section 3.3.2.1.5).
     address_types: Option<SupportedAddressTypes<'a>>,
     /// True if it lists IPv4 addresses, adopted or not.
@@ -60,6 +64,16 @@ pub(crate) enum Refusal {
 }
 
 impl Offer<'_> {
+    /// Checks the parameters of RFC 4895 against this side's settings. Returns them if both sides support it.
+    pub(crate) fn negotiate_authentication(
+        &mut self,
+        settings: Option<&Authentication>,
+    ) -> Result<Option<PeerParameters>, Refusal> {
+        let peer = self.authentication.check(settings, self.tag)?;
+        self.declared.set_authentication(peer.is_some());
+        Ok(peer)
+    }
+
     /// True if the sender of this INIT, which came from `source`, can use an address of the family of `address`. A
     /// family that it uses itself counts as supported even if Supported Address Types does not list it (section
     /// 5.1.2).
@@ -105,6 +119,7 @@ pub(crate) fn read<'a>(
         cookie: None,
         preservative_ms: 0,
         declared: Declared::default(),
+        authentication: Received::default(),
         address_types: None,
         names_ipv4: false,
         names_ipv6: false,
@@ -132,6 +147,9 @@ fn read_parameter<'a>(
     source: IpAddr,
     supports: &impl Fn(IpAddr) -> bool,
 ) -> Result<bool, Refusal> {
+    if offer.authentication.read(raw) {
+        return Ok(true);
+    }
     let address = match raw.parse() {
         Ok(Parameter::Ipv4Address(v4)) => IpAddr::V4(v4),
         // A link-local address is on the link that the packet arrived on (RFC 4007 section 6).

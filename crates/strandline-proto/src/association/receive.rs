@@ -7,6 +7,7 @@ use strandline_wire::cause::{Cause, code};
 use strandline_wire::chunk::{self, Chunk, Data, IData, kind};
 use strandline_wire::{Packet, RawChunk, UnrecognisedAction};
 
+use super::auth::{self, Admission};
 use super::context::Shared;
 use super::diagnostics::log_of;
 use super::features::Extensions;
@@ -82,12 +83,26 @@ impl Association {
             self.learn_port(index, source);
             self.hear_from(cx, now, index);
         }
+        let guarded = self.features.has(Extensions::AUTHENTICATION);
+        if guarded {
+            auth::begin_packet(self);
+        }
         let mut seen = Seen { sack_path: Some(self.sack_path), ..Seen::default() };
         for raw in packet.chunks() {
             let Ok(raw) = raw else {
                 // A length that points outside the packet: the chunks before it count (section 6.10, 8.4).
                 break;
             };
+            if guarded {
+                match auth::admit(self, cx, packet, &raw, &mut seen.report) {
+                    Admission::Process => {}
+                    Admission::Skip => {
+                        seen.chunks += 1;
+                        continue;
+                    }
+                    Admission::Discard => break,
+                }
+            }
             let came_from = from.unwrap_or(self.control_path);
             let goes_on = match raw.parse_data() {
                 Some(Ok(data)) => {
@@ -188,7 +203,8 @@ impl Association {
             Chunk::Shutdown(shutdown) => self.on_shutdown(cx, now, &shutdown, from),
             Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, from),
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
-            Chunk::Unknown(_) => return Self::on_unknown(raw, seen),
+            // With authentication it was processed before.
+            Chunk::Auth(_) | Chunk::Unknown(_) => return Self::on_unknown(raw, seen),
             Chunk::ReConfig(_) | Chunk::ForwardTsn(_) | Chunk::IData(_) | Chunk::IForwardTsn(_) => {
                 return take_extension(self, cx, now, raw, &parsed, (from, seen));
             }
@@ -326,6 +342,9 @@ impl Association {
     pub(super) fn violate(&mut self, cx: &mut Shared, now: Time, what: &'static str) {
         if matches!(self.state, State::CookieWait(_)) {
             return; // Nothing is negotiated yet: anybody may have sent this.
+        }
+        if !auth::may_be_ended(self) {
+            return;
         }
         let causes = encode_cause(&Cause::ProtocolViolation(what.as_bytes()));
         self.send_abort(cx, &causes);

@@ -8,6 +8,7 @@ use strandline_wire::chunk;
 use strandline_wire::number::VerificationTag;
 
 use super::addresses::choose_sources;
+use super::auth;
 use super::context::Shared;
 use super::cookie::Cookie;
 use super::counts::{Deadlines, ErrorCounts};
@@ -156,6 +157,7 @@ impl Association {
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
         self.features = cookie.features;
+        auth::adopt(self, cookie.auth.as_ref());
         let adopted = adopt_interleaving(self);
         debug_assert!(adopted, "nothing was sent");
         self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
@@ -194,6 +196,7 @@ impl Association {
     fn collide(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         self.peer_tag = cookie.peer_tag;
         self.features = cookie.features;
+        auth::adopt(self, cookie.auth.as_ref());
         self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         if !self.state.in_setup() {
             return;

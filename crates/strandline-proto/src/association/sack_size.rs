@@ -4,7 +4,7 @@
 
 use strandline_wire::COMMON_HEADER_LEN;
 
-use super::Association;
+use super::{Association, auth};
 use super::context::Shared;
 use super::diagnostics::log_mtu_change;
 use crate::path::{Proof, Step};
@@ -20,12 +20,13 @@ impl Association {
         let proved = self.proof.as_ref().is_some_and(|proof| proof.path() == index && proof.holds(now));
         let path = self.paths.get(index);
         let packet = if proved { path.payload_max() } else { path.pmtu.floor_len() };
-        packet.saturating_sub(COMMON_HEADER_LEN)
+        packet.saturating_sub(COMMON_HEADER_LEN + auth::reserve(self))
     }
 
     /// Requests a proof if a SACK that ends at `len` bytes in its packet would be longer with more room, or exceeds
     /// what every path carries.
     pub(super) fn on_sack_written(&mut self, index: PathIndex, len: usize) {
+        let len = len + auth::reserve(self);
         let path = self.paths.get(index);
         if len < path.pmtu.floor_len() || path.payload_max() <= path.pmtu.floor_len() {
             return;

@@ -12,6 +12,7 @@ use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, Parameters};
 
 use super::addresses::choose_sources;
+use super::auth;
 use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
 use super::cookie::Cookie;
@@ -150,6 +151,7 @@ impl Association {
             verification: VerificationCredit::default(),
             flags: Flags::default(),
             features,
+            auth: auth::offered(config.extensions.authentication, cx),
             ecn: Ecn::declaring(features.offers(Extensions::ECN)),
             proof: None,
             reconfig: None,
@@ -171,7 +173,9 @@ impl Association {
         let increment_ms = setup.preservative_ms;
         let preservative = (increment_ms > 0).then_some(Parameter::CookiePreservative { increment_ms });
         let mut kinds = Kinds::default();
-        let more: Vec<_> = self.features.offer(&mut kinds).chain(preservative).collect();
+        let keys = self.auth.as_ref().map(|auth| auth.own());
+        let keys = keys.iter().flat_map(|own| own.iter());
+        let more: Vec<_> = self.features.offer(&mut kinds).chain(keys).chain(preservative).collect();
         let init = self.own_init(self.local_tag);
         let ports = Ports { tag: VerificationTag(0), zero_checksum: false, ..self.ports() };
         init_packet(cx, self.route(self.control_path), ports, init, self.paths.local(), None, &more);
@@ -193,15 +197,26 @@ impl Association {
     }
 
     /// Processes an INIT ACK (section 5.1 C), which may come from any address of a multi-homed peer.
-    pub(super) fn on_init_ack(&mut self, cx: &mut Shared, now: Time, init: &Init<'_>, source: SocketAddr) {
+    pub(super) fn on_init_ack<'a>(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        init: &Init<'a>,
+        source: SocketAddr,
+    ) {
         if !matches!(self.state, State::CookieWait(_)) {
             return; // Section 5.2.3.
         }
         let family = source.is_ipv4();
         let any = cx.local_addresses(self.paths.local()).len() > 1;
         let usable = |a: IpAddr| (any || a.is_ipv4() == family) && cx.own.may_be_the_peers(a, source.ip());
-        let offer = match read(init, true, source.ip(), usable) {
-            Ok(offer) => offer,
+        let settings = self.auth.as_ref().map(|auth| auth.settings());
+        let negotiate = |mut offer: Offer<'a>| {
+            let keys = offer.negotiate_authentication(settings.as_ref())?;
+            Ok((offer, keys))
+        };
+        let (offer, keys) = match read(init, true, source.ip(), usable).and_then(negotiate) {
+            Ok(agreed) => agreed,
             Err(Refusal::Silently) => return,
             Err(Refusal::Window { causes, tag }) => {
                 // T1-init keeps running, and the set-up fails by itself if the peer repeats this.
@@ -216,6 +231,9 @@ impl Association {
         };
         self.peer_tag = offer.tag;
         self.features = self.features.agreed_with(&offer.declared);
+        if let (Some(auth), Some(keys)) = (&mut self.auth, keys) {
+            auth.agree(&keys);
+        }
         if let Some(ecn) = &mut self.ecn {
             ecn.agreed = self.features.has(Extensions::ECN);
         }
@@ -361,6 +379,7 @@ impl Association {
             inbound_streams: self.inbound.streams(),
         };
         cx.event(self.id, event);
+        auth::report_support(self, cx);
     }
 
     /// Builds the listener's association from its cookie (section 5.1.5 step 5).
@@ -396,6 +415,7 @@ impl Association {
             verification: VerificationCredit::for_init(cookie.addresses.iter().copied()),
             flags: Flags { incoming: true, ..Flags::default() },
             features: cookie.features,
+            auth: auth::accepted(config.extensions.authentication, cookie.auth.as_ref(), cx),
             ecn: Ecn::agreed(cookie.features.has(Extensions::ECN)),
             proof: None,
             reconfig: None,

@@ -8,6 +8,7 @@ use strandline_wire::cause::Causes;
 use strandline_wire::chunk::{CookieAck, CookieEcho, Error, Pad};
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
+use super::auth;
 use super::abandon::{abandon_due, write_forward};
 use super::buffers::share_receive_queue;
 use super::build::pad_oversize;
@@ -242,7 +243,7 @@ impl Association {
     fn build_oversize(&mut self, now: Time, index: PathIndex, buffer: &mut [u8]) -> (usize, bool) {
         let full = self.paths.get(index).payload_max();
         let Some(again) = self.outbound.retransmission() else { return (0, false) };
-        let size = again.size + COMMON_HEADER_LEN;
+        let size = again.size + COMMON_HEADER_LEN + auth::reserve(self);
         let path = self.paths.get(index);
         if size <= full || !(path.is_exempt() || path.may_retransmit()) {
             return (0, false);
@@ -267,7 +268,8 @@ impl Association {
     ) -> usize {
         let ports = self.ports();
         let oversize = room.len() > full;
-        let mut packet = ports.packet(room);
+        let reserve = auth::reserve(self);
+        let mut packet = ports.packet(room.split_at_mut(room.len().saturating_sub(reserve)).0);
         if (self.flags.cookie_ack_due || self.flags.cookie_ack_again) && packet.push(&CookieAck) {
             self.flags.cookie_ack_due = false;
             self.flags.cookie_ack_again = false;
@@ -300,7 +302,12 @@ impl Association {
         if packet.is_empty() {
             return 0;
         }
-        let len = ports.finish(packet);
+        let len = if reserve == 0 {
+            ports.finish(packet)
+        } else {
+            let len = packet.finish_with_zero_checksum();
+            auth::seal(self, room, len, !ports.zero_checksum)
+        };
         self.account(now, index, len, filled);
         len
     }
@@ -391,7 +398,7 @@ impl Association {
         filled: &mut Filled,
     ) {
         // Fragments fit every path, in case this one fails (section 7.3).
-        let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN;
+        let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN - auth::reserve(self);
         let alone = !self.config.bundling;
         let waits = (!self.config.nodelay && self.holds_back(empty_space)) || (alone && filled.bytes > 0);
         if waits || !scheduling::begin_packet(&mut self.outbound, filled.bytes > 0) {
@@ -506,7 +513,8 @@ impl Association {
         let full = if most > 0 { payload_max.min(most) } else { payload_max };
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU is sent alone, and IP may fragment it.
-        let oversize = setup.cookie.len() + COOKIE_OVERHEAD > full;
+        let reserve = auth::reserve(self);
+        let oversize = setup.cookie.len() + COOKIE_OVERHEAD + reserve > full;
         let cut_from = self.paths.get(index).pmtu.cut_from();
         let leaves_room = setup.cookie.len() <= full / 2;
         let (attempts, echoes) = (setup.attempts, setup.echoes);
@@ -516,7 +524,8 @@ impl Association {
             self.deadlines.control = now + self.paths.get(index).rto.rto();
         }
         let room = if oversize { buffer } else { buffer.get_mut(..full)? };
-        let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
+        let inner = room.split_at_mut(room.len().saturating_sub(reserve)).0;
+        let mut packet = PacketBuilder::new(inner, self.local_port, self.peer_port, self.peer_tag);
         if !packet.push(&CookieEcho { cookie: &setup.cookie }) {
             return None;
         }
@@ -538,14 +547,15 @@ impl Association {
         if echoes > 0 && filled.bytes == 0 {
             return None;
         }
-        let spare = cut_from.checked_sub(packet.len() + CHUNK_HEADER_LEN).filter(|_| oversize);
+        let spare = cut_from.checked_sub(packet.len() + reserve + CHUNK_HEADER_LEN).filter(|_| oversize);
         if let Some(padding_len) = spare {
             // Without padding IP leaves the packet as it is, which may work.
             let _ = packet.push(&Pad { padding_len });
         }
+        let len = packet.finish_with_zero_checksum();
         self.echo_again(filled.bytes > 0 && attempts == 0 && leaves_room);
         // Always with a checksum (RFC 9653 section 5.2): the receiver may have no association to look at.
-        let len = packet.finish();
+        let len = auth::seal(self, room, len, true);
         self.account(now, index, len, filled);
         self.paths.get_mut(index).on_control_sent(now);
         self.stats.packets_sent += 1;

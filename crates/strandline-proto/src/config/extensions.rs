@@ -1,5 +1,6 @@
 //! Extensions of the protocol that an association offers in its set-up.
 
+use crate::authentication::Authentication;
 use crate::reconfiguration::PeerRequests;
 
 /// An alternate error detection method (RFC 9653 section 3), which makes the checksum of SCTP superfluous. An
@@ -67,6 +68,9 @@ pub struct ExtensionsConfig {
     /// about the order. Parts of large messages of several streams may then be received in turn (see
     /// [`Message`](crate::event::Message)), which an application must be able to handle. Default false.
     pub interleaving: bool,
+    /// Authentication of chunks (RFC 4895), and what is demanded of the peer.
+    /// [`KeyChange`](crate::endpoint::KeyChange) sets shared keys. Default none.
+    pub authentication: Option<Authentication>,
     /// Which requests of the peer to reconfigure streams are performed. A change also applies to existing
     /// associations. Default none.
     pub peer_requests: PeerRequests,
@@ -80,6 +84,7 @@ impl ExtensionsConfig {
         stream_reconfiguration: false,
         partial_reliability: false,
         interleaving: false,
+        authentication: None,
         peer_requests: PeerRequests::NONE,
     };
 }

@@ -9,6 +9,7 @@ use strandline_wire::chunk::{Chunk, kind};
 use super::demux::PeerKey;
 use super::{Endpoint, diagnostics};
 use crate::association::State;
+use crate::association::auth::is_authentic;
 use crate::association::context::is_unicast;
 use crate::association::{contains, starts_with};
 use crate::event::Datagram;
@@ -110,7 +111,8 @@ impl Endpoint {
     /// out-of-the-blue packets it is accepted if associations declare it by default, so that a peer learns that we
     /// lost its association. INIT and COOKIE ECHO need a checksum (section 5.2).
     fn goes_unchecked(&self, owner: Option<u32>, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
-        if packet.verification_tag().0 == 0 || starts_with(packet, kind::COOKIE_ECHO) {
+        let echoes = starts_with(packet, kind::COOKIE_ECHO) || echoes_behind_auth(packet);
+        if packet.verification_tag().0 == 0 || echoes {
             return false;
         }
         let slot = owner.or_else(|| self.find_by_peer(&PeerKey::of(packet, datagram)));
@@ -125,7 +127,7 @@ impl Endpoint {
             // Only an INIT has tag 0, and it must be alone (section 8.5.1 A).
             return self.handle_init(now, packet, datagram);
         }
-        if starts_with(packet, kind::COOKIE_ECHO) {
+        if starts_with(packet, kind::COOKIE_ECHO) || echoes_behind_auth(packet) {
             return self.handle_cookie_echo(now, packet, datagram);
         }
         if let Some(slot) = owner {
@@ -196,6 +198,9 @@ impl Endpoint {
         let Some(association) = self.table.at_mut(slot) else { return };
         let reflected = packet.verification_tag() == association.peer_tag;
         match ending(packet) {
+            Some(Chunk::Abort(_)) if !is_authentic(association, packet, kind::ABORT) => {
+                return diagnostics::discarded(datagram, "an ABORT without authentication");
+            }
             Some(Chunk::Abort(abort)) if abort.tag_reflected && reflected => {
                 if from_here && association.refuse_address(&mut self.shared, datagram.source.ip()) {
                     return self.settle(now, slot);
@@ -280,6 +285,13 @@ impl Early {
         }
         if reflected == Some(true) { Self::TagReflected } else { Self::Fine }
     }
+}
+
+/// True if the packet begins with AUTH and COOKIE ECHO (RFC 4895 section 6.3).
+#[inline]
+fn echoes_behind_auth(packet: &Packet<'_>) -> bool {
+    packet.first_kind() == Some(kind::AUTH)
+        && matches!(packet.chunks().nth(1), Some(Ok(raw)) if raw.kind == kind::COOKIE_ECHO)
 }
 
 /// True if the packet must never be answered (section 8.4 rule 2).

@@ -17,12 +17,16 @@ use super::diagnostics::{abort_reply, discarded, ignored};
 use super::input::never_answered;
 use super::spent::PeerInit;
 use crate::association::addresses::set_local;
+use crate::association::auth::{
+    CookieParameters, OwnParameters, PeerParameters, RANDOM_LEN, admits_cookie, verified_ahead,
+};
 use crate::association::context::Route;
 use crate::association::cookie::{Cookie, CookieError};
-use crate::association::features::{Features, Kinds};
+use crate::association::features::{Extensions, Features, Kinds};
 use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
 use crate::association::restart::CookieAction;
-use crate::association::{AnswerPorts, Association, PRESERVATIVE_MAX, State, control_packet, init_packet};
+use crate::association::{starts_with, AnswerPorts, Association, PRESERVATIVE_MAX, State, control_packet, init_packet};
+use crate::authentication::Authentication;
 use crate::event::Datagram;
 use crate::time::Time;
 use crate::zone;
@@ -36,13 +40,17 @@ struct Answer {
     a_rwnd: u32,
     ties: (u32, u32),
     features: Features,
+    /// Our Random Number, if authentication is offered (RFC 4895).
+    random: Option<[u8; RANDOM_LEN]>,
+    /// What this side demands, if authentication is offered.
+    settings: Authentication,
     /// Local addresses of the association; empty if it has those of the endpoint.
     local: Vec<IpAddr>,
 }
 
 impl Endpoint {
     /// Handles a packet with tag 0.
-    pub(super) fn handle_init(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+    pub(super) fn handle_init<'b>(&mut self, now: Time, packet: &Packet<'b>, datagram: &Datagram<'_>) {
         let mut chunks = packet.chunks();
         let first = chunks.next().and_then(Result::ok);
         let init = match first.map(|raw| raw.parse()) {
@@ -81,8 +89,13 @@ impl Endpoint {
             self.shared.replies.dropped += 1;
             return ignored(datagram, "too many answers are queued");
         }
-        match offer {
-            Ok(offer) => self.answer_init(now, &offer, existing, packet, datagram),
+        let settings = self.authentication_of(existing);
+        let negotiate = |mut offer: Offer<'b>| {
+            let keys = offer.negotiate_authentication(settings.as_ref())?;
+            Ok((offer, keys))
+        };
+        match offer.and_then(negotiate) {
+            Ok((offer, keys)) => self.answer_init(now, &offer, keys, existing, packet, datagram),
             Err(Refusal::Silently) => {
                 self.shared.stats.malformed += 1;
                 discarded(datagram, "malformed INIT");
@@ -109,6 +122,7 @@ impl Endpoint {
         &mut self,
         now: Time,
         offer: &Offer<'_>,
+        keys: Option<PeerParameters>,
         existing: Option<u32>,
         packet: &Packet<'_>,
         datagram: &Datagram<'_>,
@@ -117,7 +131,7 @@ impl Endpoint {
         let ports = answer_ports(packet, offer.tag);
         let Some(slot) = existing else {
             let answer = self.fresh_answer(packet.destination_port());
-            return self.send_init_ack(now, offer, &answer, route, ports);
+            return self.send_init_ack(now, (offer, keys), &answer, route, ports);
         };
         let tag = self.free_tag();
         let shared = &mut self.shared;
@@ -156,10 +170,11 @@ impl Endpoint {
             _ => {
                 let ties = shared.tie_tags(association.local_tag, association.peer_tag);
                 let initial_tsn = Tsn(shared.rng.next_u32());
-                Answer { initial_tsn, ..answer_of(association, tag, ties) }
+                let random = association.auth.is_some().then(|| shared.random_number());
+                Answer { initial_tsn, random, ..answer_of(association, tag, ties) }
             }
         };
-        self.send_init_ack(now, offer, &answer, route, ports);
+        self.send_init_ack(now, (offer, keys), &answer, route, ports);
     }
 
     /// Returns an answer for a new peer. It is not stored, only sealed into the cookie.
@@ -173,6 +188,8 @@ impl Endpoint {
             a_rwnd: config.receive_buffer_start(),
             ties: (0, 0),
             features: Features::offered_by(&config),
+            random: config.extensions.authentication.map(|_| self.shared.random_number()),
+            settings: config.extensions.authentication.unwrap_or_default(),
             local: self.ports.bound(port).to_vec(),
         }
     }
@@ -180,7 +197,7 @@ impl Endpoint {
     fn send_init_ack(
         &mut self,
         now: Time,
-        offer: &Offer<'_>,
+        (offer, keys): (&Offer<'_>, Option<PeerParameters>),
         answer: &Answer,
         route: Route,
         ports: AnswerPorts,
@@ -192,6 +209,8 @@ impl Endpoint {
             shared.cookies.rotate(key, now);
         }
         let features = answer.features.agreed_with(&offer.declared);
+        let random = answer.random.filter(|_| features.has(Extensions::AUTHENTICATION));
+        let own = random.map(|random| OwnParameters::new(&answer.settings, random));
         // The peer relies on this from the first packet on.
         let ports = AnswerPorts { zero_checksum: features.zero_checksum.by_peer, ..ports };
         let increment = Duration::from_millis(u64::from(offer.preservative_ms)).min(PRESERVATIVE_MAX);
@@ -211,6 +230,7 @@ impl Endpoint {
             outbound_streams: answer.outbound_streams.min(offer.inbound_streams),
             inbound_streams: answer.inbound_streams.min(offer.outbound_streams),
             features,
+            auth: random.zip(keys).map(|(random, peer)| CookieParameters { random, peer }),
             source: route.destination,
             destination: route.source,
             addresses: offer.addresses.clone(),
@@ -235,15 +255,27 @@ impl Endpoint {
         // The declaration comes first, because parameters that do not fit are left out and the peer relies on this
         // one.
         let mut kinds = Kinds::default();
-        let more: Vec<Parameter<'_>> = features.answer(&mut kinds).chain(cookie).chain(reported).collect();
+        let keys = own.iter().flat_map(|own| own.iter());
+        let more: Vec<Parameter<'_>> =
+            features.answer(&mut kinds).chain(keys).chain(cookie).chain(reported).collect();
         init_packet(shared, route, ports, init, &answer.local, Some(offer), &more);
         shared.stats.inits += 1;
     }
 
-    /// Handles a packet that starts with COOKIE ECHO.
+    /// Returns what an association demands, or else the endpoint.
+    fn authentication_of(&self, existing: Option<u32>) -> Option<Authentication> {
+        match existing.and_then(|slot| self.table.at(slot)) {
+            Some(association) => association.auth.as_ref().map(|auth| auth.settings()),
+            None => self.shared.config.association.extensions.authentication,
+        }
+    }
+
+    /// Handles a packet that starts with COOKIE ECHO, or with AUTH and COOKIE ECHO.
     pub(super) fn handle_cookie_echo(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) {
-        let first = packet.chunks().flatten().next().and_then(|raw| raw.parse().ok());
-        let Some(Chunk::CookieEcho(CookieEcho { cookie: sealed })) = first else { return };
+        let mut chunks = packet.chunks().flatten();
+        let has_auth = starts_with(packet, kind::AUTH);
+        let echo = chunks.nth(usize::from(has_auth)).and_then(|raw| raw.parse().ok());
+        let Some(Chunk::CookieEcho(CookieEcho { cookie: sealed })) = echo else { return };
         if never_answered(packet) {
             self.shared.stats.malformed += 1;
             return discarded(datagram, "COOKIE ECHO with an ABORT");
@@ -265,6 +297,11 @@ impl Endpoint {
             return discarded(datagram, "cookie refused: it is for other ports or another tag");
         }
         let existing = self.existing_for_cookie(&cookie);
+        let association = existing.and_then(|slot| self.table.at_mut(slot));
+        let Some(verified) = admits_cookie(&self.shared, association, &cookie, packet, has_auth) else {
+            self.shared.stats.cookies_forged += 1;
+            return discarded(datagram, "cookie refused: it is not authenticated");
+        };
         if let Some(by) = stale {
             let same = existing.and_then(|slot| self.table.at(slot)).is_some_and(|a| a.matches_tags(&cookie));
             if !same {
@@ -272,8 +309,8 @@ impl Endpoint {
             }
         }
         match existing {
-            Some(slot) => self.cookie_for_existing(now, slot, &cookie, packet, datagram),
-            None => self.cookie_for_new(now, &cookie, packet, datagram),
+            Some(slot) => self.cookie_for_existing(now, slot, (&cookie, verified), packet, datagram),
+            None => self.cookie_for_new(now, (&cookie, verified), packet, datagram),
         }
     }
 
@@ -311,7 +348,7 @@ impl Endpoint {
         &mut self,
         now: Time,
         slot: u32,
-        cookie: &Cookie,
+        (cookie, verified): (&Cookie, bool),
         packet: &Packet<'_>,
         datagram: &Datagram<'_>,
     ) {
@@ -336,6 +373,7 @@ impl Endpoint {
             let goes_on = association.on_cookie_echo(shared, now, cookie, action);
             // A valid cookie is accepted from any address. What follows it must come from one of the peer's.
             if goes_on && association.paths.by_address(source.ip()).is_some() {
+                verified_ahead(association, verified);
                 association.handle_packet(shared, now, packet, source, marked);
             }
         });
@@ -358,7 +396,13 @@ impl Endpoint {
     }
 
     /// Creates an association from a cookie (section 5.1.5 step 5).
-    fn cookie_for_new(&mut self, now: Time, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+    fn cookie_for_new(
+        &mut self,
+        now: Time,
+        (cookie, verified): (&Cookie, bool),
+        packet: &Packet<'_>,
+        datagram: &Datagram<'_>,
+    ) {
         let init = PeerInit {
             tag: cookie.peer_tag,
             address: cookie.source.ip(),
@@ -405,6 +449,7 @@ impl Endpoint {
         let _ = set_local(&mut association, self.ports.bound(cookie.local_port));
         // DATA may follow in the same packet if it comes from an address in the cookie.
         if association.paths.by_address(datagram.source.ip()).is_some() {
+            verified_ahead(&mut association, verified);
             association.handle_packet(&mut self.shared, now, packet, datagram.source, datagram.is_marked());
         }
         self.table.insert(association);
@@ -435,6 +480,8 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         ties,
         // What was declared before stands.
         features: association.features.offered_again(),
+        random: association.auth.as_ref().map(|auth| auth.random()),
+        settings: association.auth.as_ref().map(|auth| auth.settings()).unwrap_or_default(),
         local: association.paths.local().to_vec(),
     }
 }

@@ -8,6 +8,7 @@ mod diagnostics;
 mod gaps;
 mod icmp;
 mod input;
+mod key_change;
 mod listen;
 mod looped;
 mod operation;
@@ -34,12 +35,14 @@ use self::budget::InitBudget;
 pub use self::commands::{Connect, Listen};
 use self::demux::{Demux, PeerKey, entry_of, path_of};
 pub use self::gaps::Gaps;
+pub use self::key_change::KeyChange;
 pub use self::operation::Operation;
 use self::ports::Ports;
 pub use self::reconfigure::Reconfigure;
 use self::spent::SpentCookies;
 pub use self::stream_value::StreamValue;
 use self::table::Table;
+use crate::association::auth::KeyRing;
 use crate::association::context::{PacketQueue, Popped, Route, Shared};
 use crate::association::cookie::CookieKeys;
 use crate::association::own::OwnAddresses;
@@ -170,6 +173,7 @@ impl Endpoint {
                 arena: Arena::default(),
                 cookies,
                 tie_key,
+                keys: KeyRing::default(),
                 control: PacketQueue::new(CONTROL_MAX),
                 replies,
                 stats: EndpointStats::default(),

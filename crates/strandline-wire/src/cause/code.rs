@@ -13,6 +13,7 @@ pub use super::stale_cookie::CODE as STALE_COOKIE;
 pub use super::unrecognised_chunk::CODE as UNRECOGNISED_CHUNK;
 pub use super::unrecognised_parameters::CODE as UNRECOGNISED_PARAMETERS;
 pub use super::unresolvable_address::CODE as UNRESOLVABLE_ADDRESS;
+pub use super::unsupported_hmac::CODE as UNSUPPORTED_HMAC;
 pub use super::user_initiated_abort::CODE as USER_INITIATED_ABORT;
 
 /// Returns the RFC's name of a cause code, or `None` if this crate doesn't know the code.
@@ -33,6 +34,7 @@ pub const fn name(code: u16) -> Option<&'static str> {
         USER_INITIATED_ABORT => "User-Initiated Abort",
         PROTOCOL_VIOLATION => "Protocol Violation",
         RESTART_WITH_NEW_ENCAPSULATION_PORT => "Restart of an Association with New Encapsulation Port",
+        UNSUPPORTED_HMAC => "Unsupported HMAC Identifier",
         _ => return None,
     })
 }

@@ -18,7 +18,7 @@ use core::fmt;
 use super::raw::RawCause;
 use crate::encode::put;
 use crate::error::CauseError;
-use crate::parameter::kind::STATE_COOKIE;
+use crate::parameter::kind::{HMAC_ALGO, RANDOM, STATE_COOKIE};
 
 /// Cause code of Missing Mandatory Parameter.
 pub const CODE: u16 = 2;
@@ -38,6 +38,8 @@ pub struct MissingParameters<'a> {
 impl MissingParameters<'static> {
     /// State Cookie, the only parameter that RFC 9260 makes mandatory (in INIT ACK).
     pub const STATE_COOKIE: Self = Self { types: &[STATE_COOKIE.to_be_bytes()] };
+    /// The parameters that every endpoint with authentication sends (RFC 4895 section 6.1).
+    pub const AUTHENTICATION: Self = Self { types: &[RANDOM.to_be_bytes(), HMAC_ALGO.to_be_bytes()] };
 }
 
 impl<'a> MissingParameters<'a> {

@@ -16,6 +16,7 @@ mod stale_cookie;
 mod unrecognised_chunk;
 mod unrecognised_parameters;
 mod unresolvable_address;
+mod unsupported_hmac;
 mod user_initiated_abort;
 
 pub use missing_parameters::MissingParameters;
@@ -73,6 +74,11 @@ pub enum Cause<'a> {
         /// UDP encapsulation port of the INIT; 0 without encapsulation.
         new: u16,
     },
+    /// An AUTH chunk used an algorithm that its receiver has not listed.
+    UnsupportedHmac {
+        /// The HMAC Identifier of the AUTH chunk.
+        hmac: u16,
+    },
     /// A cause whose code this crate doesn't know.
     Unknown(RawCause<'a>),
 }
@@ -114,6 +120,7 @@ impl<'a> RawCause<'a> {
                 let (current, new) = restart_with_new_encapsulation_port::parse(self)?;
                 Cause::RestartWithNewEncapsulationPort { current, new }
             }
+            code::UNSUPPORTED_HMAC => Cause::UnsupportedHmac { hmac: unsupported_hmac::parse(self)? },
             _ => Cause::Unknown(*self),
         })
     }
@@ -136,6 +143,7 @@ impl EncodeTlv for Cause<'_> {
             Self::UserInitiatedAbort(_) => code::USER_INITIATED_ABORT,
             Self::ProtocolViolation(_) => code::PROTOCOL_VIOLATION,
             Self::RestartWithNewEncapsulationPort { .. } => code::RESTART_WITH_NEW_ENCAPSULATION_PORT,
+            Self::UnsupportedHmac { .. } => code::UNSUPPORTED_HMAC,
             Self::Unknown(raw) => raw.code,
         }
     }
@@ -147,6 +155,7 @@ impl EncodeTlv for Cause<'_> {
             | Self::NoUserData { .. }
             | Self::RestartWithNewEncapsulationPort { .. } => 4,
             Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieWhileShuttingDown => 0,
+            Self::UnsupportedHmac { .. } => 2,
             Self::MissingParameters(missing) => missing.value_len(),
             Self::UnrecognisedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {
                 parameters.as_bytes().len()
@@ -167,6 +176,7 @@ impl EncodeTlv for Cause<'_> {
             }
             Self::StaleCookie { staleness_us } => put(out, &staleness_us.to_be_bytes()),
             Self::NoUserData { tsn } => put(out, &tsn.0.to_be_bytes()),
+            Self::UnsupportedHmac { hmac } => put(out, &hmac.to_be_bytes()),
             Self::RestartWithNewEncapsulationPort { current, new } => {
                 let ([c0, c1], [n0, n1]) = (current.to_be_bytes(), new.to_be_bytes());
                 put(out, &[c0, c1, n0, n1]);

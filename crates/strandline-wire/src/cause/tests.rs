@@ -38,6 +38,7 @@ fn all_that_are_known() {
     round_trip(&Cause::ProtocolViolation(b"no"), &[0, 13, 0, 6, b'n', b'o']);
     let moved = Cause::RestartWithNewEncapsulationPort { current: 9899, new: 258 };
     round_trip(&moved, &[0, 14, 0, 8, 0x26, 0xab, 1, 2]);
+    round_trip(&Cause::UnsupportedHmac { hmac: 258 }, &[1, 5, 0, 6, 1, 2]);
     let unknown = RawCause { code: 0x1234, value: &[1] };
     round_trip(&Cause::Unknown(unknown), &[0x12, 0x34, 0, 5, 1]);
 }
@@ -49,6 +50,11 @@ fn wrong_lengths() {
         rejects(&[0, code, 0, 4], error(0));
         rejects(&[0, code, 0, 7, 1, 2, 3], error(3));
         rejects(&[0, code, 0, 9, 1, 2, 3, 4, 5], error(5));
+    }
+    for found in [0, 1, 3, 4] {
+        let mut bytes = vec![1, 5, 0, 4 + found as u8];
+        bytes.resize(4 + found, 1);
+        rejects(&bytes, CauseError::WrongLength { code: 0x0105, expected: 2, found });
     }
     for code in [4_u8, 7, 10] {
         rejects(&[0, code, 0, 5, 1], CauseError::WrongLength { code: code.into(), expected: 0, found: 1 });
@@ -70,5 +76,5 @@ fn missing_parameters_count_must_agree() {
 #[test]
 fn codes_have_names() {
     let named: Vec<u16> = (0..=u16::MAX).filter(|&code| code::name(code).is_some()).collect();
-    assert_eq!(named, (1..=14).collect::<Vec<_>>());
+    assert_eq!(named, (1..=14).chain([0x0105]).collect::<Vec<_>>());
 }

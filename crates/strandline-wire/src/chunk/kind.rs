@@ -30,6 +30,8 @@ pub const ECNE: u8 = 12;
 pub const CWR: u8 = 13;
 /// SHUTDOWN COMPLETE: end of the shutdown.
 pub const SHUTDOWN_COMPLETE: u8 = 14;
+/// AUTH: authentication of the chunks that follow it (RFC 4895).
+pub const AUTH: u8 = 15;
 /// I-DATA: payload data of messages that may be interleaved (RFC 8260).
 pub const I_DATA: u8 = 64;
 /// RE-CONFIG: re-configuration of streams (RFC 6525).
@@ -60,6 +62,7 @@ pub const fn name(kind: u8) -> Option<&'static str> {
         ECNE => "ECNE",
         CWR => "CWR",
         SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+        AUTH => "AUTH",
         I_DATA => "I-DATA",
         RE_CONFIG => "RE-CONFIG",
         PAD => "PAD",

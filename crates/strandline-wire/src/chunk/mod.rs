@@ -1,6 +1,7 @@
 //! Chunks (RFC 9260 sections 3.2 and 3.3): one file for each type, with its diagram.
 
 mod abort;
+mod auth;
 mod cookie_ack;
 mod cookie_echo;
 mod cwr;
@@ -24,6 +25,7 @@ mod shutdown_ack;
 mod shutdown_complete;
 
 pub use abort::Abort;
+pub use auth::Auth;
 pub use cookie_ack::CookieAck;
 pub use cookie_echo::CookieEcho;
 pub use cwr::Cwr;
@@ -81,6 +83,8 @@ pub enum Chunk<'a> {
     Cwr(Cwr),
     /// SHUTDOWN COMPLETE: end of the shutdown.
     ShutdownComplete(ShutdownComplete),
+    /// AUTH: authentication of the chunks that follow it.
+    Auth(Auth<'a>),
     /// RE-CONFIG: re-configuration of streams.
     ReConfig(ReConfig<'a>),
     /// PAD: padding.
@@ -144,6 +148,7 @@ impl<'a> RawChunk<'a> {
             kind::ECNE => Chunk::Ecne(Ecne::parse(self)?),
             kind::CWR => Chunk::Cwr(Cwr::parse(self)?),
             kind::SHUTDOWN_COMPLETE => Chunk::ShutdownComplete(ShutdownComplete::parse(self)?),
+            kind::AUTH => Chunk::Auth(Auth::parse(self)?),
             kind::RE_CONFIG => Chunk::ReConfig(ReConfig::parse(self)),
             kind::PAD => Chunk::Pad(Pad::parse(self)),
             kind::FORWARD_TSN => Chunk::ForwardTsn(ForwardTsn::parse(self)?),
@@ -173,6 +178,7 @@ impl Chunk<'_> {
             Self::Ecne(chunk) => f(chunk),
             Self::Cwr(chunk) => f(chunk),
             Self::ShutdownComplete(chunk) => f(chunk),
+            Self::Auth(chunk) => f(chunk),
             Self::ReConfig(chunk) => f(chunk),
             Self::Pad(chunk) => f(chunk),
             Self::ForwardTsn(chunk) => f(chunk),

@@ -93,6 +93,25 @@ fn init_and_init_ack() {
     }
 }
 
+#[test]
+fn auth() {
+    let mac = [0xaa; 20];
+    let bytes = [&[15, 0, 0, 28, 0, 2, 0, 1][..], &mac].concat();
+    round_trip(&Chunk::Auth(Auth { key: 2, hmac: 1, mac: &mac }), &bytes);
+    round_trip(&Chunk::Auth(Auth { key: 0, hmac: 0xffff, mac: &[] }), &[15, 0, 0, 8, 0, 0, 0xff, 0xff]);
+    // Flags are ignored.
+    let flagged = [&[15, 0xff, 0, 28, 0, 2, 0, 1][..], &mac].concat();
+    parse_then(&flagged, |chunk| assert_eq!(chunk, Ok(Chunk::Auth(Auth { key: 2, hmac: 1, mac: &mac }))));
+    for found in 0..4 {
+        rejects(
+            &[&[15, 0, 0, 0][..], &vec![0; found]].concat(),
+            ChunkError::TooShort { kind: 15, minimum: 4, found },
+        );
+    }
+    // A receiver that does not know the type discards it and what follows (RFC 4895 section 5).
+    assert_eq!(UnrecognisedAction::of(kind::AUTH), UnrecognisedAction::Stop);
+}
+
 /// The example of RFC 9260 section 3.3.4: 10 to 12, 14, 15 and 17 have arrived.
 #[test]
 fn sack_of_the_rfc() {

@@ -1,13 +1,16 @@
 //! Parameter types (RFC 9260 sections 3.3.2 to 3.3.5, and the extensions that this crate knows).
 
+pub use super::chunk_list::KIND as CHUNK_LIST;
 pub use super::cookie_preservative::KIND as COOKIE_PRESERVATIVE;
 pub use super::ecn_capable::KIND as ECN_CAPABLE;
 pub use super::forward_tsn_supported::KIND as FORWARD_TSN_SUPPORTED;
 pub use super::heartbeat_info::KIND as HEARTBEAT_INFO;
+pub use super::hmac_algo::KIND as HMAC_ALGO;
 pub use super::host_name::KIND as HOST_NAME;
 pub use super::ipv4_address::KIND as IPV4_ADDRESS;
 pub use super::ipv6_address::KIND as IPV6_ADDRESS;
 pub use super::pad::KIND as PAD;
+pub use super::random::KIND as RANDOM;
 pub use super::re_config::kind::*;
 pub use super::state_cookie::KIND as STATE_COOKIE;
 pub use super::supported_address_types::KIND as SUPPORTED_ADDRESS_TYPES;
@@ -34,6 +37,9 @@ pub const fn name(kind: u16) -> Option<&'static str> {
         ADD_OUTGOING_STREAMS => "Add Outgoing Streams Request",
         ADD_INCOMING_STREAMS => "Add Incoming Streams Request",
         ECN_CAPABLE => "ECN Capable",
+        RANDOM => "Random",
+        CHUNK_LIST => "Chunk List",
+        HMAC_ALGO => "Requested HMAC Algorithm",
         SUPPORTED_EXTENSIONS => "Supported Extensions",
         ZERO_CHECKSUM_ACCEPTABLE => "Zero Checksum Acceptable",
         PAD => "Padding",

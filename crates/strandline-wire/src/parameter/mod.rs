@@ -1,15 +1,18 @@
 //! Parameters (RFC 9260 sections 3.2.1 and 3.3.2 to 3.3.5, and extensions): one file for each type, with its
 //! diagram.
 
+mod chunk_list;
 mod cookie_preservative;
 mod ecn_capable;
 mod forward_tsn_supported;
 mod heartbeat_info;
+mod hmac_algo;
 mod host_name;
 mod ipv4_address;
 mod ipv6_address;
 pub mod kind;
 mod pad;
+mod random;
 mod raw;
 pub mod re_config;
 mod state_cookie;
@@ -18,6 +21,8 @@ mod supported_extensions;
 mod unrecognised_parameter;
 mod zero_checksum_acceptable;
 
+pub use chunk_list::TYPES_MAX as CHUNK_TYPES_MAX;
+pub use hmac_algo::{HMAC_SHA1, HMAC_SHA256, HmacIdentifiers};
 pub use raw::{ParameterIter, Parameters, RawParameter};
 pub use supported_address_types::SupportedAddressTypes;
 pub use zero_checksum_acceptable::EDMID_SCTP_OVER_DTLS;
@@ -60,6 +65,12 @@ pub enum Parameter<'a> {
         /// Error Detection Method Identifier of the alternative error detection, assigned or not.
         edmid: u32,
     },
+    /// A random number from which keys are derived, of any length.
+    Random(&'a [u8]),
+    /// Chunk types that the sender accepts only if they are authenticated.
+    ChunkList(&'a [u8]),
+    /// HMAC algorithms that the sender asks the peer to use.
+    HmacAlgo(HmacIdentifiers<'a>),
     /// Makes an INIT longer.
     Pad {
         /// Length of the padding data in bytes: four less than the parameter's length if that is a multiple
@@ -104,6 +115,9 @@ impl<'a> RawParameter<'a> {
                 Parameter::ZeroChecksumAcceptable { edmid: zero_checksum_acceptable::parse(self)? }
             }
             kind::SUPPORTED_EXTENSIONS => Parameter::SupportedExtensions(supported_extensions::parse(self)),
+            kind::RANDOM => Parameter::Random(random::parse(self)),
+            kind::CHUNK_LIST => Parameter::ChunkList(chunk_list::parse(self)?),
+            kind::HMAC_ALGO => Parameter::HmacAlgo(HmacIdentifiers::parse(self)?),
             kind::PAD => Parameter::Pad { padding_len: pad::parse(self) },
             _ => Parameter::Unknown(*self),
         })
@@ -135,6 +149,9 @@ impl EncodeTlv for Parameter<'_> {
             Self::ForwardTsnSupported => kind::FORWARD_TSN_SUPPORTED,
             Self::SupportedExtensions(_) => kind::SUPPORTED_EXTENSIONS,
             Self::ZeroChecksumAcceptable { .. } => kind::ZERO_CHECKSUM_ACCEPTABLE,
+            Self::Random(_) => kind::RANDOM,
+            Self::ChunkList(_) => kind::CHUNK_LIST,
+            Self::HmacAlgo(_) => kind::HMAC_ALGO,
             Self::Pad { .. } => kind::PAD,
             Self::Unknown(raw) => raw.kind,
         }
@@ -146,10 +163,13 @@ impl EncodeTlv for Parameter<'_> {
             | Self::StateCookie(bytes)
             | Self::UnrecognisedParameter(bytes)
             | Self::SupportedExtensions(bytes)
+            | Self::Random(bytes)
+            | Self::ChunkList(bytes)
             | Self::HostName(bytes) => bytes.len(),
             Self::Ipv4Address(_) | Self::CookiePreservative { .. } | Self::ZeroChecksumAcceptable { .. } => 4,
             Self::Ipv6Address(_) => 16,
             Self::SupportedAddressTypes(types) => types.as_bytes().len(),
+            Self::HmacAlgo(list) => list.as_bytes().len(),
             Self::EcnCapable | Self::ForwardTsnSupported => 0,
             Self::Pad { padding_len } => *padding_len,
             Self::Unknown(raw) => raw.value.len(),
@@ -162,11 +182,14 @@ impl EncodeTlv for Parameter<'_> {
             | Self::StateCookie(bytes)
             | Self::UnrecognisedParameter(bytes)
             | Self::SupportedExtensions(bytes)
+            | Self::Random(bytes)
+            | Self::ChunkList(bytes)
             | Self::HostName(bytes) => put(out, bytes),
             Self::Ipv4Address(address) => put(out, &address.octets()),
             Self::Ipv6Address(address) => put(out, &address.octets()),
             Self::CookiePreservative { increment_ms } => put(out, &increment_ms.to_be_bytes()),
             Self::SupportedAddressTypes(types) => put(out, types.as_bytes()),
+            Self::HmacAlgo(list) => put(out, list.as_bytes()),
             Self::EcnCapable | Self::ForwardTsnSupported => {}
             Self::ZeroChecksumAcceptable { edmid } => put(out, &edmid.to_be_bytes()),
             Self::Pad { .. } => out.fill(0),

@@ -97,6 +97,25 @@ fn supported_extensions() {
     round_trip(&Parameter::SupportedExtensions(&[]), &[0x80, 8, 0, 4]);
 }
 
+/// A receiver that doesn't know the parameters of RFC 4895 skips them without a report (section 3).
+#[test]
+fn authentication() {
+    let random = [7; 32];
+    round_trip(&Parameter::Random(&random), &[&[0x80, 2, 0, 36][..], &random].concat());
+    round_trip(&Parameter::Random(&[1]), &[0x80, 2, 0, 5, 1]);
+    round_trip(&Parameter::ChunkList(&[0, 3, 193]), &[0x80, 3, 0, 7, 0, 3, 193]);
+    round_trip(&Parameter::HmacAlgo(HmacIdentifiers::SHA1), &[0x80, 4, 0, 6, 0, 1]);
+    let both = HmacIdentifiers::SHA256_SHA1;
+    round_trip(&Parameter::HmacAlgo(both), &[0x80, 4, 0, 8, 0, 3, 0, 1]);
+    assert_eq!(both.iter().collect::<Vec<_>>(), [HMAC_SHA256, HMAC_SHA1]);
+    assert_eq!(HmacIdentifiers::SHA1_SHA256.iter().collect::<Vec<_>>(), [HMAC_SHA1, HMAC_SHA256]);
+    rejects(0x8004, 3, ParameterError::NotAMultiple { kind: 0x8004, element: 2, found: 3 });
+    rejects(0x8003, 257, ParameterError::TooLong { kind: 0x8003, maximum: 256, found: 257 });
+    for kind in [kind::RANDOM, kind::CHUNK_LIST, kind::HMAC_ALGO] {
+        assert_eq!(UnrecognisedAction::of_parameter(kind), UnrecognisedAction::Skip);
+    }
+}
+
 #[test]
 fn zero_checksum_acceptable() {
     let parameter = Parameter::ZeroChecksumAcceptable { edmid: EDMID_SCTP_OVER_DTLS };
@@ -133,6 +152,6 @@ fn kinds_have_names() {
     let named: Vec<u16> = (0..=u16::MAX).filter(|&kind| kind::name(kind).is_some()).collect();
     assert_eq!(
         named,
-        [1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 0x8000, 0x8001, 0x8005, 0x8008, 0xc000]
+        [1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 0x8000, 0x8001, 0x8002, 0x8003, 0x8004, 0x8005, 0x8008, 0xc000]
     );
 }

@@ -2,7 +2,7 @@ use crate::builder::PacketBuilder;
 use crate::cause::{Cause, Causes, MissingParameters};
 use crate::chunk::i_forward_tsn::SkippedMessage;
 use crate::chunk::{
-    Abort, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, IData, Init, Pad, ReConfig,
+    Abort, Auth, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, IData, Init, Pad, ReConfig,
     Shutdown, ShutdownComplete, forward_tsn, i_forward_tsn, sack,
 };
 use crate::encode::EncodeTlv;
@@ -11,7 +11,7 @@ use crate::parameter::re_config::{
     AddIncomingStreams, AddOutgoingStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReConfigParameter,
     Response, ResultCode, SsnTsnReset, StreamList,
 };
-use crate::parameter::{Parameter, Parameters, SupportedAddressTypes};
+use crate::parameter::{HmacIdentifiers, Parameter, Parameters, SupportedAddressTypes};
 use crate::print::line;
 use crate::tlv::TlvWriter;
 
@@ -47,6 +47,12 @@ fn data_and_its_flags() {
 }
 
 #[test]
+fn auth() {
+    let auth = Auth { key: 2, hmac: 3, mac: &[0; 32] };
+    shows(&[Chunk::Auth(auth), Chunk::ShutdownAck], "AUTH key 2 hmac 3 mac 32 bytes; SHUTDOWN ACK");
+}
+
+#[test]
 fn init_with_every_parameter() {
     let bytes = tlvs(&[
         Parameter::Ipv4Address([192, 0, 2, 1].into()),
@@ -59,6 +65,9 @@ fn init_with_every_parameter() {
         Parameter::EcnCapable,
         Parameter::ForwardTsnSupported,
         Parameter::SupportedExtensions(&[130, 192]),
+        Parameter::Random(&[0; 32]),
+        Parameter::ChunkList(&[0, 193]),
+        Parameter::HmacAlgo(HmacIdentifiers::SHA256_SHA1),
         Parameter::ZeroChecksumAcceptable { edmid: 1 },
         Parameter::Pad { padding_len: 8 },
     ]);
@@ -75,6 +84,7 @@ fn init_with_every_parameter() {
         "INIT ACK tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address 192.0.2.1, \
          IPv6 Address 2001:db8::1, State Cookie 30 bytes, Unrecognized Parameter 0xc001, 4 bytes, Cookie Preservative 500 ms, \
          Host Name Address \"a\\n\\x00\", Supported Address Types IPv4 Address IPv6 Address, ECN Capable, Forward-TSN-Supported, Supported Extensions 130 192, \
+         Random 32 bytes, Chunk List 0 193, Requested HMAC Algorithm 3 1, \
          Zero Checksum Acceptable EDMID 1, Padding 8 bytes]",
     );
     let broken = Init { parameters: Parameters::new(&[0, 5, 0, 6, 1, 2, 0, 0, 0x44, 1, 0, 9]), ..init };

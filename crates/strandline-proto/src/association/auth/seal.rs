@@ -1,0 +1,82 @@
+//! AUTH chunks of packets to send (RFC 4895 section 6.2).
+//!
+//! A packet is built without one, in a buffer that is shorter by [`reserve`]. [`seal`] then moves the first chunk that
+//! the peer wants to have authenticated, and all that follow it, behind an AUTH chunk.
+
+use strandline_wire::{COMMON_HEADER_LEN, padded, write_checksum};
+
+use super::check::FIELDS_LEN;
+use super::{Auth, Session};
+use crate::association::Association;
+use crate::association::features::Extensions;
+use crate::authentication::ChunkTypes;
+use strandline_wire::chunk::kind;
+
+/// Returns the authentication of an association whose peer demands some.
+#[inline]
+fn demanded(association: &Association) -> Option<(&Auth, &Session)> {
+    if !association.features.has(Extensions::AUTHENTICATION) {
+        return None;
+    }
+    let auth = association.auth.as_deref()?;
+    let session = auth.session.as_ref()?;
+    (!session.peer_chunks.is_empty()).then_some((auth, session))
+}
+
+/// Returns the number of bytes that a packet must leave for an AUTH chunk; 0 without authentication.
+#[inline]
+pub(crate) fn reserve(association: &Association) -> usize {
+    demanded(association).map_or(0, |(_, session)| FIELDS_LEN + session.algorithm.mac_len())
+}
+
+/// Returns the number of bytes that a packet of chunks of these types must leave.
+pub(crate) fn reserve_for(association: &Association, kinds: &[u8]) -> usize {
+    let demands = |(_, session): &(&Auth, &Session)| kinds.iter().any(|kind| session.peer_chunks.contains(*kind));
+    demanded(association).filter(demands).map_or(0, |(_, session)| FIELDS_LEN + session.algorithm.mac_len())
+}
+
+/// Inserts an AUTH chunk into a packet of `len` bytes without a checksum, if the peer wants a chunk of it to have one,
+/// and writes the checksum if `checksum`. Returns the new length. The buffer has [`reserve`] bytes more than the packet.
+pub(crate) fn seal(association: &Association, buffer: &mut [u8], len: usize, checksum: bool) -> usize {
+    let sealed = demanded(association).and_then(|(auth, session)| insert(auth, session, buffer, len));
+    let len = sealed.unwrap_or(len);
+    if checksum && let Some(packet) = buffer.get_mut(..len) {
+        write_checksum(packet);
+    }
+    len
+}
+
+/// Inserts the chunk. Returns `None` if none is needed.
+fn insert(auth: &Auth, session: &Session, buffer: &mut [u8], len: usize) -> Option<usize> {
+    let at = first_of(buffer.get(..len)?, session.peer_chunks)?;
+    let active = auth.ring.active();
+    let (_, key) = session.keys.iter().find(|(id, _)| *id == active)?;
+    let (algorithm, mac_len) = (session.algorithm, session.algorithm.mac_len());
+    let auth_len = FIELDS_LEN + mac_len;
+    let end = len + auth_len;
+    if end > buffer.len() {
+        debug_assert!(false, "the builder leaves room");
+        return None;
+    }
+    buffer.copy_within(at..len, at + auth_len);
+    let (fields, rest) = buffer.get_mut(at..end)?.split_at_mut_checked(FIELDS_LEN)?;
+    let (place, rest) = rest.split_at_mut_checked(mac_len)?;
+    let ([l0, l1], [k0, k1]) = ((auth_len as u16).to_be_bytes(), active.0.to_be_bytes());
+    let [h0, h1] = algorithm.identifier().to_be_bytes();
+    fields.copy_from_slice(&[kind::AUTH, 0, l0, l1, k0, k1, h0, h1]);
+    let mac = key.mac(algorithm, fields, rest);
+    place.copy_from_slice(mac.get(..mac_len)?);
+    Some(end)
+}
+
+/// Returns the offset of the first chunk of one of these types.
+fn first_of(packet: &[u8], kinds: ChunkTypes) -> Option<usize> {
+    let mut at = COMMON_HEADER_LEN;
+    while let Some([kind, _, l0, l1]) = packet.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
+        if kinds.contains(*kind) {
+            return Some(at);
+        }
+        at += padded(usize::from(u16::from_be_bytes([*l0, *l1]))).max(4);
+    }
+    None
+}
