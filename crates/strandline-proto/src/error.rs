@@ -211,7 +211,9 @@ pub enum KeyError {
     #[error(transparent)]
     UnknownAssociation(#[from] UnknownAssociation),
     /// The association was configured without authentication.
-    #[error("the association has no authentication: set ExtensionsConfig::authentication before it is set up")]
+    #[error(
+        "the association has no authentication: set ExtensionsConfig::authentication before it is set up"
+    )]
     NotSupported,
     /// There is no key with this identifier.
     #[error("there is no key {}", .0.0)]

@@ -10,12 +10,13 @@ use proptest::prelude::*;
 use strandline_wire::cause::{MissingParameters, RawCause};
 use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 use strandline_wire::chunk::{forward_tsn, i_forward_tsn, kind, sack};
+use strandline_wire::parameter::HmacIdentifiers;
 use strandline_wire::parameter::re_config::{
     AddIncomingStreams, AddOutgoingStreams, Combination, IncomingSsnReset, NextTsns, OutgoingSsnReset,
     ReConfigParameter, Response, ResultCode, SsnTsnReset, StreamList,
 };
 use strandline_wire::{
-    Abort, Cause, Causes, Chunk, CookieEcho, Cwr, Data, Ecne, Encode, EncodeTlv, Error, Fsn, GapBlock,
+    Abort, Auth, Cause, Causes, Chunk, CookieEcho, Cwr, Data, Ecne, Encode, EncodeTlv, Error, Fsn, GapBlock,
     Heartbeat, IData, Init, Mid, Packet, PacketBuilder, Pad, Parameter, Parameters, Ppid, ReConfig,
     RequestNumber, Shutdown, ShutdownComplete, Ssn, StreamId, TlvWriter, Tsn, VerificationTag, padded, print,
 };
@@ -32,6 +33,7 @@ enum Owned {
     Empty { kind: u8, tag_reflected: bool },
     CookieEcho(Vec<u8>),
     Pad(usize),
+    Auth { key: u16, hmac: u16, mac: Vec<u8> },
     ReConfig(Vec<OwnedTlv>),
     ForwardTsn { new_cumulative_tsn: u32, skipped: Vec<(u16, u16)> },
     IData { numbers: (u32, u16, u32, u32), bits: [bool; 4], payload: Vec<u8> },
@@ -49,7 +51,7 @@ struct OwnedTlv {
 impl OwnedTlv {
     fn parameter(&self) -> Parameter<'_> {
         let bytes = &self.bytes[..];
-        match self.choice % 11 {
+        match self.choice % 14 {
             0 => Parameter::HeartbeatInfo(bytes),
             1 => Parameter::Ipv4Address(Ipv4Addr::from(self.number)),
             2 => Parameter::Ipv6Address(Ipv6Addr::from(u128::from(self.number) << 60)),
@@ -60,6 +62,9 @@ impl OwnedTlv {
             7 => Parameter::EcnCapable,
             8 => Parameter::ZeroChecksumAcceptable { edmid: self.number },
             9 => Parameter::ForwardTsnSupported,
+            10 => Parameter::Random(bytes),
+            11 => Parameter::ChunkList(bytes),
+            12 => Parameter::HmacAlgo(HmacIdentifiers::SHA256_SHA1),
             _ => Parameter::Pad { padding_len: bytes.len() },
         }
     }
@@ -89,7 +94,7 @@ impl OwnedTlv {
 
     fn cause(&self) -> Cause<'_> {
         let bytes = &self.bytes[..];
-        match self.choice % 14 {
+        match self.choice % 15 {
             0 => Cause::InvalidStream { stream: StreamId((self.number & 0xffff) as u16) },
             1 => Cause::MissingParameters(MissingParameters::STATE_COOKIE),
             2 => Cause::StaleCookie { staleness_us: self.number },
@@ -103,6 +108,7 @@ impl OwnedTlv {
             10 => Cause::RestartWithNewAddresses(Parameters::new(bytes)),
             11 => Cause::UserInitiatedAbort(bytes),
             12 => Cause::ProtocolViolation(bytes),
+            13 => Cause::UnsupportedHmac { hmac: (self.number & 0xffff) as u16 },
             _ => Cause::Unknown(RawCause { code: 99, value: bytes }),
         }
     }
@@ -221,6 +227,7 @@ fn borrowed<'a>(owned: &'a Owned, scratch: &'a mut Vec<u8>) -> Chunk<'a> {
             Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: *tag_reflected })
         }
         Owned::CookieEcho(cookie) => Chunk::CookieEcho(CookieEcho { cookie }),
+        Owned::Auth { key, hmac, mac } => Chunk::Auth(Auth { key: *key, hmac: *hmac, mac }),
         Owned::Pad(padding_len) => Chunk::Pad(Pad { padding_len: *padding_len }),
         Owned::ReConfig(parameters) => {
             let parameters = write_tlvs(scratch, parameters.iter().map(OwnedTlv::re_config));
@@ -311,6 +318,7 @@ fn chunk() -> impl Strategy<Value = Owned> {
         bytes(100).prop_map(Owned::CookieEcho),
         (0_usize..200).prop_map(Owned::Pad),
         tlvs().prop_map(Owned::ReConfig),
+        (any::<u16>(), any::<u16>(), bytes(40)).prop_map(|(key, hmac, mac)| Owned::Auth { key, hmac, mac }),
         (any::<u32>(), vec(any::<(u16, u16)>(), 0..20))
             .prop_map(|(new_cumulative_tsn, skipped)| Owned::ForwardTsn { new_cumulative_tsn, skipped }),
         (any::<(u32, u16, u32, u32)>(), any::<[bool; 4]>(), bytes(200))

@@ -9,16 +9,16 @@ use std::process::Command;
 
 use strandline_wire::chunk::i_forward_tsn::{self, SkippedMessage};
 use strandline_wire::chunk::{forward_tsn, sack};
-use strandline_wire::parameter::SupportedAddressTypes;
 use strandline_wire::parameter::re_config::{
     AddIncomingStreams, AddOutgoingStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReConfigParameter,
     Response, ResultCode, SsnTsnReset, StreamList,
 };
+use strandline_wire::parameter::{HmacIdentifiers, SupportedAddressTypes};
 use strandline_wire::pcapng::{PcapngWriter, Record};
 use strandline_wire::{
-    Abort, Cause, Causes, CookieAck, CookieEcho, Data, Encode, Error, Fsn, GapBlock, Heartbeat, HeartbeatAck,
-    IData, Init, InitAck, Mid, PacketBuilder, Pad, Parameter, Parameters, Ppid, ReConfig, RequestNumber,
-    Shutdown, ShutdownAck, ShutdownComplete, Ssn, StreamId, TlvWriter, Tsn, VerificationTag,
+    Abort, Auth, Cause, Causes, CookieAck, CookieEcho, Data, Encode, Error, Fsn, GapBlock, Heartbeat,
+    HeartbeatAck, IData, Init, InitAck, Mid, PacketBuilder, Pad, Parameter, Parameters, Ppid, ReConfig,
+    RequestNumber, Shutdown, ShutdownAck, ShutdownComplete, Ssn, StreamId, TlvWriter, Tsn, VerificationTag,
 };
 
 /// Writes a capture of `packets`, in turn over raw IPv4, raw IPv6, UDP over IPv4 and UDP over IPv6, one for
@@ -208,6 +208,56 @@ fn i_data_fields() {
     assert_eq!(
         dissect("i-data", &packets, &fields),
         ["194,64,64\t8\t4,6\t70002,70003\t9,9\t0x000b,0x000b\t70000,70000\t51\t70001\t"]
+    );
+}
+
+#[test]
+fn auth_fields() {
+    let mac = [0xab; 20];
+    let mut buffer = [0; 500];
+    let mut writer = TlvWriter::new(&mut buffer);
+    for parameter in [
+        Parameter::Random(&[7; 32]),
+        Parameter::ChunkList(&[0, 193]),
+        Parameter::HmacAlgo(HmacIdentifiers::SHA256_SHA1),
+    ] {
+        assert!(writer.push(&parameter));
+    }
+    let init = Init {
+        initiate_tag: VerificationTag(1),
+        a_rwnd: 65_537,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: Tsn(1),
+        parameters: Parameters::new(writer.finish()),
+    };
+    let mut buffer = [0; 100];
+    let mut writer = TlvWriter::new(&mut buffer);
+    assert!(writer.push(&Cause::UnsupportedHmac { hmac: 5 }));
+    let causes = Causes::new(writer.finish());
+    let packets = [
+        packet_of(&[&init]),
+        packet_of(&[&Auth { key: 258, hmac: 1, mac: &mac }, &data(b"x")]),
+        packet_of(&[&Error { causes }]),
+    ];
+    let fields = [
+        "sctp.chunk_type",
+        "sctp.parameter_type",
+        "sctp.random_number",
+        "sctp.chunk_type_to_auth",
+        "sctp.hmac_id",
+        "sctp.shared_key_id",
+        "sctp.hmac",
+        "sctp.cause_code",
+        "_ws.malformed",
+    ];
+    assert_eq!(
+        dissect("auth", &packets, &fields),
+        [
+            format!("1\t0x8002,0x8003,0x8004\t{}\t0,193\t0x0003,0x0001\t\t\t\t", "07".repeat(32)),
+            format!("15,0\t\t\t\t0x0001\t258\t{}\t\t", "ab".repeat(20)),
+            "9\t\t\t\t0x0005\t\t\t0x0105\t".to_owned(),
+        ]
     );
 }
 

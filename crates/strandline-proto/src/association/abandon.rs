@@ -62,7 +62,7 @@ pub(crate) fn make_room(
 fn apply(association: &mut Association, cx: &mut Shared, now: Time, abandoned: Abandoned) {
     cx.on_send_bytes_gone(abandoned.bytes);
     for failed in abandoned.failed {
-        association.abandoned.get_or_insert_default().count(&failed);
+        association.extras.get_or_insert_default().abandoned.count(&failed);
         cx.event(association.id, Event::SendFailed(failed));
     }
     for index in association.paths.indices() {
@@ -110,7 +110,7 @@ pub(super) fn write_forward(
     if partial::forward_due(&association.outbound)
         && partial::write_forward(&mut association.outbound, (now, index), packet)
     {
-        association.abandoned.get_or_insert_default().forward_tsns_sent += 1;
+        association.extras.get_or_insert_default().abandoned.forward_tsns_sent += 1;
         association.paths.get_mut(index).start_rtx(now);
     }
 }

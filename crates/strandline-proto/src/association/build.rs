@@ -5,8 +5,8 @@ use strandline_wire::chunk::{Abort, Pad};
 use strandline_wire::number::VerificationTag;
 use strandline_wire::{CHUNK_HEADER_LEN, Encode, PacketBuilder};
 
-use super::{Association, auth};
 use super::context::{PacketQueue, Route, Shared};
+use super::{Association, auth};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -102,43 +102,43 @@ impl Association {
 
     /// Queues a packet with one chunk on a path.
     pub(super) fn send_control(&self, cx: &mut Shared, path: PathIndex, chunk: &impl Encode) {
-        self.push_control(cx, self.route(path), CONTROL_PACKET_LEN_MAX, |packet| packet.push(chunk));
+        push_control(self, cx, self.route(path), CONTROL_PACKET_LEN_MAX, |packet| packet.push(chunk));
     }
+}
 
-    /// Queues a packet of at most `size` bytes whose chunks `build` writes; none if it returns false.
-    pub(super) fn push_control(
-        &self,
-        cx: &mut Shared,
-        route: Route,
-        size: usize,
-        build: impl FnOnce(&mut PacketBuilder<'_>) -> bool,
-    ) {
-        let reserve = auth::reserve(self);
-        cx.control.push(route, size, |buffer| self.finish_control(buffer, reserve, build));
-    }
+/// Queues a packet of an association, of at most `size` bytes, whose chunks `build` writes; none if it returns false.
+pub(super) fn push_control(
+    association: &Association,
+    cx: &mut Shared,
+    route: Route,
+    size: usize,
+    build: impl FnOnce(&mut PacketBuilder<'_>) -> bool,
+) {
+    let reserve = auth::reserve(association);
+    cx.control.push(route, size, |buffer| finish_control(association, buffer, reserve, build));
+}
 
-    /// Writes a packet whose chunks `build` writes, with `reserve` bytes left for authentication. Returns its length; 0
-    /// if `build` returns false.
-    pub(super) fn finish_control(
-        &self,
-        buffer: &mut [u8],
-        reserve: usize,
-        build: impl FnOnce(&mut PacketBuilder<'_>) -> bool,
-    ) -> usize {
-        let ports = self.ports();
-        let room = buffer.len().saturating_sub(reserve);
-        let mut packet = ports.packet(buffer.split_at_mut(room).0);
-        if !build(&mut packet) {
-            return 0;
-        }
-        let len = packet.finish_with_zero_checksum();
-        auth::seal(self, buffer, len, !ports.zero_checksum)
+/// Writes a packet whose chunks `build` writes, with `reserve` bytes left for authentication. Returns its length; 0 if
+/// `build` returns false.
+pub(super) fn finish_control(
+    association: &Association,
+    buffer: &mut [u8],
+    reserve: usize,
+    build: impl FnOnce(&mut PacketBuilder<'_>) -> bool,
+) -> usize {
+    let ports = association.ports();
+    let room = buffer.len().saturating_sub(reserve);
+    let mut packet = ports.packet(buffer.split_at_mut(room).0);
+    if !build(&mut packet) {
+        return 0;
     }
+    let len = packet.finish_with_zero_checksum();
+    auth::seal(association, buffer, len, !ports.zero_checksum)
+}
 
-    /// Queues an ABORT with encoded causes.
-    pub(super) fn push_abort(&self, cx: &mut Shared, route: Route, causes: &[u8]) {
-        self.push_control(cx, route, CONTROL_PACKET_LEN_MAX, |packet| push_abort(packet, causes, false));
-    }
+/// Queues an ABORT of an association with encoded causes.
+pub(super) fn abort(association: &Association, cx: &mut Shared, route: Route, causes: &[u8]) {
+    push_control(association, cx, route, CONTROL_PACKET_LEN_MAX, |packet| push_abort(packet, causes, false));
 }
 
 /// Writes a PAD chunk (RFC 4820) into all the room that the chunk to be retransmitted leaves.

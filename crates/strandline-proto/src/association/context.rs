@@ -11,8 +11,8 @@ use rand_core::RngCore;
 use siphasher::sip::SipHasher13;
 use strandline_wire::number::{Tsn, VerificationTag};
 
-use super::auth::{KeyRing, RANDOM_LEN};
 use super::cookie::CookieKeys;
+use super::keys::{KeyRing, RANDOM_LEN};
 use super::own::OwnAddresses;
 use crate::config::EndpointConfig;
 use crate::event::{AssociationId, Event};

@@ -16,8 +16,8 @@ use sha2::Sha256;
 use strandline_wire::number::{Tsn, VerificationTag};
 use subtle::ConstantTimeEq;
 
-use super::auth::{COOKIE_BYTES_MAX, CookieParameters};
 use super::features::{Extensions, Features};
+use super::keys::{COOKIE_BYTES_MAX, CookieParameters};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 

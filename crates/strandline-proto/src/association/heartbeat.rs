@@ -16,10 +16,10 @@ use std::sync::Arc;
 use strandline_wire::chunk::{Heartbeat, Pad, kind};
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder, padded};
 
-use super::{Association, auth};
-use super::build::CONTROL_PACKET_LEN_MAX;
+use super::build::{CONTROL_PACKET_LEN_MAX, finish_control, push_control};
 use super::context::{Route, Shared};
 use super::diagnostics::log_mtu_change;
+use super::{Association, auth};
 use crate::error::PathError;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
@@ -46,7 +46,7 @@ impl Association {
         let local = self.paths.by_address(source.ip()).and_then(|index| self.paths.get(index).local);
         let route = Route { destination: source, source: local };
         let len = padded(value.len()) + COMMON_HEADER_LEN + CHUNK_HEADER_LEN + auth::reserve(self);
-        self.push_control(cx, route, len.max(CONTROL_PACKET_LEN_MAX), |packet| {
+        push_control(self, cx, route, len.max(CONTROL_PACKET_LEN_MAX), |packet| {
             let Some(place) = packet.push_raw(kind::HEARTBEAT_ACK, 0, value.len()) else { return false };
             place.copy_from_slice(value);
             true
@@ -126,7 +126,7 @@ impl Association {
         let info = info(index, nonce, now);
         let reserve = auth::reserve_for(self, &[kind::HEARTBEAT, kind::PAD]);
         cx.control.push_whole(route, size, |buffer| {
-            self.finish_control(buffer, reserve, |packet| {
+            finish_control(self, buffer, reserve, |packet| {
                 let rest = |packet: &PacketBuilder<'_>| packet.remaining().saturating_sub(CHUNK_HEADER_LEN);
                 packet.push(&Heartbeat { info: &info }) && packet.push(&Pad { padding_len: rest(packet) })
             })

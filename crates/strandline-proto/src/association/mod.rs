@@ -12,10 +12,12 @@ mod counts;
 mod data;
 mod diagnostics;
 pub(crate) mod ecn;
+mod extras;
 pub(crate) mod features;
 mod forward;
 mod gather;
 mod heartbeat;
+pub(crate) mod keys;
 pub(crate) mod offer;
 pub(crate) mod own;
 mod paths;
@@ -38,10 +40,10 @@ use std::sync::Arc;
 use strandline_wire::number::{Tsn, VerificationTag};
 
 pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet};
-use self::auth::Auth;
 use self::counts::{Deadlines, ErrorCounts};
 pub(crate) use self::data::ask_writable;
 use self::ecn::Ecn;
+use self::extras::Extras;
 use self::features::Features;
 pub(crate) use self::receive::{contains, starts_with};
 use self::reconfig::Reconfig;
@@ -54,7 +56,7 @@ use crate::inbound::Inbound;
 use crate::outbound::Outbound;
 use crate::path::{PathSet, Proof};
 use crate::path_index::PathIndex;
-use crate::stats::{AbandonedStats, AssociationStats};
+use crate::stats::AssociationStats;
 use crate::time::Time;
 
 /// The Transmission Control Block (RFC 9260 section 14.2). State that an idle association does not need is behind a
@@ -72,8 +74,8 @@ pub(crate) struct Association {
     pub(crate) outbound: Outbound,
     pub(crate) paths: PathSet,
     pub(crate) stats: AssociationStats,
-    /// What was given up; `None` if nothing was.
-    pub(crate) abandoned: Option<Box<AbandonedStats>>,
+    /// What few associations have.
+    pub(crate) extras: Option<Box<Extras>>,
     /// Our own Initial TSN, repeated in every INIT and INIT ACK of the set-up.
     initial_tsn: Tsn,
     /// The peer's Initial TSN.
@@ -90,8 +92,6 @@ pub(crate) struct Association {
     pub(crate) features: Features,
     /// Allocated if explicit congestion notification was requested.
     pub(crate) ecn: Option<Box<Ecn>>,
-    /// Authentication of chunks (RFC 4895); allocated if the configuration asks for it.
-    pub(crate) auth: Option<Box<Auth>>,
     /// The proof that long SACKs arrive; allocated if there are any.
     proof: Option<Box<Proof>>,
     /// Reconfiguration of streams (RFC 6525); allocated when either side asks for it.

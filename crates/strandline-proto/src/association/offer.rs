@@ -10,9 +10,9 @@ use strandline_wire::chunk::Init;
 use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, RawParameter, SupportedAddressTypes};
 
-use super::auth::{PeerParameters, Received};
 use super::context::acceptable;
 use super::features::Declared;
+use super::keys::{Fault, PeerParameters, Received};
 use crate::authentication::Authentication;
 use crate::config::PATHS_MAX;
 use crate::zone;
@@ -69,7 +69,12 @@ impl Offer<'_> {
         &mut self,
         settings: Option<&Authentication>,
     ) -> Result<Option<PeerParameters>, Refusal> {
-        let peer = self.authentication.check(settings, self.tag)?;
+        let peer = self.authentication.check(settings).map_err(|fault| match fault {
+            Fault::Missing => {
+                refuse(&Cause::MissingParameters(MissingParameters::AUTHENTICATION), self.tag, false)
+            }
+            Fault::Violation(what) => refuse(&Cause::ProtocolViolation(what.as_bytes()), self.tag, false),
+        })?;
         self.declared.set_authentication(peer.is_some());
         Ok(peer)
     }

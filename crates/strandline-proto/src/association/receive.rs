@@ -94,13 +94,17 @@ impl Association {
                 break;
             };
             if guarded {
-                match auth::admit(self, cx, packet, &raw, &mut seen.report) {
+                match auth::admit(self, cx, packet, &raw) {
                     Admission::Process => {}
                     Admission::Skip => {
                         seen.chunks += 1;
                         continue;
                     }
                     Admission::Discard => break,
+                    Admission::Unsupported(hmac) => {
+                        Self::report(&mut seen.report, &Cause::UnsupportedHmac { hmac });
+                        break;
+                    }
                 }
             }
             let came_from = from.unwrap_or(self.control_path);

@@ -105,7 +105,10 @@ impl Association {
                 "paths: whether long SACKs arrive",
                 self.proof.as_ref().map_or(0, |proof| size_of_val(&**proof)),
             ),
-            ("authentication: keys", self.auth.as_ref().map_or(0, |auth| auth.heap_bytes())),
+            (
+                "authentication: keys; what was given up",
+                self.extras.as_ref().map_or(0, |extras| extras.heap_bytes()),
+            ),
             ("inbound: cumulative TSN, window, SACK state", size_of::<crate::inbound::Inbound>()),
             ("inbound: gap map, duplicates", inbound.tsn_map),
             ("inbound: records of fragments, streams, messages", inbound.records()),

@@ -4,9 +4,9 @@
 
 use strandline_wire::COMMON_HEADER_LEN;
 
-use super::{Association, auth};
 use super::context::Shared;
 use super::diagnostics::log_mtu_change;
+use super::{Association, auth};
 use crate::path::{Proof, Step};
 use crate::path_index::PathIndex;
 use crate::time::Time;

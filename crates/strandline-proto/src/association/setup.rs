@@ -19,6 +19,7 @@ use super::cookie::Cookie;
 use super::counts::{Deadlines, ErrorCounts};
 use super::diagnostics::log_of;
 use super::ecn::Ecn;
+use super::extras::Extras;
 use super::features::{Extensions, Features, Kinds};
 use super::offer::{Offer, Refusal, read, report_parameter};
 use super::state::{Setup, State};
@@ -141,7 +142,6 @@ impl Association {
             outbound: Outbound::new(initial_tsn, 0, config.outbound_streams),
             paths,
             stats: AssociationStats::default(),
-            abandoned: None,
             initial_tsn,
             peer_initial_tsn: initial_tsn,
             deadlines: Deadlines::default(),
@@ -151,7 +151,7 @@ impl Association {
             verification: VerificationCredit::default(),
             flags: Flags::default(),
             features,
-            auth: auth::offered(config.extensions.authentication, cx),
+            extras: Extras::with(auth::offered(config.extensions.authentication, cx)),
             ecn: Ecn::declaring(features.offers(Extensions::ECN)),
             proof: None,
             reconfig: None,
@@ -173,7 +173,7 @@ impl Association {
         let increment_ms = setup.preservative_ms;
         let preservative = (increment_ms > 0).then_some(Parameter::CookiePreservative { increment_ms });
         let mut kinds = Kinds::default();
-        let keys = self.auth.as_ref().map(|auth| auth.own());
+        let keys = auth::auth_of(self).map(|auth| auth.own());
         let keys = keys.iter().flat_map(|own| own.iter());
         let more: Vec<_> = self.features.offer(&mut kinds).chain(keys).chain(preservative).collect();
         let init = self.own_init(self.local_tag);
@@ -210,7 +210,7 @@ impl Association {
         let family = source.is_ipv4();
         let any = cx.local_addresses(self.paths.local()).len() > 1;
         let usable = |a: IpAddr| (any || a.is_ipv4() == family) && cx.own.may_be_the_peers(a, source.ip());
-        let settings = self.auth.as_ref().map(|auth| auth.settings());
+        let settings = auth::auth_of(self).map(|auth| auth.settings());
         let negotiate = |mut offer: Offer<'a>| {
             let keys = offer.negotiate_authentication(settings.as_ref())?;
             Ok((offer, keys))
@@ -231,7 +231,7 @@ impl Association {
         };
         self.peer_tag = offer.tag;
         self.features = self.features.agreed_with(&offer.declared);
-        if let (Some(auth), Some(keys)) = (&mut self.auth, keys) {
+        if let (Some(auth), Some(keys)) = (auth::auth_mut(self), keys) {
             auth.agree(&keys);
         }
         if let Some(ecn) = &mut self.ecn {
@@ -405,7 +405,6 @@ impl Association {
             outbound: Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams),
             paths: paths_of(cx, now, &config, cookie),
             stats: AssociationStats::default(),
-            abandoned: None,
             initial_tsn: cookie.local_initial_tsn,
             peer_initial_tsn: cookie.peer_initial_tsn,
             deadlines: Deadlines::default(),
@@ -415,7 +414,7 @@ impl Association {
             verification: VerificationCredit::for_init(cookie.addresses.iter().copied()),
             flags: Flags { incoming: true, ..Flags::default() },
             features: cookie.features,
-            auth: auth::accepted(config.extensions.authentication, cookie.auth.as_ref(), cx),
+            extras: Extras::with(auth::accepted(config.extensions.authentication, cookie.auth.as_ref(), cx)),
             ecn: Ecn::agreed(cookie.features.has(Extensions::ECN)),
             proof: None,
             reconfig: None,

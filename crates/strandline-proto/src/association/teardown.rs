@@ -5,7 +5,7 @@ use bytes::Bytes;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Abort, CookieAck, Shutdown, ShutdownAck, ShutdownComplete};
 
-use super::build::CONTROL_PACKET_LEN_MAX;
+use super::build::{self, CONTROL_PACKET_LEN_MAX};
 use super::context::{Route, Shared};
 use super::diagnostics::{ControlTimer, enter, log_of};
 use super::offer::encode_cause;
@@ -53,7 +53,7 @@ impl Association {
             log.abort(causes);
         }
         let path = self.paths.data_path().unwrap_or(self.control_path);
-        self.push_abort(cx, self.route(path), causes);
+        build::abort(self, cx, self.route(path), causes);
     }
 
     /// Ends the association because the peer does not answer. An ABORT to each confirmed address informs a peer that
@@ -66,7 +66,7 @@ impl Association {
             }
             for (_, path) in self.paths.iter().filter(|(_, path)| path.state != PathState::Unconfirmed) {
                 let route = Route { destination: path.remote, source: path.local };
-                self.push_abort(cx, route, &causes);
+                build::abort(self, cx, route, &causes);
             }
         }
         self.end(cx, now, CloseReason::TimedOut);
@@ -168,7 +168,7 @@ impl Association {
     pub(super) fn send_shutdown(&mut self, cx: &mut Shared, now: Time) {
         let shutdown = Shutdown { cumulative_tsn: self.inbound.cumulative_tsn() };
         let cookie_ack = core::mem::take(&mut self.flags.cookie_ack_due);
-        self.push_control(cx, self.route(self.control_path), CONTROL_PACKET_LEN_MAX, |packet| {
+        build::push_control(self, cx, self.route(self.control_path), CONTROL_PACKET_LEN_MAX, |packet| {
             (!cookie_ack || packet.push(&CookieAck)) && packet.push(&shutdown)
         });
         self.restart_t2(now);

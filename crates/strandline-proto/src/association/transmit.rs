@@ -8,8 +8,8 @@ use strandline_wire::cause::Causes;
 use strandline_wire::chunk::{CookieAck, CookieEcho, Error, Pad};
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
-use super::auth;
 use super::abandon::{abandon_due, write_forward};
+use super::auth;
 use super::buffers::share_receive_queue;
 use super::build::pad_oversize;
 use super::context::Shared;

@@ -27,7 +27,7 @@ impl Gaps<'_> {
     #[must_use]
     pub fn abandoned(self) -> Option<AbandonedStats> {
         let association = self.endpoint.table.by_id(self.id)?;
-        Some(association.abandoned.as_deref().cloned().unwrap_or_default())
+        Some(association.extras.as_ref().map(|extras| extras.abandoned.clone()).unwrap_or_default())
     }
 
     /// Returns the SSN of the next ordered message of an incoming stream that becomes readable; `None` if the association

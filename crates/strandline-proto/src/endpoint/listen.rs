@@ -17,16 +17,18 @@ use super::diagnostics::{abort_reply, discarded, ignored};
 use super::input::never_answered;
 use super::spent::PeerInit;
 use crate::association::addresses::set_local;
-use crate::association::auth::{
-    CookieParameters, OwnParameters, PeerParameters, RANDOM_LEN, admits_cookie, verified_ahead,
-};
+use crate::association::auth::{admits_cookie, auth_of, verified_ahead};
 use crate::association::context::Route;
 use crate::association::cookie::{Cookie, CookieError};
 use crate::association::features::{Extensions, Features, Kinds};
+use crate::association::keys::{CookieParameters, OwnParameters, PeerParameters, RANDOM_LEN};
 use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
 use crate::association::restart::CookieAction;
-use crate::association::{starts_with, AnswerPorts, Association, PRESERVATIVE_MAX, State, control_packet, init_packet};
+use crate::association::{
+    AnswerPorts, Association, PRESERVATIVE_MAX, State, control_packet, init_packet, starts_with,
+};
 use crate::authentication::Authentication;
+use crate::config::AssociationConfig;
 use crate::event::Datagram;
 use crate::time::Time;
 use crate::zone;
@@ -89,7 +91,8 @@ impl Endpoint {
             self.shared.replies.dropped += 1;
             return ignored(datagram, "too many answers are queued");
         }
-        let settings = self.authentication_of(existing);
+        let association = existing.and_then(|slot| self.table.at(slot));
+        let settings = settings_of(association, &self.shared.config.association);
         let negotiate = |mut offer: Offer<'b>| {
             let keys = offer.negotiate_authentication(settings.as_ref())?;
             Ok((offer, keys))
@@ -170,7 +173,7 @@ impl Endpoint {
             _ => {
                 let ties = shared.tie_tags(association.local_tag, association.peer_tag);
                 let initial_tsn = Tsn(shared.rng.next_u32());
-                let random = association.auth.is_some().then(|| shared.random_number());
+                let random = auth_of(association).is_some().then(|| shared.random_number());
                 Answer { initial_tsn, random, ..answer_of(association, tag, ties) }
             }
         };
@@ -262,14 +265,6 @@ impl Endpoint {
         shared.stats.inits += 1;
     }
 
-    /// Returns what an association demands, or else the endpoint.
-    fn authentication_of(&self, existing: Option<u32>) -> Option<Authentication> {
-        match existing.and_then(|slot| self.table.at(slot)) {
-            Some(association) => association.auth.as_ref().map(|auth| auth.settings()),
-            None => self.shared.config.association.extensions.authentication,
-        }
-    }
-
     /// Handles a packet that starts with COOKIE ECHO, or with AUTH and COOKIE ECHO.
     pub(super) fn handle_cookie_echo(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let mut chunks = packet.chunks().flatten();
@@ -298,7 +293,8 @@ impl Endpoint {
         }
         let existing = self.existing_for_cookie(&cookie);
         let association = existing.and_then(|slot| self.table.at_mut(slot));
-        let Some(verified) = admits_cookie(&self.shared, association, &cookie, packet, has_auth) else {
+        let Some(verified) = admits_cookie(&self.shared, association, cookie.auth.as_ref(), packet, has_auth)
+        else {
             self.shared.stats.cookies_forged += 1;
             return discarded(datagram, "cookie refused: it is not authenticated");
         };
@@ -468,6 +464,14 @@ fn answer_ports(packet: &Packet<'_>, tag: VerificationTag) -> AnswerPorts {
     }
 }
 
+/// Returns what an association demands of its peer, or without one, what the endpoint demands.
+fn settings_of(association: Option<&Association>, config: &AssociationConfig) -> Option<Authentication> {
+    match association {
+        Some(association) => auth_of(association).map(|auth| auth.settings()),
+        None => config.extensions.authentication,
+    }
+}
+
 /// Returns an answer with the association's own parameters.
 fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) -> Answer {
     let init = association.own_init(tag);
@@ -480,8 +484,8 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         ties,
         // What was declared before stands.
         features: association.features.offered_again(),
-        random: association.auth.as_ref().map(|auth| auth.random()),
-        settings: association.auth.as_ref().map(|auth| auth.settings()).unwrap_or_default(),
+        random: auth_of(association).map(|auth| auth.random()),
+        settings: auth_of(association).map(|auth| auth.settings()).unwrap_or_default(),
         local: association.paths.local().to_vec(),
     }
 }

@@ -1,16 +1,13 @@
 //! Verification of AUTH chunks, and what happens to chunks without (RFC 4895 section 6.3).
 
-use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Auth as AuthChunk, Chunk, kind};
 use strandline_wire::{CHUNK_HEADER_LEN, Packet, RawChunk};
 
-use super::keys::Algorithm;
-use super::offer::identifiers;
-use super::{Auth, Session};
+use super::{Auth, Session, auth_mut, auth_of};
 use crate::association::Association;
 use crate::association::context::Shared;
-use crate::association::cookie::Cookie;
 use crate::association::features::Extensions;
+use crate::association::keys::{Algorithm, CookieParameters, identifiers};
 use crate::authentication::{AuthenticationEvent, KeyId};
 use crate::event::Event;
 
@@ -26,6 +23,8 @@ pub(crate) enum Admission {
     Skip,
     /// It and the rest of the packet are discarded.
     Discard,
+    /// As `Discard`, and the HMAC Identifier is reported as unsupported.
+    Unsupported(u16),
 }
 
 /// What an AUTH chunk turned out to be.
@@ -72,7 +71,7 @@ impl Auth {
 
 /// Returns the session of an association in which both sides have agreed.
 fn session(association: &mut Association) -> Option<&mut Session> {
-    association.auth.as_mut()?.session.as_mut()
+    auth_mut(association)?.session.as_mut()
 }
 
 /// Begins a packet of an association in which both sides have agreed.
@@ -85,17 +84,15 @@ pub(crate) fn begin_packet(association: &mut Association) {
     }
 }
 
-/// Decides about a chunk of an association in which both sides have agreed. Adds a cause to `report` for an unsupported
-/// algorithm.
+/// Decides about a chunk of an association in which both sides have agreed.
 #[cold]
 pub(crate) fn admit(
     association: &mut Association,
     cx: &mut Shared,
     packet: &Packet<'_>,
     raw: &RawChunk<'_>,
-    report: &mut Vec<u8>,
 ) -> Admission {
-    let Some(auth) = association.auth.as_deref_mut() else { return Admission::Process };
+    let Some(auth) = auth_mut(association) else { return Admission::Process };
     let Some(session) = auth.session.as_mut() else { return Admission::Process };
     if raw.kind != kind::AUTH {
         let lacks = auth.settings.chunks.contains(raw.kind) && !session.packet.verified;
@@ -121,10 +118,7 @@ pub(crate) fn admit(
             on_unknown_key(association, cx, id);
             Admission::Discard
         }
-        Verdict::UnsupportedHmac(hmac) => {
-            Association::report(report, &Cause::UnsupportedHmac { hmac });
-            Admission::Discard
-        }
+        Verdict::UnsupportedHmac(hmac) => Admission::Unsupported(hmac),
     }
 }
 
@@ -150,7 +144,7 @@ pub(crate) fn is_authentic(association: &Association, packet: &Packet<'_>, wante
     if !association.features.has(Extensions::AUTHENTICATION) {
         return true;
     }
-    let Some(auth) = &association.auth else { return true };
+    let Some(auth) = auth_of(association) else { return true };
     !auth.settings.chunks.contains(wanted) || auth.precedes(packet, wanted)
 }
 
@@ -161,7 +155,7 @@ pub(crate) fn may_be_ended(association: &Association) -> bool {
     if !association.features.has(Extensions::AUTHENTICATION) {
         return true;
     }
-    let Some(auth) = &association.auth else { return true };
+    let Some(auth) = auth_of(association) else { return true };
     let verified = auth.session.as_ref().is_none_or(|session| session.packet.verified);
     verified || !auth.settings.chunks.contains(kind::ABORT)
 }
@@ -172,7 +166,7 @@ pub(crate) fn may_be_ended(association: &Association) -> bool {
 pub(crate) fn admits_cookie(
     cx: &Shared,
     existing: Option<&mut Association>,
-    cookie: &Cookie,
+    cookie: Option<&CookieParameters>,
     packet: &Packet<'_>,
     has_auth: bool,
 ) -> Option<bool> {
@@ -183,10 +177,10 @@ pub(crate) fn admits_cookie(
         Some(association) => association.config.extensions.authentication,
         None => cx.config.association.extensions.authentication,
     };
-    if let Some(auth) = existing.filter(agreed).and_then(|association| association.auth.as_deref_mut()) {
+    if let Some(auth) = existing.filter(agreed).and_then(|association| auth_mut(association)) {
         return judge(auth, packet, has_auth);
     }
-    match &cookie.auth {
+    match cookie {
         Some(parameters) => {
             let auth = Auth::of_cookie(settings.unwrap_or_default(), parameters, cx.keys.clone());
             judge(&auth, packet, has_auth)

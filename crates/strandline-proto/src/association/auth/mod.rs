@@ -3,22 +3,18 @@
 //! finished packets, for which the builders leave room.
 
 mod check;
-mod keys;
-mod offer;
 mod seal;
 
 pub(crate) use self::check::{
     Admission, admit, admits_cookie, begin_packet, is_authentic, may_be_ended, verified_ahead,
 };
-pub(crate) use self::keys::KeyRing;
-use self::keys::{Algorithm, Prepared, concatenate};
-pub(crate) use self::offer::{
-    COOKIE_BYTES_MAX, CookieParameters, OwnParameters, PeerParameters, RANDOM_LEN, Received,
-};
 pub(crate) use self::seal::{reserve, reserve_for, seal};
 use super::Association;
 use super::context::Shared;
 use super::features::Extensions;
+use super::keys::{
+    Algorithm, CookieParameters, KeyRing, OwnParameters, PeerParameters, Prepared, RANDOM_LEN, concatenate,
+};
 use crate::authentication::{Authentication, AuthenticationEvent, ChunkTypes, KeyId, SharedKey};
 use crate::error::KeyError;
 use crate::event::Event;
@@ -110,18 +106,29 @@ impl Auth {
         self.agree(&cookie.peer);
     }
 
-    /// Returns the size of what is allocated, in bytes.
+    /// Returns the size of what it holds on the heap, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let session = self.session.as_ref();
         let keys = session.map_or(0, |session| session.keys.capacity() * size_of::<(KeyId, Prepared)>());
-        size_of::<Self>() + keys + session.map_or(0, |session| session.vectors.capacity())
+        keys + session.map_or(0, |session| session.vectors.capacity())
     }
 }
 
+/// Returns the authentication of an association, if its configuration asks for it.
+#[inline]
+pub(crate) fn auth_of(association: &Association) -> Option<&Auth> {
+    association.extras.as_deref()?.auth.as_ref()
+}
+
+#[inline]
+pub(crate) fn auth_mut(association: &mut Association) -> Option<&mut Auth> {
+    association.extras.as_deref_mut()?.auth.as_mut()
+}
+
 /// Returns authentication for an association that this side sets up, if its configuration asks for it.
-pub(super) fn offered(settings: Option<Authentication>, cx: &mut Shared) -> Option<Box<Auth>> {
+pub(super) fn offered(settings: Option<Authentication>, cx: &mut Shared) -> Option<Auth> {
     let settings = settings?;
-    Some(Box::new(Auth::new(settings, cx.random_number(), cx.keys.clone())))
+    Some(Auth::new(settings, cx.random_number(), cx.keys.clone()))
 }
 
 /// Returns authentication for an association that a State Cookie creates.
@@ -129,13 +136,13 @@ pub(super) fn accepted(
     settings: Option<Authentication>,
     cookie: Option<&CookieParameters>,
     cx: &Shared,
-) -> Option<Box<Auth>> {
-    Some(Box::new(Auth::of_cookie(settings.unwrap_or_default(), cookie?, cx.keys.clone())))
+) -> Option<Auth> {
+    Some(Auth::of_cookie(settings.unwrap_or_default(), cookie?, cx.keys.clone()))
 }
 
 /// Takes over what the State Cookie of a restart or collision says.
 pub(super) fn adopt(association: &mut Association, cookie: Option<&CookieParameters>) {
-    if let (Some(auth), Some(cookie)) = (&mut association.auth, cookie) {
+    if let (Some(auth), Some(cookie)) = (auth_mut(association), cookie) {
         auth.adopt(cookie);
     }
 }
@@ -150,7 +157,7 @@ pub(super) fn report_support(association: &Association, cx: &mut Shared) {
 
 /// Sets a key of an association.
 pub(crate) fn set_key(association: &mut Association, id: KeyId, secret: SharedKey) -> Result<(), KeyError> {
-    let auth = association.auth.as_mut().ok_or(KeyError::NotSupported)?;
+    let auth = auth_mut(association).ok_or(KeyError::NotSupported)?;
     auth.ring.set(id, secret)?;
     derive_again(auth);
     Ok(())
@@ -158,7 +165,7 @@ pub(crate) fn set_key(association: &mut Association, id: KeyId, secret: SharedKe
 
 /// Makes a key of an association the one to send with. Packets that are queued have the earlier one.
 pub(crate) fn activate_key(association: &mut Association, id: KeyId) -> Result<(), KeyError> {
-    association.auth.as_mut().ok_or(KeyError::NotSupported)?.ring.activate(id)
+    auth_mut(association).ok_or(KeyError::NotSupported)?.ring.activate(id)
 }
 
 /// Deactivates a key of an association. It still verifies what the peer sends.
@@ -167,7 +174,7 @@ pub(crate) fn deactivate_key(
     cx: &mut Shared,
     id: KeyId,
 ) -> Result<(), KeyError> {
-    let auth = association.auth.as_mut().ok_or(KeyError::NotSupported)?;
+    let auth = auth_mut(association).ok_or(KeyError::NotSupported)?;
     if auth.ring.deactivate(id)? {
         // Whatever is retransmitted is authenticated again, with the active key.
         cx.event(association.id, Event::Authentication(AuthenticationEvent::FreeKey(id)));
@@ -177,7 +184,7 @@ pub(crate) fn deactivate_key(
 
 /// Deletes a key of an association.
 pub(crate) fn delete_key(association: &mut Association, id: KeyId) -> Result<(), KeyError> {
-    let auth = association.auth.as_mut().ok_or(KeyError::NotSupported)?;
+    let auth = auth_mut(association).ok_or(KeyError::NotSupported)?;
     auth.ring.delete(id)?;
     derive_again(auth);
     Ok(())

@@ -6,7 +6,7 @@
 use strandline_wire::{COMMON_HEADER_LEN, padded, write_checksum};
 
 use super::check::FIELDS_LEN;
-use super::{Auth, Session};
+use super::{Auth, Session, auth_of};
 use crate::association::Association;
 use crate::association::features::Extensions;
 use crate::authentication::ChunkTypes;
@@ -18,7 +18,7 @@ fn demanded(association: &Association) -> Option<(&Auth, &Session)> {
     if !association.features.has(Extensions::AUTHENTICATION) {
         return None;
     }
-    let auth = association.auth.as_deref()?;
+    let auth = auth_of(association)?;
     let session = auth.session.as_ref()?;
     (!session.peer_chunks.is_empty()).then_some((auth, session))
 }
@@ -31,7 +31,8 @@ pub(crate) fn reserve(association: &Association) -> usize {
 
 /// Returns the number of bytes that a packet of chunks of these types must leave.
 pub(crate) fn reserve_for(association: &Association, kinds: &[u8]) -> usize {
-    let demands = |(_, session): &(&Auth, &Session)| kinds.iter().any(|kind| session.peer_chunks.contains(*kind));
+    let demands =
+        |(_, session): &(&Auth, &Session)| kinds.iter().any(|kind| session.peer_chunks.contains(*kind));
     demanded(association).filter(demands).map_or(0, |(_, session)| FIELDS_LEN + session.algorithm.mac_len())
 }
 

@@ -19,8 +19,10 @@ pub(super) fn assert_well_formed(sent: &Sent, zero_allowed: bool) {
         assert!(!kinds.contains(&alone) || kinds.len() == 1, "bundled: {kinds:?}");
     }
     for first in [kind::COOKIE_ECHO, kind::COOKIE_ACK] {
-        assert!(!kinds[1..].contains(&first), "not first: {kinds:?}");
+        let before = usize::from(kinds[0] == kind::AUTH);
+        assert!(kinds.iter().skip(1 + before).all(|kind| *kind != first), "not first: {kinds:?}");
     }
+    assert!(kinds.iter().filter(|kind| **kind == kind::AUTH).count() <= 1, "two AUTHs: {kinds:?}");
     let data = kinds.iter().position(|kind| *kind == kind::DATA).unwrap_or(kinds.len());
     assert!(kinds[data..].iter().all(|kind| *kind == kind::DATA), "control after DATA: {kinds:?}");
     assert!(!kinds.contains(&kind::ABORT) || data == kinds.len(), "DATA with ABORT");

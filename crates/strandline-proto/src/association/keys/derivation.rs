@@ -11,18 +11,18 @@ use crate::authentication::{KEYS_MAX, KeyId, SharedKey};
 use crate::error::KeyError;
 
 /// Length of the longest MAC in bytes.
-pub(super) const MAC_LEN_MAX: usize = 32;
+pub(in crate::association) const MAC_LEN_MAX: usize = 32;
 
 /// An algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(in crate::association) enum Algorithm {
     Sha1,
     Sha256,
 }
 
 impl Algorithm {
     /// Returns the algorithm of an HMAC Identifier.
-    pub(super) const fn of(identifier: u16) -> Option<Self> {
+    pub(in crate::association) const fn of(identifier: u16) -> Option<Self> {
         match identifier {
             HMAC_SHA1 => Some(Self::Sha1),
             HMAC_SHA256 => Some(Self::Sha256),
@@ -30,7 +30,7 @@ impl Algorithm {
         }
     }
 
-    pub(super) const fn identifier(self) -> u16 {
+    pub(in crate::association) const fn identifier(self) -> u16 {
         match self {
             Self::Sha1 => HMAC_SHA1,
             Self::Sha256 => HMAC_SHA256,
@@ -38,7 +38,7 @@ impl Algorithm {
     }
 
     /// Returns the length of its MACs in bytes.
-    pub(super) const fn mac_len(self) -> usize {
+    pub(in crate::association) const fn mac_len(self) -> usize {
         match self {
             Self::Sha1 => 20,
             Self::Sha256 => MAC_LEN_MAX,
@@ -122,7 +122,7 @@ impl KeyRing {
     }
 
     /// Derives the association shared keys.
-    pub(super) fn derive(&self, vectors: &[u8]) -> Vec<(KeyId, Prepared)> {
+    pub(in crate::association) fn derive(&self, vectors: &[u8]) -> Vec<(KeyId, Prepared)> {
         let derive = |key: &Key| (key.id, Prepared::new(key.secret.as_bytes(), vectors));
         self.keys.iter().map(derive).collect()
     }
@@ -130,7 +130,7 @@ impl KeyRing {
 
 /// An association shared key that both hashes have already processed.
 #[derive(Clone)]
-pub(super) struct Prepared {
+pub(in crate::association) struct Prepared {
     sha1: Hmac<Sha1>,
     sha256: Hmac<Sha256>,
 }
@@ -151,7 +151,12 @@ impl Prepared {
 
     /// Computes the MAC of an AUTH chunk and what follows it: `fields` are the chunk's bytes before the MAC. The MAC
     /// counts as zeros (section 6.2).
-    pub(super) fn mac(&self, algorithm: Algorithm, fields: &[u8], rest: &[u8]) -> [u8; MAC_LEN_MAX] {
+    pub(in crate::association) fn mac(
+        &self,
+        algorithm: Algorithm,
+        fields: &[u8],
+        rest: &[u8],
+    ) -> [u8; MAC_LEN_MAX] {
         let zeros = [0; MAC_LEN_MAX];
         let parts = [fields, zeros.split_at(algorithm.mac_len()).0, rest];
         let mut mac = [0; MAC_LEN_MAX];
@@ -163,7 +168,13 @@ impl Prepared {
     }
 
     /// True if the MAC is right. The time does not depend on where it is wrong.
-    pub(super) fn verifies(&self, algorithm: Algorithm, fields: &[u8], mac: &[u8], rest: &[u8]) -> bool {
+    pub(in crate::association) fn verifies(
+        &self,
+        algorithm: Algorithm,
+        fields: &[u8],
+        mac: &[u8],
+        rest: &[u8],
+    ) -> bool {
         let right = self.mac(algorithm, fields, rest);
         bool::from(right.split_at(algorithm.mac_len()).0.ct_eq(mac))
     }
@@ -189,7 +200,7 @@ fn finish<M: Mac + Clone>(key: &M, parts: [&[u8]; 3], out: &mut [u8]) {
 }
 
 /// Concatenates the key vectors of both sides: the numerically smaller one first, and of equal numbers the shorter one.
-pub(super) fn concatenate(one: &[u8], other: &[u8]) -> Vec<u8> {
+pub(in crate::association) fn concatenate(one: &[u8], other: &[u8]) -> Vec<u8> {
     let rank = |vector: &[u8]| {
         let zeros = vector.iter().take_while(|byte| **byte == 0).count();
         (vector.len() - zeros, vector.split_at(zeros).1.to_vec(), vector.len())

@@ -3,7 +3,10 @@ use super::*;
 const SECRET: &[u8] = b"secret";
 
 fn bytes(hex: &str) -> Vec<u8> {
-    hex.as_bytes().chunks(2).map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap()).collect()
+    hex.as_bytes()
+        .chunks(2)
+        .map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap())
+        .collect()
 }
 
 /// RFC 2202 case 2 and RFC 4231 case 2, with the zeros of the MAC in between left out.

@@ -1,12 +1,9 @@
 //! The parameters of RFC 4895 in INIT and INIT ACK: ours, and those of the peer (section 6.1).
 
 use strandline_wire::TLV_HEADER_LEN;
-use strandline_wire::cause::{Cause, MissingParameters};
-use strandline_wire::number::VerificationTag;
 use strandline_wire::parameter::{HmacIdentifiers, Parameter, RawParameter, kind};
 
-use super::keys::Algorithm;
-use crate::association::offer::{Refusal, refuse};
+use super::derivation::Algorithm;
 use crate::authentication::{Authentication, ChunkTypes, HmacAlgorithms};
 
 /// Length of a Random Number in bytes.
@@ -19,7 +16,7 @@ const HMACS_MAX: usize = 32;
 pub(crate) const COOKIE_BYTES_MAX: usize = 2 * RANDOM_LEN + 2 + 256 + 1 + 2 * HMACS_MAX;
 
 /// Returns the list of algorithms that an endpoint accepts.
-pub(super) const fn identifiers(hmacs: HmacAlgorithms) -> HmacIdentifiers<'static> {
+pub(in crate::association) const fn identifiers(hmacs: HmacAlgorithms) -> HmacIdentifiers<'static> {
     match hmacs {
         HmacAlgorithms::Sha256 => HmacIdentifiers::SHA256_SHA1,
         HmacAlgorithms::Sha1 => HmacIdentifiers::SHA1_SHA256,
@@ -49,7 +46,7 @@ impl OwnParameters {
     }
 
     /// Returns our key vector.
-    pub(super) fn vector(&self) -> Vec<u8> {
+    pub(in crate::association) fn vector(&self) -> Vec<u8> {
         let chunks = (!self.chunks.is_empty()).then_some(&self.chunks[..]);
         vector(&self.random, chunks, self.hmacs.as_bytes())
     }
@@ -57,7 +54,8 @@ impl OwnParameters {
 
 /// Concatenates the parameters of one side, without padding. Those that were not sent are left out.
 fn vector(random: &[u8], chunks: Option<&[u8]>, hmacs: &[u8]) -> Vec<u8> {
-    let parameters = [(kind::RANDOM, Some(random)), (kind::CHUNK_LIST, chunks), (kind::HMAC_ALGO, Some(hmacs))];
+    let parameters =
+        [(kind::RANDOM, Some(random)), (kind::CHUNK_LIST, chunks), (kind::HMAC_ALGO, Some(hmacs))];
     let mut out = Vec::new();
     for (kind, value) in parameters {
         let Some(value) = value else { continue };
@@ -67,6 +65,15 @@ fn vector(random: &[u8], chunks: Option<&[u8]>, hmacs: &[u8]) -> Vec<u8> {
         out.extend_from_slice(value);
     }
     out
+}
+
+/// Why a peer is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It does not support authentication, which is required.
+    Missing,
+    /// It broke a rule.
+    Violation(&'static str),
 }
 
 /// The parameters of a peer's INIT or INIT ACK as they are read.
@@ -99,32 +106,26 @@ impl<'a> Received<'a> {
 
     /// Checks the parameters. Returns `None` if the peer does not support authentication, or this side has no
     /// `settings` for it.
-    pub(crate) fn check(
-        self,
-        settings: Option<&Authentication>,
-        tag: VerificationTag,
-    ) -> Result<Option<PeerParameters>, Refusal> {
+    pub(crate) fn check(self, settings: Option<&Authentication>) -> Result<Option<PeerParameters>, Fault> {
         let Some(settings) = settings else { return Ok(None) };
-        let violation = |what: &'static str| refuse(&Cause::ProtocolViolation(what.as_bytes()), tag, false);
         if let Some(fault) = self.fault {
-            return Err(violation(fault));
+            return Err(Fault::Violation(fault));
         }
         let (random, hmacs) = match (self.random, self.hmacs) {
             (Some(random), Some(hmacs)) => (random, hmacs),
             (None, None) if self.chunks.is_none() => {
-                let missing = Cause::MissingParameters(MissingParameters::AUTHENTICATION);
-                return if settings.required { Err(refuse(&missing, tag, false)) } else { Ok(None) };
+                return if settings.required { Err(Fault::Missing) } else { Ok(None) };
             }
-            _ => return Err(violation("RANDOM or HMAC-ALGO is missing")),
+            _ => return Err(Fault::Violation("RANDOM or HMAC-ALGO is missing")),
         };
         let Ok(random) = <[u8; RANDOM_LEN]>::try_from(random) else {
-            return Err(violation("RANDOM has not 32 bytes"));
+            return Err(Fault::Violation("RANDOM has not 32 bytes"));
         };
         if !hmacs.iter().any(|hmac| hmac == Algorithm::Sha1.identifier()) {
-            return Err(violation("HMAC-ALGO does not list SHA-1"));
+            return Err(Fault::Violation("HMAC-ALGO does not list SHA-1"));
         }
         if hmacs.iter().len() > HMACS_MAX {
-            return Err(violation("HMAC-ALGO lists too many algorithms"));
+            return Err(Fault::Violation("HMAC-ALGO lists too many algorithms"));
         }
         let chunks = self.chunks.map(<[u8]>::to_vec);
         Ok(Some(PeerParameters { random, chunks, hmacs: hmacs.as_bytes().to_vec() }))
@@ -142,18 +143,18 @@ pub(crate) struct PeerParameters {
 
 impl PeerParameters {
     /// Returns the chunk types that must be sent authenticated.
-    pub(super) fn chunk_types(&self) -> ChunkTypes {
+    pub(in crate::association) fn chunk_types(&self) -> ChunkTypes {
         ChunkTypes::of_peer(self.chunks.as_deref().unwrap_or_default())
     }
 
     /// Returns the algorithm to send with: the first of the peer's list that is known.
-    pub(super) fn algorithm(&self) -> Algorithm {
+    pub(in crate::association) fn algorithm(&self) -> Algorithm {
         let identifiers = self.hmacs.as_chunks::<2>().0.iter().map(|bytes| u16::from_be_bytes(*bytes));
         identifiers.filter_map(Algorithm::of).next().unwrap_or(Algorithm::Sha1)
     }
 
     /// Returns the peer's key vector.
-    pub(super) fn vector(&self) -> Vec<u8> {
+    pub(in crate::association) fn vector(&self) -> Vec<u8> {
         vector(&self.random, self.chunks.as_deref(), &self.hmacs)
     }
 }

@@ -1,0 +1,125 @@
+//! COOKIE ECHO behind AUTH, restart and collision (section 6.3, RFC 9260 section 5.2.4).
+
+use super::*;
+
+const SET_UP: [u8; 3] = [kind::COOKIE_ECHO, kind::COOKIE_ACK, kind::DATA];
+
+#[test]
+fn section_6_3_cookie_echo_is_authenticated_by_the_cookie() {
+    let mut pair = pair(&SET_UP, &SET_UP);
+    set_only_key(&mut pair, CLIENT, 3, SECRET);
+    set_only_key(&mut pair, SERVER, 3, SECRET);
+    let client = pair.connect();
+    pair.send(CLIENT, client, 0, b"with the cookie");
+    pair.run();
+    let echo = pair.log.iter().find(|sent| has(kind::COOKIE_ECHO)(sent)).expect("a COOKIE ECHO");
+    assert_eq!(echo.kinds(), [kind::AUTH, kind::COOKIE_ECHO, kind::DATA]);
+    let server = pair.accepted();
+    assert_eq!(pair.recv(SERVER, server).map(|message| message.data), Some("with the cookie".into()));
+    assert_eq!(pair.recv(SERVER, server), None, "it is processed once");
+    assert!(exchange(&mut pair, client, server));
+}
+
+/// Other stacks processed AUTH and COOKIE ECHO without keys (CVE-2014-0101).
+#[test]
+fn section_6_3_cookie_echo_without_auth_is_discarded() {
+    let mut pair = pair(&[], &[kind::COOKIE_ECHO]);
+    let _ = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    let echo = pair.wire.pop_front().unwrap();
+    let chunks = echo.bytes[12..].to_vec();
+    assert_eq!(echo.kinds(), [kind::AUTH, kind::COOKIE_ECHO]);
+    let tag = echo.tag();
+    let auth_len = usize::from(u16::from_be_bytes([chunks[2], chunks[3]]));
+    let mut tries = vec![chunks[auth_len..].to_vec()];
+    for at in [4, 5, 6, 7, 8, auth_len - 1, auth_len + 3, chunks.len() - 1] {
+        let mut changed = chunks.clone();
+        changed[at] ^= 1;
+        tries.push(changed);
+    }
+    // An AUTH chunk without fields, and a second COOKIE ECHO in front.
+    tries.push([&[kind::AUTH, 0, 0, 4][..], &chunks[auth_len..]].concat());
+    tries.push([&chunks[auth_len..], &chunks].concat());
+    for bytes in tries {
+        let bytes = packet_of((5000, PORT), tag, &bytes);
+        pair.deliver(&Sent { bytes, ..echo.clone() });
+        assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
+        assert!(pair.wire.is_empty());
+    }
+    pair.deliver(&echo);
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+}
+
+/// Without authentication on this side, AUTH is an unknown chunk, and COOKIE ECHO behind it is discarded with it.
+#[test]
+fn cookie_echo_behind_unknown_auth_is_discarded() {
+    let mut pair = Pair::new();
+    let _ = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    let echo = pair.wire.pop_front().unwrap();
+    let auth = [kind::AUTH, 0, 0, 28, 0, 0, 0, 1];
+    let bytes = [&auth[..], &[0; 20], &echo.bytes[12..]].concat();
+    let bytes = packet_of((5000, PORT), echo.tag(), &bytes);
+    pair.deliver(&Sent { bytes, ..echo });
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
+    assert!(pair.wire.is_empty());
+}
+
+/// A peer that lost its state sets up anew, with new Random Numbers and keys.
+#[test]
+fn section_6_3_restart_derives_new_keys() {
+    let chunks = [kind::DATA, kind::SACK];
+    let (mut pair, client, server) = pair(&chunks, &chunks).establish();
+    assert!(exchange(&mut pair, client, server));
+    pair.hosts[CLIENT].endpoint =
+        Endpoint::new(configured(Some(demanding(&chunks)), CLIENT), [77; 32], pair.now).unwrap();
+    let again = pair.connect();
+    pair.run();
+    let restarted = |(_, event): &(AssociationId, Event)| matches!(event, Event::Restarted { .. });
+    assert!(pair.hosts[SERVER].events.iter().any(restarted));
+    assert!(exchange(&mut pair, again, server));
+}
+
+/// A server that demands authenticated COOKIE ECHOs is not restarted by a peer that has lost its keys.
+#[test]
+fn section_6_3_restart_needs_the_old_keys() {
+    let chunks = [kind::COOKIE_ECHO];
+    let (mut pair, client, server) = pair(&chunks, &chunks).establish();
+    assert!(exchange(&mut pair, client, server));
+    let tag = pair.hosts[SERVER].endpoint.status(server).unwrap().peer_tag;
+    pair.hosts[CLIENT].endpoint =
+        Endpoint::new(configured(Some(demanding(&chunks)), CLIENT), [77; 32], pair.now).unwrap();
+    let _ = pair.connect();
+    pair.pass(Duration::from_secs(2));
+    assert_eq!(pair.hosts[SERVER].endpoint.status(server).unwrap().peer_tag, tag);
+}
+
+/// INITs that cross: both sides keep their Random Numbers, as their tags.
+#[test]
+fn section_6_1_collision_agrees_on_keys() {
+    for chunks in [&SET_UP[..], &[kind::DATA]] {
+        let mut pair = pair(chunks, chunks);
+        let connect = |pair: &mut Pair, host: usize, ports: (u16, u16)| {
+            let remotes = vec![pair.hosts[1 - host].addresses[0]];
+            let (local_port, peer_port) = ports;
+            let request = Connect { local_port, peer_port, remotes, local: Vec::new(), config: None };
+            pair.hosts[host].endpoint.connect(pair.now, request).unwrap()
+        };
+        let client = connect(&mut pair, CLIENT, (5000, 5001));
+        let server = connect(&mut pair, SERVER, (5001, 5000));
+        pair.run();
+        assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("ESTABLISHED", "ESTABLISHED"));
+        assert!(exchange(&mut pair, client, server));
+    }
+}
+
+/// A COOKIE ECHO that arrives again after it was accepted is answered, if it is authenticated.
+#[test]
+fn section_6_3_duplicate_cookie_echo_is_answered() {
+    let mut pair = pair(&SET_UP, &SET_UP);
+    let client = pair.connect();
+    pair.run_dropping(has(kind::COOKIE_ACK));
+    pair.pass(Duration::from_secs(10));
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+}
