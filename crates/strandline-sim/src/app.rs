@@ -211,7 +211,7 @@ impl App {
                 self.plan.streams = self.plan.streams.max(*outbound_streams);
             }
             Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event)?,
-            Event::PathChanged { .. } | Event::PeerError { .. } => {}
+            Event::PathChanged { .. } | Event::PeerError { .. } | Event::Authentication(_) => {}
         }
         Ok(())
     }

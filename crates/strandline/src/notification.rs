@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use strandline_proto::authentication::AuthenticationEvent;
 use strandline_proto::event::{AssociationId, Event, FailedMessage, PathChange};
 use strandline_proto::number::{StreamId, Tsn};
 use strandline_proto::reconfiguration::{Outcome, StreamDirection, Streams};
@@ -85,6 +86,9 @@ pub enum Notification {
         /// The stream of the message.
         stream: StreamId,
     },
+    /// A shared key came into use or went out of use, or the peer does not support authentication (RFC 4895). RFC 6458
+    /// calls it SCTP_AUTHENTICATION_EVENT.
+    Authentication(AuthenticationEvent),
     /// The peer is shutting down and takes no new messages. Messages that it sent before can still be received.
     PeerShutdown,
     /// The peer reported an error that does not end the association.
@@ -126,6 +130,7 @@ impl Notification {
                 Self::StreamsChanged { outcome, outbound_streams, inbound_streams }
             }
             Event::PartialDeliveryAborted { stream, .. } => Self::PartialDeliveryAborted { stream },
+            Event::Authentication(event) => Self::Authentication(event),
             Event::PathChanged { address, change } => Self::PathChanged { address, change },
             Event::SendFailed(message) => Self::SendFailed(message),
             Event::PeerShutdown => Self::PeerShutdown,
