@@ -91,7 +91,10 @@ impl<'a> PacketBuilder<'a> {
     pub fn finish(self) -> usize {
         let Self { buffer, len } = self;
         let Some(packet) = buffer.get_mut(..len) else { return 0 };
-        write_checksum(packet);
+        let checksum = crc32c(packet);
+        if let Some(field) = packet.get_mut(CHECKSUM_AT) {
+            field.copy_from_slice(&checksum.to_le_bytes());
+        }
         len
     }
 
@@ -104,9 +107,11 @@ impl<'a> PacketBuilder<'a> {
     }
 }
 
-/// Writes the checksum of a whole packet whose checksum field is zero.
-#[inline]
+/// Writes the checksum of a whole packet, whatever its checksum field has held.
 pub fn write_checksum(packet: &mut [u8]) {
+    if let Some(field) = packet.get_mut(CHECKSUM_AT) {
+        field.fill(0);
+    }
     let checksum = crc32c(packet);
     if let Some(field) = packet.get_mut(CHECKSUM_AT) {
         field.copy_from_slice(&checksum.to_le_bytes());

@@ -117,7 +117,7 @@ impl<'a> Packet<'a> {
 ///
 /// The padding of the last chunk may be missing: it carries nothing, and a receiver ignores it (RFC 9260
 /// section 3.2).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Chunks<'a> {
     rest: &'a [u8],
 }

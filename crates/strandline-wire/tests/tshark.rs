@@ -254,9 +254,9 @@ fn auth_fields() {
     assert_eq!(
         dissect("auth", &packets, &fields),
         [
-            format!("1\t0x8002,0x8003,0x8004\t{}\t0,193\t0x0003,0x0001\t\t\t\t", "07".repeat(32)),
-            format!("15,0\t\t\t\t0x0001\t258\t{}\t\t", "ab".repeat(20)),
-            "9\t\t\t\t0x0005\t\t\t0x0105\t".to_owned(),
+            format!("1\t0x8002,0x8003,0x8004\t{}\t0,193\t3,1\t\t\t\t", "07".repeat(32)),
+            format!("15,0\t\t\t\t1\t258\t{}\t\t", "ab".repeat(20)),
+            "9\t\t\t\t5\t\t\t0x0105\t".to_owned(),
         ]
     );
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use strandline_proto::config::{AssociationConfig, StreamScheduler};
 use strandline_proto::congestion::Algorithm;
-use strandline_proto::endpoint::{Reconfigure, StreamValue};
-use strandline_proto::error::{ConfigureError, PathError, ReconfigureError, StreamValueError};
+use strandline_proto::endpoint::{KeyChange, Reconfigure, StreamValue};
+use strandline_proto::error::{ConfigureError, KeyError, PathError, ReconfigureError, StreamValueError};
 use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::{StreamDirection, Streams};
 use strandline_proto::stats::{AbandonedStats, MemoryReport, PathStatus, Status};
@@ -294,6 +294,58 @@ impl<'a> Control<'a> {
 
     fn ask(&self, request: Reconfigure) -> Result<(), ReconfigureError> {
         self.shard.with(|state, now| request.ask(&mut state.engine, now, self.id.id))
+    }
+
+    /// Changes a shared key of the association (RFC 4895). The peer must make the same change, in this order: both sides
+    /// set a key before either side activates it. [`Notification::Authentication`](crate::Notification::Authentication)
+    /// reports when the peer uses it; then the earlier one can be deactivated and deleted.
+    ///
+    /// ```
+    /// use strandline::{
+    ///     Association, AssociationConfig, Authentication, AuthenticationEvent, ChunkTypes, ExtensionsConfig, KeyChange,
+    ///     KeyId, Listener, Notification, Peer, SendInfo, SharedKey, Stack,
+    /// };
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// // Both sides accept DATA (0) and ABORT (6) only with authentication.
+    /// let authentication =
+    ///     Some(Authentication { chunks: ChunkTypes::NONE.with(0).with(6), ..Authentication::default() });
+    /// let extensions = ExtensionsConfig { authentication, ..ExtensionsConfig::default() };
+    /// let config = AssociationConfig { extensions, ..AssociationConfig::default() };
+    /// let here = Stack::builder().association(config.clone()).memory(&network, ["10.0.0.1".parse()?])?;
+    /// let there = Stack::builder().association(config).memory(&network, ["10.0.0.2".parse()?])?;
+    /// for stack in [&here, &there] {
+    ///     stack.change_key(&KeyChange::Set(KeyId(1), SharedKey::new(b"first secret")))?;
+    ///     stack.change_key(&KeyChange::Activate(KeyId(1)))?;
+    ///     // Nothing is accepted with the null key any more.
+    ///     stack.change_key(&KeyChange::Deactivate(KeyId(0)))?;
+    ///     stack.change_key(&KeyChange::Delete(KeyId(0)))?;
+    /// }
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// # let server = listener.accept().await?;
+    /// client.send(b"with the first key", SendInfo::default()).await?;
+    /// server.recv().await?.ok_or("end")?;
+    ///
+    /// let mut events = server.events();
+    /// for side in [&client, &server] {
+    ///     side.control().change_key(KeyChange::Set(KeyId(2), SharedKey::new(b"second secret")))?;
+    /// }
+    /// client.control().change_key(KeyChange::Activate(KeyId(2)))?;
+    /// client.send(b"with the second key", SendInfo::default()).await?;
+    /// server.recv().await?.ok_or("end")?;
+    /// let event = events.next().await.ok_or("the association has ended")?;
+    /// assert_eq!(event, Notification::Authentication(AuthenticationEvent::NewKey(KeyId(2))));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the association has ended or was configured without
+    /// [`authentication`](crate::ExtensionsConfig::authentication), the key does not exist, or is in use.
+    pub fn change_key(&self, change: KeyChange) -> Result<(), KeyError> {
+        self.shard.with(|state, _| change.apply(&mut state.engine, self.id.id))
     }
 
     /// Begins a graceful shutdown: queued messages of both sides are delivered first; new ones are not

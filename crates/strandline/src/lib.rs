@@ -147,12 +147,16 @@ pub use self::readiness::Readiness;
 pub use self::stack::{ShardStats, Stack};
 pub use self::stream::{RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
+pub use strandline_proto::authentication::{
+    Authentication, AuthenticationEvent, ChunkTypes, HmacAlgorithms, KeyId, SharedKey,
+};
 pub use strandline_proto::config::{
     AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig, FastRetransmit, Recovery,
     SackFrequency, StreamScheduler,
 };
 pub use strandline_proto::congestion::Algorithm;
-pub use strandline_proto::error::{ConfigureError, PathError, ReconfigureError, StreamValueError};
+pub use strandline_proto::endpoint::KeyChange;
+pub use strandline_proto::error::{ConfigureError, KeyError, PathError, ReconfigureError, StreamValueError};
 pub use strandline_proto::event::{FailedMessage, FailureCause, Message, PathChange, SendInfo};
 pub use strandline_proto::memory::MemoryAccount;
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};

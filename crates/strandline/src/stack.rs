@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use strandline_io::Steering;
 use strandline_proto::congestion::Algorithm;
-use strandline_proto::endpoint::Connect;
-use strandline_proto::error::ConnectError as Refusal;
+use strandline_proto::endpoint::{Connect, KeyChange};
+use strandline_proto::error::{ConnectError as Refusal, KeyError};
 use strandline_proto::event::AssociationId as EngineId;
 use strandline_proto::stats::{Buffers, EndpointStats};
 use strandline_proto::zone;
@@ -319,6 +319,17 @@ impl Stack {
     #[must_use]
     pub fn congestion(&self) -> Algorithm {
         self.inner.shard(0).look().engine.congestion()
+    }
+
+    /// Changes the shared keys (RFC 4895) that future associations begin with, on both sides of a set-up. At first there
+    /// is only the null key with identifier 0. Those of an existing association are changed by
+    /// [`Control::change_key`](crate::Control::change_key), which has an example.
+    ///
+    /// # Errors
+    /// If the key does not exist, or is in use.
+    pub fn change_key(&self, change: &KeyChange) -> Result<(), KeyError> {
+        let mut shards = self.inner.shards.iter();
+        shards.try_for_each(|shard| shard.with(|state, _| change.clone().apply_to_new(&mut state.engine)))
     }
 
     /// Returns the counters of the stack's packets and associations, summed over the shards.

@@ -101,6 +101,7 @@ pub(super) fn settle_timers(association: &mut Association, now: Time) {
 }
 
 /// Writes a FORWARD TSN if one is due. It is subject to no window.
+#[inline]
 pub(super) fn write_forward(
     association: &mut Association,
     now: Time,

@@ -6,6 +6,7 @@ use strandline_wire::number::VerificationTag;
 use strandline_wire::{CHUNK_HEADER_LEN, Encode, PacketBuilder};
 
 use super::context::{PacketQueue, Route, Shared};
+use super::features::Extensions;
 use super::{Association, auth};
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -26,6 +27,7 @@ impl Ports {
     }
 
     /// Finishes the packet with or without a checksum, and returns its length.
+    #[inline]
     pub(crate) fn finish(self, packet: PacketBuilder<'_>) -> usize {
         if self.zero_checksum { packet.finish_with_zero_checksum() } else { packet.finish() }
     }
@@ -139,6 +141,39 @@ pub(super) fn finish_control(
 /// Queues an ABORT of an association with encoded causes.
 pub(super) fn abort(association: &Association, cx: &mut Shared, route: Route, causes: &[u8]) {
     push_control(association, cx, route, CONTROL_PACKET_LEN_MAX, |packet| push_abort(packet, causes, false));
+}
+
+/// Builds one packet into `room`, as [`Association::write_packet`] does, with authentication if the peer demands it.
+#[inline]
+pub(super) fn build_packet(
+    association: &mut Association,
+    now: Time,
+    index: PathIndex,
+    (with_data, with_sack): (bool, bool),
+    room: &mut [u8],
+    full: usize,
+) -> usize {
+    if association.features.has(Extensions::AUTHENTICATION) {
+        return build_sealed(association, now, index, (with_data, with_sack), room, full);
+    }
+    association.write_packet(now, index, with_data, with_sack, room, full)
+}
+
+#[cold]
+#[inline(never)]
+fn build_sealed(
+    association: &mut Association,
+    now: Time,
+    index: PathIndex,
+    (with_data, with_sack): (bool, bool),
+    room: &mut [u8],
+    full: usize,
+) -> usize {
+    let reserve = auth::reserve(association);
+    let inner = room.split_at_mut(room.len().saturating_sub(reserve)).0;
+    let full = full.saturating_sub(reserve);
+    let len = association.write_packet(now, index, with_data, with_sack, inner, full);
+    auth::seal(association, room, len, !association.ports().zero_checksum)
 }
 
 /// Writes a PAD chunk (RFC 4820) into all the room that the chunk to be retransmitted leaves.

@@ -53,7 +53,7 @@ pub(crate) struct Cookie {
     /// The extensions that both sides agreed on.
     pub(crate) features: Features,
     /// The parameters of RFC 4895, if both sides agreed on it.
-    pub(crate) auth: Option<CookieParameters>,
+    pub(crate) auth: Option<Box<CookieParameters>>,
     /// The source of the INIT, to which the INIT ACK went.
     pub(crate) source: SocketAddr,
     /// The local address at which the INIT arrived.
@@ -249,7 +249,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
     let mut auth = None;
     if features.has(Extensions::AUTHENTICATION) {
         let (parameters, rest) = CookieParameters::read(r.0)?;
-        auth = Some(parameters);
+        auth = Some(Box::new(parameters));
         r = Reader(rest);
     }
     let ip = r.address()??;

@@ -64,11 +64,21 @@ pub(crate) enum Refusal {
 }
 
 impl Offer<'_> {
-    /// Checks the parameters of RFC 4895 against this side's settings. Returns them if both sides support it.
+    /// Checks the parameters of RFC 4895, if this side has settings for it. Returns them if both sides support it.
+    #[inline]
     pub(crate) fn negotiate_authentication(
         &mut self,
         settings: Option<&Authentication>,
-    ) -> Result<Option<PeerParameters>, Refusal> {
+    ) -> Result<Option<Box<PeerParameters>>, Refusal> {
+        settings.map_or(Ok(None), |settings| self.check_authentication(settings))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_authentication(
+        &mut self,
+        settings: &Authentication,
+    ) -> Result<Option<Box<PeerParameters>>, Refusal> {
         let peer = self.authentication.check(settings).map_err(|fault| match fault {
             Fault::Missing => {
                 refuse(&Cause::MissingParameters(MissingParameters::AUTHENTICATION), self.tag, false)
@@ -76,7 +86,7 @@ impl Offer<'_> {
             Fault::Violation(what) => refuse(&Cause::ProtocolViolation(what.as_bytes()), self.tag, false),
         })?;
         self.declared.set_authentication(peer.is_some());
-        Ok(peer)
+        Ok(peer.map(Box::new))
     }
 
     /// True if the sender of this INIT, which came from `source`, can use an address of the family of `address`. A

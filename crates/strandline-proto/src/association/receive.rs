@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use strandline_wire::cause::{Cause, code};
 use strandline_wire::chunk::{self, Chunk, Data, IData, kind};
-use strandline_wire::{Packet, RawChunk, UnrecognisedAction};
+use strandline_wire::{Chunks, Packet, RawChunk, UnrecognisedAction};
 
 use super::auth::{self, Admission};
 use super::context::Shared;
@@ -83,30 +83,17 @@ impl Association {
             self.learn_port(index, source);
             self.hear_from(cx, now, index);
         }
-        let guarded = self.features.has(Extensions::AUTHENTICATION);
-        if guarded {
-            auth::begin_packet(self);
-        }
         let mut seen = Seen { sack_path: Some(self.sack_path), ..Seen::default() };
-        for raw in packet.chunks() {
+        let guarded = self.features.has(Extensions::AUTHENTICATION);
+        if guarded && !take_guarded(self, cx, now, packet, (source, from), &mut seen) {
+            return;
+        }
+        let chunks = if guarded { Chunks::default() } else { packet.chunks() };
+        for raw in chunks {
             let Ok(raw) = raw else {
                 // A length that points outside the packet: the chunks before it count (section 6.10, 8.4).
                 break;
             };
-            if guarded {
-                match auth::admit(self, cx, packet, &raw) {
-                    Admission::Process => {}
-                    Admission::Skip => {
-                        seen.chunks += 1;
-                        continue;
-                    }
-                    Admission::Discard => break,
-                    Admission::Unsupported(hmac) => {
-                        Self::report(&mut seen.report, &Cause::UnsupportedHmac { hmac });
-                        break;
-                    }
-                }
-            }
             let came_from = from.unwrap_or(self.control_path);
             let goes_on = match raw.parse_data() {
                 Some(Ok(data)) => {
@@ -354,6 +341,44 @@ impl Association {
         self.send_abort(cx, &causes);
         self.end(cx, now, CloseReason::ProtocolViolation(what));
     }
+}
+
+/// Processes the chunks of a packet of an association with authentication (RFC 4895 section 6.3). Returns false if that
+/// ended the association.
+#[cold]
+#[inline(never)]
+fn take_guarded(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    packet: &Packet<'_>,
+    (source, from): (SocketAddr, Option<PathIndex>),
+    seen: &mut Seen,
+) -> bool {
+    auth::begin_packet(association);
+    for raw in packet.chunks().map_while(Result::ok) {
+        match auth::admit(association, cx, packet, &raw) {
+            Admission::Process => {}
+            Admission::Skip => {
+                seen.chunks += 1;
+                continue;
+            }
+            Admission::Discard => break,
+            Admission::Unsupported(hmac) => {
+                Association::report(&mut seen.report, &Cause::UnsupportedHmac { hmac });
+                break;
+            }
+        }
+        let came_from = from.unwrap_or(association.control_path);
+        let goes_on = association.handle_chunk(cx, now, &raw, source, came_from, seen);
+        if !goes_on {
+            break;
+        }
+        if association.state.is_closed() {
+            return false;
+        }
+    }
+    true
 }
 
 /// Processes a chunk of an extension.

@@ -157,7 +157,7 @@ impl Association {
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
         self.features = cookie.features;
-        auth::adopt(self, cookie.auth.as_ref());
+        auth::adopt(self, cookie.auth.as_deref());
         let adopted = adopt_interleaving(self);
         debug_assert!(adopted, "nothing was sent");
         self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
@@ -196,7 +196,7 @@ impl Association {
     fn collide(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         self.peer_tag = cookie.peer_tag;
         self.features = cookie.features;
-        auth::adopt(self, cookie.auth.as_ref());
+        auth::adopt(self, cookie.auth.as_deref());
         self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         if !self.state.in_setup() {
             return;

@@ -173,9 +173,11 @@ impl Association {
         let increment_ms = setup.preservative_ms;
         let preservative = (increment_ms > 0).then_some(Parameter::CookiePreservative { increment_ms });
         let mut kinds = Kinds::default();
+        let mut more: Vec<_> = self.features.offer(&mut kinds).chain(preservative).collect();
         let keys = auth::auth_of(self).map(|auth| auth.own());
-        let keys = keys.iter().flat_map(|own| own.iter());
-        let more: Vec<_> = self.features.offer(&mut kinds).chain(keys).chain(preservative).collect();
+        if let Some(keys) = &keys {
+            more.extend(keys.iter());
+        }
         let init = self.own_init(self.local_tag);
         let ports = Ports { tag: VerificationTag(0), zero_checksum: false, ..self.ports() };
         init_packet(cx, self.route(self.control_path), ports, init, self.paths.local(), None, &more);
@@ -197,37 +199,21 @@ impl Association {
     }
 
     /// Processes an INIT ACK (section 5.1 C), which may come from any address of a multi-homed peer.
-    pub(super) fn on_init_ack<'a>(
-        &mut self,
-        cx: &mut Shared,
-        now: Time,
-        init: &Init<'a>,
-        source: SocketAddr,
-    ) {
+    pub(super) fn on_init_ack(&mut self, cx: &mut Shared, now: Time, init: &Init<'_>, source: SocketAddr) {
         if !matches!(self.state, State::CookieWait(_)) {
             return; // Section 5.2.3.
         }
         let family = source.is_ipv4();
         let any = cx.local_addresses(self.paths.local()).len() > 1;
         let usable = |a: IpAddr| (any || a.is_ipv4() == family) && cx.own.may_be_the_peers(a, source.ip());
-        let settings = auth::auth_of(self).map(|auth| auth.settings());
-        let negotiate = |mut offer: Offer<'a>| {
-            let keys = offer.negotiate_authentication(settings.as_ref())?;
-            Ok((offer, keys))
+        let mut offer = match read(init, true, source.ip(), usable) {
+            Ok(offer) => offer,
+            Err(refusal) => return refuse_init_ack(self, cx, now, source, refusal),
         };
-        let (offer, keys) = match read(init, true, source.ip(), usable).and_then(negotiate) {
-            Ok(agreed) => agreed,
-            Err(Refusal::Silently) => return,
-            Err(Refusal::Window { causes, tag }) => {
-                // T1-init keeps running, and the set-up fails by itself if the peer repeats this.
-                return self.abort_init_ack(cx, source, &causes, tag, false);
-            }
-            Err(Refusal::Abort { causes, tag, reflected }) => {
-                let tag = if reflected { self.local_tag } else { tag };
-                self.abort_init_ack(cx, source, &causes, tag, reflected);
-                let reason = CloseReason::ProtocolViolation("INIT ACK that cannot be accepted");
-                return self.end(cx, now, reason);
-            }
+        let settings = auth::auth_of(self).map(|auth| auth.settings());
+        let keys = match offer.negotiate_authentication(settings.as_ref()) {
+            Ok(keys) => keys,
+            Err(refusal) => return refuse_init_ack(self, cx, now, source, refusal),
         };
         self.peer_tag = offer.tag;
         self.features = self.features.agreed_with(&offer.declared);
@@ -414,7 +400,11 @@ impl Association {
             verification: VerificationCredit::for_init(cookie.addresses.iter().copied()),
             flags: Flags { incoming: true, ..Flags::default() },
             features: cookie.features,
-            extras: Extras::with(auth::accepted(config.extensions.authentication, cookie.auth.as_ref(), cx)),
+            extras: Extras::with(auth::accepted(
+                config.extensions.authentication,
+                cookie.auth.as_deref(),
+                cx,
+            )),
             ecn: Ecn::agreed(cookie.features.has(Extensions::ECN)),
             proof: None,
             reconfig: None,
@@ -478,6 +468,27 @@ impl Association {
     /// Encodes the causes of an ERROR that goes with the COOKIE ECHO: unknown parameters of the INIT ACK.
     pub(super) fn unrecognised_report(report: &[u8]) -> Vec<u8> {
         super::offer::encode_cause(&Cause::UnrecognisedParameters(Parameters::new(report)))
+    }
+}
+
+/// Refuses an INIT ACK.
+#[cold]
+fn refuse_init_ack(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    source: SocketAddr,
+    refusal: Refusal,
+) {
+    match refusal {
+        Refusal::Silently => {}
+        // T1-init keeps running, and the set-up fails by itself if the peer repeats this.
+        Refusal::Window { causes, tag } => association.abort_init_ack(cx, source, &causes, tag, false),
+        Refusal::Abort { causes, tag, reflected } => {
+            let tag = if reflected { association.local_tag } else { tag };
+            association.abort_init_ack(cx, source, &causes, tag, reflected);
+            association.end(cx, now, CloseReason::ProtocolViolation("INIT ACK that cannot be accepted"));
+        }
     }
 }
 

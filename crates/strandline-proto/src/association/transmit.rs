@@ -11,7 +11,7 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN
 use super::abandon::{abandon_due, write_forward};
 use super::auth;
 use super::buffers::share_receive_queue;
-use super::build::pad_oversize;
+use super::build::{build_packet, pad_oversize};
 use super::context::Shared;
 use super::gather::{allow_gathered, gathers};
 use super::{Association, State};
@@ -197,7 +197,7 @@ impl Association {
         let mut oversize = false;
         while segments < segments_max && len + segment <= buffer.len() {
             let room = buffer.get_mut(len..len + segment)?;
-            let built = self.build_packet(now, index, with_data, with_sack, room, full);
+            let built = build_packet(self, now, index, (with_data, with_sack), room, full);
             if built == 0 {
                 if segments == 0 && with_data {
                     let (size, large) = self.build_oversize(now, index, buffer);
@@ -251,13 +251,13 @@ impl Association {
         let padded = size.max(path.pmtu.cut_from());
         let len = if padded <= buffer.len() { padded } else { size };
         let Some(room) = buffer.get_mut(..len) else { return (0, false) };
-        let built = self.build_packet(now, index, true, false, room, full);
+        let built = build_packet(self, now, index, (true, false), room, full);
         (built, built > 0)
     }
 
-    /// Builds one packet into `room`. `full` is the packet size that messages are fragmented for. Returns the length,
-    /// or 0 if there is nothing to send.
-    fn build_packet(
+    /// Writes one packet, without authentication, into `room`. `full` is the packet size that messages are fragmented
+    /// for. Returns the length, or 0 if there is nothing to send.
+    pub(super) fn write_packet(
         &mut self,
         now: Time,
         index: PathIndex,
@@ -268,8 +268,7 @@ impl Association {
     ) -> usize {
         let ports = self.ports();
         let oversize = room.len() > full;
-        let reserve = auth::reserve(self);
-        let mut packet = ports.packet(room.split_at_mut(room.len().saturating_sub(reserve)).0);
+        let mut packet = ports.packet(room);
         if (self.flags.cookie_ack_due || self.flags.cookie_ack_again) && packet.push(&CookieAck) {
             self.flags.cookie_ack_due = false;
             self.flags.cookie_ack_again = false;
@@ -302,12 +301,7 @@ impl Association {
         if packet.is_empty() {
             return 0;
         }
-        let len = if reserve == 0 {
-            ports.finish(packet)
-        } else {
-            let len = packet.finish_with_zero_checksum();
-            auth::seal(self, room, len, !ports.zero_checksum)
-        };
+        let len = ports.finish(packet);
         self.account(now, index, len, filled);
         len
     }

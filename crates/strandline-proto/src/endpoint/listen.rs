@@ -18,7 +18,7 @@ use super::input::never_answered;
 use super::spent::PeerInit;
 use crate::association::addresses::set_local;
 use crate::association::auth::{admits_cookie, auth_of, verified_ahead};
-use crate::association::context::Route;
+use crate::association::context::{Route, Shared};
 use crate::association::cookie::{Cookie, CookieError};
 use crate::association::features::{Extensions, Features, Kinds};
 use crate::association::keys::{CookieParameters, OwnParameters, PeerParameters, RANDOM_LEN};
@@ -42,17 +42,15 @@ struct Answer {
     a_rwnd: u32,
     ties: (u32, u32),
     features: Features,
-    /// Our Random Number, if authentication is offered (RFC 4895).
-    random: Option<[u8; RANDOM_LEN]>,
-    /// What this side demands, if authentication is offered.
-    settings: Authentication,
+    /// What this side demands and its Random Number, if authentication is offered (RFC 4895).
+    own: Option<Box<(Authentication, [u8; RANDOM_LEN])>>,
     /// Local addresses of the association; empty if it has those of the endpoint.
     local: Vec<IpAddr>,
 }
 
 impl Endpoint {
     /// Handles a packet with tag 0.
-    pub(super) fn handle_init<'b>(&mut self, now: Time, packet: &Packet<'b>, datagram: &Datagram<'_>) {
+    pub(super) fn handle_init(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let mut chunks = packet.chunks();
         let first = chunks.next().and_then(Result::ok);
         let init = match first.map(|raw| raw.parse()) {
@@ -93,25 +91,14 @@ impl Endpoint {
         }
         let association = existing.and_then(|slot| self.table.at(slot));
         let settings = settings_of(association, &self.shared.config.association);
-        let negotiate = |mut offer: Offer<'b>| {
-            let keys = offer.negotiate_authentication(settings.as_ref())?;
-            Ok((offer, keys))
+        let refusal = match offer {
+            Ok(mut offer) => match offer.negotiate_authentication(settings.as_ref()) {
+                Ok(keys) => return self.answer_init(now, &offer, keys, existing, packet, datagram),
+                Err(refusal) => refusal,
+            },
+            Err(refusal) => refusal,
         };
-        match offer.and_then(negotiate) {
-            Ok((offer, keys)) => self.answer_init(now, &offer, keys, existing, packet, datagram),
-            Err(Refusal::Silently) => {
-                self.shared.stats.malformed += 1;
-                discarded(datagram, "malformed INIT");
-            }
-            Err(Refusal::Window { causes, tag }) => {
-                let ports = answer_ports(packet, tag);
-                abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
-            }
-            Err(Refusal::Abort { causes, tag, reflected }) => {
-                let ports = answer_ports(packet, tag);
-                abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, reflected);
-            }
-        }
+        refuse_init(&mut self.shared, refusal, packet, datagram);
     }
 
     /// Returns the association that an INIT belongs to by any of its addresses (section 5.1.2 D).
@@ -125,7 +112,7 @@ impl Endpoint {
         &mut self,
         now: Time,
         offer: &Offer<'_>,
-        keys: Option<PeerParameters>,
+        keys: Option<Box<PeerParameters>>,
         existing: Option<u32>,
         packet: &Packet<'_>,
         datagram: &Datagram<'_>,
@@ -173,8 +160,11 @@ impl Endpoint {
             _ => {
                 let ties = shared.tie_tags(association.local_tag, association.peer_tag);
                 let initial_tsn = Tsn(shared.rng.next_u32());
-                let random = auth_of(association).is_some().then(|| shared.random_number());
-                Answer { initial_tsn, random, ..answer_of(association, tag, ties) }
+                let mut answer = Answer { initial_tsn, ..answer_of(association, tag, ties) };
+                if let Some(own) = &mut answer.own {
+                    own.1 = shared.random_number();
+                }
+                answer
             }
         };
         self.send_init_ack(now, (offer, keys), &answer, route, ports);
@@ -191,8 +181,7 @@ impl Endpoint {
             a_rwnd: config.receive_buffer_start(),
             ties: (0, 0),
             features: Features::offered_by(&config),
-            random: config.extensions.authentication.map(|_| self.shared.random_number()),
-            settings: config.extensions.authentication.unwrap_or_default(),
+            own: config.extensions.authentication.map(|own| Box::new((own, self.shared.random_number()))),
             local: self.ports.bound(port).to_vec(),
         }
     }
@@ -200,7 +189,7 @@ impl Endpoint {
     fn send_init_ack(
         &mut self,
         now: Time,
-        (offer, keys): (&Offer<'_>, Option<PeerParameters>),
+        (offer, keys): (&Offer<'_>, Option<Box<PeerParameters>>),
         answer: &Answer,
         route: Route,
         ports: AnswerPorts,
@@ -212,8 +201,9 @@ impl Endpoint {
             shared.cookies.rotate(key, now);
         }
         let features = answer.features.agreed_with(&offer.declared);
-        let random = answer.random.filter(|_| features.has(Extensions::AUTHENTICATION));
-        let own = random.map(|random| OwnParameters::new(&answer.settings, random));
+        let own = answer.own.as_deref().filter(|_| features.has(Extensions::AUTHENTICATION));
+        let kept = own.zip(keys).map(|((_, random), peer)| CookieParameters { random: *random, peer: *peer });
+        let own = own.map(|(settings, random)| OwnParameters::new(settings, *random));
         // The peer relies on this from the first packet on.
         let ports = AnswerPorts { zero_checksum: features.zero_checksum.by_peer, ..ports };
         let increment = Duration::from_millis(u64::from(offer.preservative_ms)).min(PRESERVATIVE_MAX);
@@ -233,7 +223,7 @@ impl Endpoint {
             outbound_streams: answer.outbound_streams.min(offer.inbound_streams),
             inbound_streams: answer.inbound_streams.min(offer.outbound_streams),
             features,
-            auth: random.zip(keys).map(|(random, peer)| CookieParameters { random, peer }),
+            auth: kept.map(Box::new),
             source: route.destination,
             destination: route.source,
             addresses: offer.addresses.clone(),
@@ -258,9 +248,11 @@ impl Endpoint {
         // The declaration comes first, because parameters that do not fit are left out and the peer relies on this
         // one.
         let mut kinds = Kinds::default();
-        let keys = own.iter().flat_map(|own| own.iter());
-        let more: Vec<Parameter<'_>> =
-            features.answer(&mut kinds).chain(keys).chain(cookie).chain(reported).collect();
+        let declared = features.answer(&mut kinds);
+        let mut more: Vec<Parameter<'_>> = declared.chain(cookie).chain(reported).collect();
+        if let Some(own) = &own {
+            more.splice(..0, own.iter());
+        }
         init_packet(shared, route, ports, init, &answer.local, Some(offer), &more);
         shared.stats.inits += 1;
     }
@@ -293,7 +285,8 @@ impl Endpoint {
         }
         let existing = self.existing_for_cookie(&cookie);
         let association = existing.and_then(|slot| self.table.at_mut(slot));
-        let Some(verified) = admits_cookie(&self.shared, association, cookie.auth.as_ref(), packet, has_auth)
+        let Some(verified) =
+            admits_cookie(&self.shared, association, cookie.auth.as_deref(), packet, has_auth)
         else {
             self.shared.stats.cookies_forged += 1;
             return discarded(datagram, "cookie refused: it is not authenticated");
@@ -464,6 +457,20 @@ fn answer_ports(packet: &Packet<'_>, tag: VerificationTag) -> AnswerPorts {
     }
 }
 
+/// Refuses an INIT.
+fn refuse_init(shared: &mut Shared, refusal: Refusal, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+    let (causes, tag, reflected) = match refusal {
+        Refusal::Silently => {
+            shared.stats.malformed += 1;
+            return discarded(datagram, "malformed INIT");
+        }
+        Refusal::Window { causes, tag } => (causes, tag, false),
+        Refusal::Abort { causes, tag, reflected } => (causes, tag, reflected),
+    };
+    let ports = answer_ports(packet, tag);
+    abort_reply(&mut shared.replies, Endpoint::route_back(datagram), ports, &causes, reflected);
+}
+
 /// Returns what an association demands of its peer, or without one, what the endpoint demands.
 fn settings_of(association: Option<&Association>, config: &AssociationConfig) -> Option<Authentication> {
     match association {
@@ -484,8 +491,7 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         ties,
         // What was declared before stands.
         features: association.features.offered_again(),
-        random: auth_of(association).map(|auth| auth.random()),
-        settings: auth_of(association).map(|auth| auth.settings()).unwrap_or_default(),
+        own: auth_of(association).map(|auth| Box::new((auth.settings(), auth.random()))),
         local: association.paths.local().to_vec(),
     }
 }

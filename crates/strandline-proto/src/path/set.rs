@@ -290,6 +290,7 @@ impl PathSet {
 
     /// Returns the length of the longest SCTP packet, common header included, that every confirmed path carries.
     /// Chunks fragmented to it can be retransmitted on any path (AMDCS, section 7.3).
+    #[inline]
     pub(crate) fn payload_max(&self) -> usize {
         if self.more.is_none() {
             return self.first.payload_max(); // Called for each packet.

@@ -13,7 +13,6 @@ use crate::authentication::ChunkTypes;
 use strandline_wire::chunk::kind;
 
 /// Returns the authentication of an association whose peer demands some.
-#[inline]
 fn demanded(association: &Association) -> Option<(&Auth, &Session)> {
     if !association.features.has(Extensions::AUTHENTICATION) {
         return None;
@@ -26,6 +25,12 @@ fn demanded(association: &Association) -> Option<(&Auth, &Session)> {
 /// Returns the number of bytes that a packet must leave for an AUTH chunk; 0 without authentication.
 #[inline]
 pub(crate) fn reserve(association: &Association) -> usize {
+    if association.features.has(Extensions::AUTHENTICATION) { reserve_agreed(association) } else { 0 }
+}
+
+#[cold]
+#[inline(never)]
+fn reserve_agreed(association: &Association) -> usize {
     demanded(association).map_or(0, |(_, session)| FIELDS_LEN + session.algorithm.mac_len())
 }
 
@@ -36,12 +41,16 @@ pub(crate) fn reserve_for(association: &Association, kinds: &[u8]) -> usize {
     demanded(association).filter(demands).map_or(0, |(_, session)| FIELDS_LEN + session.algorithm.mac_len())
 }
 
-/// Inserts an AUTH chunk into a packet of `len` bytes without a checksum, if the peer wants a chunk of it to have one,
+/// Inserts an AUTH chunk into a packet of `len` bytes, if the peer wants a chunk of it to have one,
 /// and writes the checksum if `checksum`. Returns the new length. The buffer has [`reserve`] bytes more than the packet.
+#[inline(never)]
 pub(crate) fn seal(association: &Association, buffer: &mut [u8], len: usize, checksum: bool) -> usize {
     let sealed = demanded(association).and_then(|(auth, session)| insert(auth, session, buffer, len));
     let len = sealed.unwrap_or(len);
-    if checksum && let Some(packet) = buffer.get_mut(..len) {
+    if len > 0
+        && checksum
+        && let Some(packet) = buffer.get_mut(..len)
+    {
         write_checksum(packet);
     }
     len

@@ -87,27 +87,34 @@ pub(crate) struct Received<'a> {
 
 impl<'a> Received<'a> {
     /// Reads a parameter. Returns false if it is another one.
+    #[inline]
     pub(crate) fn read(&mut self, raw: &RawParameter<'a>) -> bool {
+        let is_one = matches!(raw.kind, kind::RANDOM | kind::CHUNK_LIST | kind::HMAC_ALGO);
+        if is_one {
+            self.read_one(raw);
+        }
+        is_one
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_one(&mut self, raw: &RawParameter<'a>) {
         let again = match raw.parse() {
             Ok(Parameter::Random(random)) => self.random.replace(random).is_some(),
             Ok(Parameter::ChunkList(chunks)) => self.chunks.replace(chunks).is_some(),
             Ok(Parameter::HmacAlgo(hmacs)) => self.hmacs.replace(hmacs).is_some(),
-            Err(_) if matches!(raw.kind, kind::RANDOM | kind::CHUNK_LIST | kind::HMAC_ALGO) => {
+            _ => {
                 self.fault = Some("a parameter of RFC 4895 has a wrong length");
                 false
             }
-            _ => return false,
         };
         if again {
             self.fault = Some("a parameter of RFC 4895 occurs twice");
         }
-        true
     }
 
-    /// Checks the parameters. Returns `None` if the peer does not support authentication, or this side has no
-    /// `settings` for it.
-    pub(crate) fn check(self, settings: Option<&Authentication>) -> Result<Option<PeerParameters>, Fault> {
-        let Some(settings) = settings else { return Ok(None) };
+    /// Checks the parameters. Returns `None` if the peer does not support authentication.
+    pub(crate) fn check(self, settings: &Authentication) -> Result<Option<PeerParameters>, Fault> {
         if let Some(fault) = self.fault {
             return Err(Fault::Violation(fault));
         }

@@ -113,6 +113,35 @@ fn section_6_1_collision_agrees_on_keys() {
     }
 }
 
+/// AUTH does not change the answer to a packet without an association.
+#[test]
+fn section_6_3_out_of_the_blue_ignores_auth() {
+    let auth = [&[kind::AUTH, 0, 0, 28, 0, 0, 0, 1][..], &[0; 20]].concat();
+    let (shutdown_ack, cookie_ack) = ([kind::SHUTDOWN_ACK, 0, 0, 4], [kind::COOKIE_ACK, 0, 0, 4]);
+    let mut pair = pair(&[kind::DATA], &[kind::DATA]);
+    let mut answer = |chunks: &[&[u8]]| {
+        let bytes = packet_of((RAW_PORT, PORT), VerificationTag(9), &chunks.concat());
+        let (source, destination) = (address(CLIENT, 0), address(SERVER, 0));
+        pair.deliver(&Sent { source, destination, bytes, fragment: false });
+        pair.wire.drain(..).map(|sent| (sent.tag(), sent.kinds())).collect::<Vec<_>>()
+    };
+    assert_eq!(answer(&[&auth, &shutdown_ack]), [(VerificationTag(9), vec![kind::SHUTDOWN_COMPLETE])]);
+    assert_eq!(answer(&[&auth, &cookie_ack]), []);
+    assert_eq!(answer(&[&auth]), [(VerificationTag(9), vec![kind::ABORT])]);
+}
+
+#[test]
+fn section_6_3_cookies_hold_no_shared_key() {
+    let mut pair = pair(&[kind::DATA], &[kind::DATA]);
+    set_only_key(&mut pair, SERVER, 5, SECRET);
+    let _ = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    assert!(pair.log.iter().any(has(kind::INIT_ACK)));
+    for sent in &pair.log {
+        assert!(!sent.bytes.windows(SECRET.len()).any(|bytes| bytes == SECRET));
+    }
+}
+
 /// A COOKIE ECHO that arrives again after it was accepted is answered, if it is authenticated.
 #[test]
 fn section_6_3_duplicate_cookie_echo_is_answered() {
