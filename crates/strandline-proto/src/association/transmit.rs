@@ -392,7 +392,7 @@ impl Association {
         filled: &mut Filled,
     ) {
         // Fragments fit every path, in case this one fails (section 7.3).
-        let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN - auth::reserve(self);
+        let empty_space = full.min(self.paths.payload_max() - auth::reserve(self)) - COMMON_HEADER_LEN;
         let alone = !self.config.bundling;
         let waits = (!self.config.nodelay && self.holds_back(empty_space)) || (alone && filled.bytes > 0);
         if waits || !scheduling::begin_packet(&mut self.outbound, filled.bytes > 0) {
@@ -537,7 +537,8 @@ impl Association {
         }
         // After several unanswered attempts it may be too long for the path with DATA behind it.
         let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
-        let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full, false) };
+        let filled =
+            if alone { Filled::default() } else { self.fill(now, index, &mut packet, full - reserve, false) };
         if echoes > 0 && filled.bytes == 0 {
             return None;
         }
