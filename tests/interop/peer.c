@@ -11,6 +11,7 @@
  *   -R COUNT  give a message up after so many retransmissions (RFC 7496)    -L MS  after its lifetime (RFC 3758)
  *   -T MS     RTO.Min = RTO.Initial, with RTO.Max four times that; heartbeats at that interval (tests of fail-over)
  *   -i        interleave messages (RFC 8260; usrsctp)
+ *   -a TYPE[,TYPE]  demand authentication of these chunk types (RFC 4895)    -k SECRET  the only key, with identifier 7
  *   -v        a line for each message received
  *
  * Lines on stdin, for the latest association: `abort`, `shutdown`, `reset in|out|both [STREAM ...]`, `renumber`,
@@ -78,6 +79,7 @@ static struct options {
     unsigned streams;
     int unordered, interleaves, verbose;
     unsigned policy, limit; /* of partial reliability; no policy: messages are reliable */
+    char *demanded, *secret; /* of RFC 4895 */
     struct addresses bind, peer;
 } o = { .port = 5001, .count = 1, .length = 100, .streams = 1 };
 
@@ -319,6 +321,29 @@ static void set_interleaving(void) {
     SET(SCTP_INTERLEAVING_SUPPORTED, on);
 }
 
+/* Demands authentication of chunk types, and replaces the null key. */
+static void set_authentication(void) {
+    if (!o.demanded)
+        return;
+    for (char *text = strtok(o.demanded, ","); text; text = strtok(NULL, ",")) {
+        struct sctp_authchunk chunk = { .sauth_chunk = (uint8_t)atoi(text) };
+        SET(SCTP_AUTH_CHUNK, chunk);
+    }
+    if (!o.secret)
+        return;
+    struct { struct sctp_authkey head; char bytes[64]; } key = { .head.sca_assoc_id = SCTP_FUTURE_ASSOC, .head.sca_keynumber = 7 };
+    struct sctp_authkeyid active = { .scact_assoc_id = SCTP_FUTURE_ASSOC, .scact_keynumber = 7 };
+    struct sctp_authkeyid null = { .scact_assoc_id = SCTP_FUTURE_ASSOC, .scact_keynumber = 0 };
+    size_t length = strlen(o.secret);
+    if (length > sizeof key.bytes)
+        die("-k");
+    key.head.sca_keylength = (uint16_t)length;
+    memcpy(key.head.sca_key, o.secret, length);
+    set(SCTP_AUTH_KEY, &key, (socklen_t)(sizeof key.head + length), "SCTP_AUTH_KEY");
+    SET(SCTP_AUTH_ACTIVE_KEY, active);
+    SET(SCTP_AUTH_DELETE_KEY, null);
+}
+
 static void open_socket(void) {
     int family = o.bind.v6 || o.peer.v6 ? AF_INET6 : AF_INET;
     sock = new_socket(family);
@@ -330,6 +355,7 @@ static void open_socket(void) {
     set_buffers();
     if (o.interleaves)
         set_interleaving();
+    set_authentication();
     if (o.timing_ms)
         set_timing(o.timing_ms, family);
     if (o.peer_udp_port) {
@@ -424,7 +450,7 @@ static void parse(int argc, char **argv) {
         mode++;
     o.mode = mode;
     optind = 2;
-    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:R:L:T:riv")) != -1) {
+    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:R:L:T:a:k:riv")) != -1) {
         switch (option) {
         case 'p': o.port = (unsigned)atoi(optarg); break;
         case 'B': o.own_port = (unsigned)atoi(optarg); break;
@@ -438,6 +464,8 @@ static void parse(int argc, char **argv) {
         case 'R': o.policy = SCTP_PR_SCTP_RTX; o.limit = (unsigned)atoi(optarg); break;
         case 'L': o.policy = SCTP_PR_SCTP_TTL; o.limit = (unsigned)atoi(optarg); break;
         case 'T': o.timing_ms = (unsigned)atoi(optarg); break;
+        case 'a': o.demanded = optarg; break;
+        case 'k': o.secret = optarg; break;
         case 'r': o.unordered = 1; break;
         case 'i': o.interleaves = 1; break;
         case 'v': o.verbose = 1; break;

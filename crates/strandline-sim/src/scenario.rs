@@ -210,6 +210,9 @@ impl Scenario {
         if plans::interleave(&mut hosts, seed) {
             names.push("interleaving");
         }
+        if plans::authenticate(&mut hosts, seed) {
+            names.push("authentication");
+        }
         if plans::schedule(&mut hosts, &mut clients, seed) {
             names.push("schedulers");
         }

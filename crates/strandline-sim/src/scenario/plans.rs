@@ -3,10 +3,12 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use strandline_proto::authentication::{Authentication, HmacAlgorithms};
 use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod, LinkMtu, Recovery, StreamScheduler};
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::reconfiguration::PeerRequests;
 use strandline_proto::time::Time;
+use strandline_wire::chunk::kind;
 
 use super::{ClientPlan, Features, HostPlan, address, config};
 use crate::app::{Ending, Plan, Reading, Sizes};
@@ -134,6 +136,43 @@ pub(super) fn interleave(hosts: &mut [HostPlan], seed: u64) -> bool {
             association.stream_scheduler = StreamScheduler::RoundRobin;
         }
         any |= association.extensions.interleaving;
+    }
+    any
+}
+
+/// Chunk types whose authentication may be demanded in any run. Those that an association cannot be restarted or ended
+/// without, COOKIE ECHO and ABORT, are not among them: hosts crash.
+const DEMANDED: [u8; 14] = [
+    kind::DATA,
+    kind::SACK,
+    kind::HEARTBEAT,
+    kind::HEARTBEAT_ACK,
+    kind::SHUTDOWN,
+    kind::SHUTDOWN_ACK,
+    kind::ERROR,
+    kind::COOKIE_ACK,
+    kind::ECNE,
+    kind::RE_CONFIG,
+    kind::PAD,
+    kind::FORWARD_TSN,
+    kind::I_DATA,
+    kind::I_FORWARD_TSN,
+];
+
+/// Lets some hosts of some runs authenticate chunks (RFC 4895): both, one or none of two peers. Returns true if any does.
+/// Uses its own random numbers, so that the rest of a seed's plan does not change.
+pub(super) fn authenticate(hosts: &mut [HostPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 21);
+    let wanted = random.chance(0.3);
+    let mut any = false;
+    for host in hosts.iter_mut().filter(|_| wanted) {
+        let share = random.pick(&[0.0, 0.2, 0.5, 1.0]);
+        let chunks = DEMANDED.into_iter().filter(|_| random.chance(share)).collect();
+        let hmacs = random.pick(&[HmacAlgorithms::Sha256, HmacAlgorithms::Sha1, HmacAlgorithms::Sha1Only]);
+        let settings = Authentication { chunks, hmacs, required: false };
+        let association = Arc::make_mut(&mut host.config.association);
+        association.extensions.authentication = random.chance(0.9).then_some(settings);
+        any |= association.extensions.authentication.is_some();
     }
     any
 }
