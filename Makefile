@@ -27,7 +27,7 @@ build: ## the program with all its stores, optimised: target/release/strandline
 	cargo build --release --locked --package strandline-cli --features databases
 
 test: test-deps ## everything quick: unit, component, simulation (1,000 seeds), doc-tests, quick interop, a fuzz smoke run
-	cargo test --workspace --locked
+	cargo test --workspace --locked --no-fail-fast
 	$(MAKE) --no-print-directory fuzz-smoke
 
 test-deps: ## what the tests need: Debian packages (only those missing) and the peers of other stacks

@@ -112,7 +112,7 @@ fn damaged_and_missing_rows_are_counted_at_start() {
 
 #[test]
 fn damaged_bindings_are_counted_and_the_rest_served() {
-    let sql = "INSERT OR REPLACE INTO bindings VALUES (CAST('sip:u9@example.com' AS BLOB), x'78790a');";
+    let sql = "INSERT OR REPLACE INTO bindings (aor, state) VALUES (CAST('sip:u9@example.com' AS BLOB), x'78790a');";
     let (_folder, server) = spoilt("bindings", "1", sql);
     assert_eq!(metric(&server, "strandline_sip_store_damaged_rows_total"), 1.0);
     assert_eq!(server.users(), 4);
