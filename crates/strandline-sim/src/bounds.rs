@@ -106,6 +106,8 @@ pub(crate) struct Bounds {
     /// Number of packets that may be sent after T3-rtx expired, until something is acknowledged.
     backed_off: Option<u32>,
     shrinking: Shrinking,
+    /// When data was last sent on the path.
+    sent_at: Option<Time>,
 }
 
 /// Events of the association since the last check.
@@ -273,7 +275,9 @@ impl Bounds {
         rate(&step)?;
         self.burst(&step)?;
         self.pacing(&step)?;
-        self.reduction(&step)
+        self.reduction(&step)?;
+        self.sent_at = Some(step.events.now);
+        Ok(())
     }
 
     fn back_off(&mut self, step: &Step<'_>) -> Result<(), Violation> {
@@ -360,13 +364,14 @@ impl Bounds {
     fn reduction(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         // That packet left the flight when the window opened, and replaces itself.
         let exempt = step.exempt() + core::mem::take(&mut self.tests);
+        let rested = self.has_rested(step, exempt);
         let reductions = if self.refused { &mut [] } else { self.reductions.as_mut_slice() };
         // What a probe retransmits left the flight when its timer expired, as did a chunk whose loss was found by
         // time. With pacing the retransmission follows later.
         let replaced = step.path.flight <= step.was.flight.max(self.flight_max);
         let probed = step.traffic.packets <= exempt;
         // With several paths chunks leave the flight for another path, which is not tracked here.
-        let mut allowed = reductions.is_empty() || replaced || probed;
+        let mut allowed = reductions.is_empty() || replaced || probed || rested;
         for reduction in &mut *reductions {
             allowed |= reduction.allows(step, exempt);
         }
@@ -376,6 +381,18 @@ impl Bounds {
                 step.was, step.path
             )
         })
+    }
+}
+
+impl Bounds {
+    /// True if nothing was in flight on the path, or sent there, for an RTO. What is acknowledged on another path keeps
+    /// the recovery of the association open, but clocks nothing here: the window of section 7.2.1 limits what is sent
+    /// after an idle period, and ends the proportional reduction.
+    fn has_rested(&self, step: &Step<'_>, exempt: u32) -> bool {
+        let Step { was, path, events, .. } = *step;
+        let idle = self.sent_at.is_some_and(|at| events.now.since(at) >= was.rto);
+        let ends = path.recovery_window.is_none() && path.flight < path.cwnd + step.mtu * (1 + exempt);
+        was.flight == 0 && idle && ends
     }
 }
 

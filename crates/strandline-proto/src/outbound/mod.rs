@@ -40,6 +40,7 @@ mod settings;
 mod spurious;
 mod state;
 mod timeout;
+mod too_soon;
 mod window;
 mod window_opened;
 pub(crate) mod write;

@@ -17,7 +17,7 @@ use super::congestion_event::{Moment, Sent};
 use super::frto::Frto;
 use super::gaps::BeyondGap;
 use super::resent::ResentLog;
-use super::spurious::{ANSWER_EIGHTHS, Spurious, TOO_SOON_QUARTERS};
+use super::spurious::Spurious;
 use crate::number::Tsn;
 use crate::path_index::{PathIndex, PathVec, PerPath};
 use crate::time::Time;
@@ -125,7 +125,7 @@ pub(super) struct PathRack {
     min_rtt_ns: [u64; 2],
     min_since: Time,
     /// The minimum of the previous busy period; 0 if unknown.
-    known_ns: u64,
+    pub(super) known_ns: u64,
     /// Length of the reordering window in quarters of the minimum round-trip time.
     pub(super) quarters: u8,
     persist: u8,
@@ -221,17 +221,6 @@ impl PathRack {
             return 0;
         }
         (self.min_rtt_ns() / 4 * u64::from(self.quarters.max(1))).min(self.srtt_ns)
-    }
-
-    /// Returns the minimum time for an answer to a chunk of `len` bytes, with packets of `packet` bytes: three
-    /// quarters of the minimum round-trip time, and proportionally less for a shorter chunk, in case the transmission
-    /// time dominates. The minimum of the previous busy period counts too, because all later samples may include a
-    /// queue.
-    fn answer_ns(&self, len: u32, packet: u32) -> u64 {
-        let min_ns = self.min_rtt_ns();
-        let least_ns = if self.known_ns == 0 { min_ns } else { min_ns.min(self.known_ns) };
-        let whole_ns = u128::from(least_ns / 4 * TOO_SOON_QUARTERS);
-        (whole_ns * u128::from(len.min(packet)) / u128::from(packet.max(1))) as u64
     }
 
     /// Widens the reordering window after a spurious retransmission.
@@ -485,9 +474,8 @@ impl Rack {
         if alone && path.timed_out.is_none() && rtt_ns < path.answer_ns(len, packet) {
             path.needless |= path.spurious.on_answered_too_soon(at, tsn);
         }
-        let min_ns = path.min_rtt_ns();
-        let least_ns = if path.timed_out.is_some() { min_ns / 2 } else { min_ns / 8 * ANSWER_EIGHTHS };
-        let in_time = rtt_ns >= least_ns;
+        let in_time = rtt_ns >= self.least_answer_ns(index);
+        let path = self.path(index);
         if !path.frto.holds(at, tsn, in_time) && in_time {
             path.on_arrived(sent);
             path.offer(at, tsn, Answer::Again);

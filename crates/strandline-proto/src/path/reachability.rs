@@ -171,6 +171,10 @@ impl Path {
         let sent_at = self.pmtu.on_ack(now, nonce)?;
         self.on_rtt(now, sent_at, config);
         let mtu_rose = self.pmtu.mtu() > mtu;
+        if mtu_rose {
+            // Packets acknowledged before were shorter than those that they would clock (RFC 9260 section 6.1 rule D).
+            self.forget_acked();
+        }
         self.on_mtu();
         Some(HeartbeatAnswer { change: self.on_answer(), mtu_rose })
     }

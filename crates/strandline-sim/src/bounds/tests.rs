@@ -1,5 +1,7 @@
 //! Made-up traces: each breaks one bound, beside one that keeps it.
 
+mod reduction;
+
 use strandline_proto::stats::PathStatus;
 
 use super::*;
@@ -204,79 +206,6 @@ fn rate_above_the_allowed_windows_per_rtt() {
         acknowledged(&mut bounds, &was, 1, events(1));
         let outcome = send(&mut bounds, &was, 1, events(1));
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "paced at more") }
-    }
-}
-
-#[test]
-fn more_in_recovery_than_in_proportion() {
-    let began = |ms| Events { recoveries: 1, ..events(ms) };
-    for (each, keeps) in [(1, true), (2, false)] {
-        let mut bounds = Bounds::default();
-        bounds
-            .before((0, 0), &path(100 * MTU, 100 * MTU), events(1), Marks::default())
-            .expect("it keeps the bounds");
-        let mut outcome = Ok(());
-        // Two packets arrive at a time. Half as many may be sent while the flight is above the threshold.
-        for step in 0..20 {
-            let flight = (99 - step) * MTU;
-            let mut was = path(50 * MTU, flight);
-            was.recovery_window = Some(flight);
-            acknowledged(&mut bounds, &was, 2, began(2 + u64::from(step)));
-            outcome = outcome.and_then(|()| send(&mut bounds, &was, each, began(2 + u64::from(step))));
-        }
-        if keeps { outcome.expect("allowed") } else { is_about(outcome, "recovery") }
-    }
-}
-
-/// A timer finds losses, and the pacer releases the retransmissions one by one. They replace what was lost.
-#[test]
-fn losses_found_by_time_are_replaced() {
-    let began = |ms| Events { recoveries: 1, ..events(ms) };
-    for (packets, keeps) in [(3, true), (4, false)] {
-        let mut bounds = Bounds::default();
-        let was = path(50 * MTU, 100 * MTU);
-        bounds.before((0, 0), &was, events(1), Marks::default()).expect("it keeps the bounds");
-        let recovery = |flight: u32| {
-            let mut path = path(50 * MTU, flight * MTU);
-            path.recovery_window = Some(99 * MTU);
-            path
-        };
-        acknowledged(&mut bounds, &recovery(99), 1, began(2));
-        // Three more packets are lost.
-        acknowledged(&mut bounds, &recovery(96), 0, began(3));
-        let mut outcome = Ok(());
-        for step in 0..packets {
-            acknowledged(&mut bounds, &recovery(96 + step), 0, began(4 + u64::from(step)));
-            let was = recovery(96 + step);
-            outcome = outcome.and_then(|()| send(&mut bounds, &was, 1, began(4 + u64::from(step))));
-        }
-        if keeps { outcome.expect("allowed") } else { is_about(outcome, "recovery") }
-    }
-}
-
-/// A SACK that revokes what was acknowledged fills the flight and opens the peer's window. One packet tests what
-/// became of the window probe.
-#[test]
-fn an_opened_window_is_tested_in_recovery() {
-    let began = |ms| Events { recoveries: 1, ..events(ms) };
-    for (opened, packets, keeps) in [(true, 1, true), (true, 2, false), (false, 1, false)] {
-        let mut bounds = Bounds::default();
-        bounds
-            .before((0, 0), &path(10 * MTU, 20 * MTU), events(1), Marks::default())
-            .expect("it keeps the bounds");
-        let recovery = |flight: u32| {
-            let mut path = path(10 * MTU, flight * MTU);
-            path.recovery_window = Some(flight * MTU);
-            path
-        };
-        acknowledged(&mut bounds, &recovery(2), 18, began(2));
-        let mut outcome = send(&mut bounds, &recovery(2), 8, began(2));
-        acknowledged(&mut bounds, &recovery(2), 8, began(2));
-        outcome = outcome.and_then(|()| send(&mut bounds, &recovery(2), 8, began(2)));
-        let revoked = recovery(25);
-        acknowledged(&mut bounds, &revoked, 0, Events { opened, ..began(3) });
-        outcome = outcome.and_then(|()| send(&mut bounds, &revoked, packets, began(3)));
-        if keeps { outcome.expect("allowed") } else { is_about(outcome, "recovery") }
     }
 }
 

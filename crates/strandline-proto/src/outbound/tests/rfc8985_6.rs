@@ -352,3 +352,36 @@ fn retransmissions_measure_nothing_behind_a_gap() {
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
     assert_eq!((acks[0].acked_bytes, acks[0].rtt_sample_sent_at), (LOST, None));
 }
+
+/// Step 2: an answer that comes sooner than any can arrive is for an earlier transmission. On a path without a
+/// measurement the fastest other one decides that: otherwise the answer would make everything lost that was sent there.
+#[test]
+fn unmeasured_path_is_not_much_faster() {
+    for (ms, lost) in [(1, 0), (49, 0), (51, LOST)] {
+        let mut fixture = Fixture::by_time(8);
+        fixture.wait(7);
+        fixture.sack(0, &[(2, 7)]);
+        assert_eq!(fixture.tsns(1), [0, 1]);
+        fixture.wait(ms);
+        let (_, acks) = fixture.sack(0, &[(1, 7)]);
+        assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (0, lost), "{ms}");
+    }
+}
+
+/// The minimum from before an idle period decides until there is a measurement again.
+#[test]
+fn min_rtt_before_idle_judges_answers() {
+    for (ms, lost) in [(1, 0), (51, LOST)] {
+        let mut fixture = Fixture::by_time(0);
+        fixture.out.release_idle();
+        for _ in 0..2 {
+            fixture.push(FULL);
+            assert_eq!(fixture.packet(0).len(), 1);
+        }
+        fixture.flight[0] -= fixture.out.send_again(at(0));
+        assert_eq!(fixture.tsns(0), [0, 1]);
+        fixture.wait(ms);
+        let (_, acks) = fixture.sack(0, &[(1, 1)]);
+        assert_eq!(acks[0].lost_bytes, lost, "{ms}");
+    }
+}

@@ -159,3 +159,34 @@ fn retransmissions_use_up_what_was_saved() {
     assert!(!path.may_retransmit(), "{path:?}");
     assert!(sent <= saved(rate) + 1460, "{sent} at {rate} a second");
 }
+
+/// Section 6.1 rule D: three short packets are acknowledged, and clock no three long ones.
+#[test]
+fn shorter_packets_clock_no_longer_ones() {
+    let config = AssociationConfig {
+        path_mtu_initial: 576,
+        recovery: Recovery::Rfc9260,
+        congestion: Algorithm::Rfc9260,
+        ..config()
+    };
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, Link::UDP, Time::ZERO);
+    path.confirm();
+    path.allow_burst(at(0), &config);
+    for _ in 0..3 {
+        path.on_data_sent(at(0), path.payload_max(), path.data_chunk_len_max(), true, false);
+    }
+    let (bytes, shorter) = (3 * path.data_chunk_len_max(), path.data_chunk_len_max());
+    path.pmtu.on_probe_sent(at(1), 7);
+    let sack = PathSack {
+        acked_bytes: bytes,
+        flight_drop: bytes,
+        rtt_sent_at: Some(at(0)),
+        cumulative_advanced: true,
+        ..PathSack::default()
+    };
+    path.on_sack(at(20_000), &sack, &config);
+    assert!(path.on_heartbeat_ack(at(20_001), 7, 0, &config).unwrap().mtu_rose, "{path:?}");
+    assert!(path.data_chunk_len_max() > shorter);
+    path.allow_burst(at(20_001), &config);
+    assert_eq!(path.burst_allowance, 4 * path.data_chunk_len_max(), "Max.Burst");
+}
