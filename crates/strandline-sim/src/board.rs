@@ -206,7 +206,7 @@ impl Board {
     ) -> Result<(), Violation> {
         let set_up = packet.chunks().flatten().next().is_some_and(|chunk| chunk.kind == kind::COOKIE_ECHO);
         let mut any = false;
-        self.renumbered.on_packet(packet, true);
+        self.renumbered.on_chunks(packet.chunks().flatten(), true);
         for chunk in packet.chunks().flatten() {
             let parsed = chunk.parse();
             if let (Some(data), Ok(parsed)) = (data_in(&chunk), &parsed) {

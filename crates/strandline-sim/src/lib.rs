@@ -44,6 +44,7 @@
 
 mod app;
 mod attacker;
+mod authentic;
 mod board;
 mod bounds;
 pub mod grid;

@@ -7,6 +7,7 @@ mod tests;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
+use strandline_proto::authentication::ChunkTypes;
 use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::endpoint::Endpoint;
 use strandline_proto::event::{AssociationId, Event};
@@ -15,6 +16,7 @@ use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
 use strandline_wire::{Packet, Tsn};
 
+use crate::authentic::admitted;
 use crate::board::{Board, data_in};
 use crate::bounds::{Bounds, Events, Step};
 use crate::ledger;
@@ -231,8 +233,15 @@ impl Watch {
         Ok(())
     }
 
-    /// Examines a packet that is about to arrive.
-    pub(crate) fn arrival(&mut self, endpoint: &Endpoint, now: Time, datagram: &Carried) {
+    /// Examines a packet that is about to arrive. `wanted` are the chunk types whose authentication the host demands;
+    /// `verifies` is true if that of the packet is right.
+    pub(crate) fn arrival(
+        &mut self,
+        endpoint: &Endpoint,
+        now: Time,
+        datagram: &Carried,
+        (wanted, verifies): (Option<ChunkTypes>, bool),
+    ) {
         let Ok(packet) = Packet::parse(&datagram.bytes) else { return };
         let (tag, source) = (packet.verification_tag(), datagram.source.ip());
         for (id, memory) in &mut self.memory {
@@ -243,7 +252,8 @@ impl Watch {
             let known =
                 endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
             if whole && known {
-                memory.board.on_arrival(now, &packet, status.state);
+                let wanted = wanted.filter(|_| status.extensions.authentication);
+                memory.board.on_arrival(now, &admitted(&packet, wanted, verifies), status.state);
             }
         }
     }

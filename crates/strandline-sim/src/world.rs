@@ -12,6 +12,7 @@ use strandline_proto::event::{AssociationId, Datagram, IcmpError, IcmpKind};
 use strandline_proto::time::Time;
 
 use crate::attacker::{Attack, Attacker, Blow};
+use crate::authentic::Authentic;
 use crate::host::{Directory, Host, Shared};
 use crate::ledger::{Counts, Ledger};
 use crate::network::{Carried, Network};
@@ -78,6 +79,7 @@ pub(crate) struct World {
     ledger: Ledger,
     random: Random,
     attacker: Attacker,
+    authentic: Authentic,
     trace: Trace,
     calm: bool,
     steps: u64,
@@ -115,6 +117,7 @@ impl World {
             ledger,
             random,
             attacker: Attacker::new(Random::stream(seed, 3)),
+            authentic: Authentic::default(),
             trace: Trace::new(keep),
             calm: false,
             steps: 0,
@@ -228,7 +231,10 @@ impl World {
         }
         let Some(endpoint) = &mut host.endpoint else { return Ok(()) };
         let destination = Some(datagram.destination.ip());
-        host.watch.arrival(endpoint, self.now, datagram);
+        let authentication = host.plan.config.association.extensions.authentication;
+        let wanted = authentication.map(|authentication| authentication.chunks);
+        let verifies = wanted.is_some() && self.authentic.verifies(datagram);
+        host.watch.arrival(endpoint, self.now, datagram, (wanted, verifies));
         endpoint.handle_datagram(
             self.now,
             Datagram { source: datagram.source, destination, bytes: &datagram.bytes, ecn: datagram.ecn },
@@ -375,6 +381,7 @@ impl World {
             self.trace.packet(self.now, &datagram, "lost: the address is gone");
             return;
         }
+        self.authentic.record(&datagram);
         let to = self.directory.get(&datagram.destination.ip()).copied();
         let alterable = to.is_some_and(|to| self.ledger.is_tampered(from, to));
         if !self.scenario.attacks.is_empty() {

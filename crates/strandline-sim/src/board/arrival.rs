@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use strandline_proto::stats::AssociationState;
 use strandline_proto::time::Time;
 use strandline_wire::chunk::{Chunk, Sack, kind};
-use strandline_wire::{Packet, Tsn};
+use strandline_wire::{RawChunk, Tsn};
 
 use super::behind::BehindGaps;
 use super::late::Late;
 use super::{Board, MAY_BE_ALL, Sent, Traffic};
 
 impl Board {
-    /// Processes a packet of the peer. In COOKIE-ECHOED, where data may have gone with the COOKIE ECHO, a SACK is
+    /// Processes the chunks of a packet of the peer. In COOKIE-ECHOED, where data may have gone with the COOKIE ECHO, a SACK is
     /// processed (RFC 9260 section 6), and a SHUTDOWN is ignored (section 9.2); in COOKIE-WAIT both are. `state` is
     /// the association's state before the packet, which a chunk in it may change: DATA, too, completes the set-up.
-    pub(crate) fn on_arrival(&mut self, now: Time, packet: &Packet<'_>, state: AssociationState) {
+    pub(crate) fn on_arrival(&mut self, now: Time, chunks: &[RawChunk<'_>], state: AssociationState) {
         let mut in_set_up = state.in_setup();
-        self.renumbered.on_packet(packet, false);
-        for (at, chunk) in packet.chunks().flatten().enumerate() {
+        self.renumbered.on_chunks(chunks.iter().copied(), false);
+        for (at, chunk) in chunks.iter().enumerate() {
             let completes = match chunk.kind {
                 kind::COOKIE_ACK | kind::DATA | kind::I_DATA => state == AssociationState::CookieEchoed,
                 kind::COOKIE_ECHO => at == 0,

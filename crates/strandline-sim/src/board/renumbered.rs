@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, ResultCode};
-use strandline_wire::{Chunk, Packet, Tsn};
+use strandline_wire::{Chunk, RawChunk, Tsn};
 
 /// The TSNs that may follow resets.
 #[derive(Debug, Default)]
@@ -15,8 +15,8 @@ pub(super) struct Renumbered {
 
 impl Renumbered {
     /// Records the responses in a packet that is sent (`departs`) or arrives.
-    pub(super) fn on_packet(&mut self, packet: &Packet<'_>, departs: bool) {
-        for chunk in packet.chunks().flatten() {
+    pub(super) fn on_chunks<'a>(&mut self, chunks: impl Iterator<Item = RawChunk<'a>>, departs: bool) {
+        for chunk in chunks {
             let Ok(Chunk::ReConfig(re_config)) = chunk.parse() else { continue };
             let Ok(combination) = Combination::of(re_config.parameters) else { continue };
             for parameter in combination.iter() {

@@ -1,0 +1,40 @@
+use bytes::Bytes;
+use strandline_wire::chunk::sack;
+use strandline_wire::{PacketBuilder, Tsn, VerificationTag};
+
+use super::*;
+
+/// Returns a packet with a SACK, an AUTH chunk and another SACK; `more` is appended.
+fn packet(more: &[u8]) -> Carried {
+    let mut buffer = [0; 200];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    assert!(sack::write(&mut builder, Tsn(1), 1000, core::iter::empty(), &[]));
+    builder.push_raw(kind::AUTH, 0, 24).expect("there is room").fill(7);
+    assert!(sack::write(&mut builder, Tsn(2), 1000, core::iter::empty(), &[]));
+    let len = builder.finish();
+    let address = "192.0.2.1:9899".parse().expect("an address");
+    let bytes = Bytes::from([&buffer[..len], more].concat());
+    Carried { source: address, destination: address, bytes, fragment: None, ecn: 0 }
+}
+
+/// Returns the number of admitted chunks.
+fn count(datagram: &Carried, wanted: Option<ChunkTypes>) -> usize {
+    let mut authentic = Authentic::default();
+    authentic.record(&packet(&[]));
+    let parsed = Packet::parse(&datagram.bytes).expect("just built");
+    admitted(&parsed, wanted, authentic.verifies(datagram)).len()
+}
+
+#[test]
+fn only_what_was_sent_is_authentic() {
+    let (none, sacks) = (ChunkTypes::NONE, ChunkTypes::NONE.with(kind::SACK));
+    assert_eq!((count(&packet(&[]), Some(none)), count(&packet(&[]), Some(sacks))), (2, 1));
+    // The MAC covers everything up to the end of the packet.
+    let altered = packet(&[200, 0, 202, 138]);
+    assert_eq!((count(&altered, Some(none)), count(&altered, Some(sacks))), (1, 0));
+}
+
+#[test]
+fn auth_without_agreement_ends_the_packet() {
+    assert_eq!(count(&packet(&[]), None), 1);
+}
