@@ -10,27 +10,54 @@ use strandline_wire::{Chunk, Packet, RawChunk, UnrecognisedAction};
 
 use crate::network::Carried;
 
-/// Hashes of what the AUTH chunks cover in the packets that hosts have sent.
+/// What hosts have sent.
 #[derive(Debug, Default)]
-pub(crate) struct Authentic(BTreeSet<u64>);
+pub(crate) struct Authentic {
+    /// Hashes of what the AUTH chunks of packets cover.
+    covered: BTreeSet<u64>,
+    /// Hashes of packets with an INIT or INIT ACK.
+    set_ups: BTreeSet<u64>,
+}
 
 fn hash_of_covered(datagram: &Carried) -> Option<u64> {
     let packet = Packet::parse(&datagram.bytes).ok()?;
     let covered = packet.from_chunk(kind::AUTH)?;
+    Some(hash_of((packet.verification_tag().0, covered)))
+}
+
+/// Returns the initiator's tag in a packet with an INIT or INIT ACK, and the hash of the packet.
+fn hash_of_set_up(datagram: &Carried) -> Option<(u32, u64)> {
+    let packet = Packet::parse(&datagram.bytes).ok()?;
+    let tag = match packet.chunks().next()?.ok()?.parse().ok()? {
+        Chunk::Init(init) => init.initiate_tag,
+        Chunk::InitAck(_) => packet.verification_tag(),
+        _ => return None,
+    };
+    packet.verify_checksum().then(|| (tag.0, hash_of(&datagram.bytes)))
+}
+
+fn hash_of(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (packet.verification_tag().0, covered).hash(&mut hasher);
-    Some(hasher.finish())
+    what.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Authentic {
     /// Records a packet that a host sends.
     pub(crate) fn record(&mut self, datagram: &Carried) {
-        self.0.extend(hash_of_covered(datagram));
+        self.covered.extend(hash_of_covered(datagram));
+        self.set_ups.extend(hash_of_set_up(datagram).map(|(_, hash)| hash));
     }
 
     /// True if the packet has an AUTH chunk, and what it covers was sent like that.
     pub(crate) fn verifies(&self, datagram: &Carried) -> bool {
-        hash_of_covered(datagram).is_some_and(|hash| self.0.contains(&hash))
+        hash_of_covered(datagram).is_some_and(|hash| self.covered.contains(&hash))
+    }
+
+    /// Returns the initiator's tag if an attacker has altered an INIT or INIT ACK. The keys of the two sides may differ
+    /// then (section 6.1), so that neither accepts what the other authenticates.
+    pub(crate) fn forged(&self, datagram: &Carried) -> Option<u32> {
+        hash_of_set_up(datagram).filter(|(_, hash)| !self.set_ups.contains(hash)).map(|(tag, _)| tag)
     }
 }
 

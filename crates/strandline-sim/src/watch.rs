@@ -5,7 +5,7 @@
 mod tests;
 
 use core::net::IpAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use strandline_proto::authentication::ChunkTypes;
 use strandline_proto::config::{AssociationConfig, Recovery};
@@ -202,6 +202,8 @@ impl Memory {
 pub(crate) struct Watch {
     memory: BTreeMap<AssociationId, Memory>,
     before: Vec<Before>,
+    /// Tags of initiators whose set-up an attacker altered. With authentication nothing is known then of what counts.
+    forged: BTreeSet<u32>,
 }
 
 impl Watch {
@@ -216,6 +218,11 @@ impl Watch {
         self.before.clear();
         for id in ids {
             let (Some(status), Some(paths)) = (endpoint.status(id), endpoint.paths(id)) else { continue };
+            if status.extensions.authentication
+                && [status.local_tag, status.peer_tag].iter().any(|tag| self.forged.contains(&tag.0))
+            {
+                continue;
+            }
             let by_time = recovery != Recovery::Rfc9260;
             let looked_at = self.memory.entry(id).or_default().before(now, &status, &paths, by_time);
             looked_at.map_err(|Violation(what)| Violation(format!("{id:?}: {what}")))?;
@@ -338,6 +345,11 @@ impl Watch {
             demand(memory.total() <= limit, || format!("{:?} takes too much memory: {memory:?}", before.id))?;
         }
         Ok(())
+    }
+
+    /// Records that an attacker altered the set-up of the initiator with this tag.
+    pub(crate) fn distrust(&mut self, tag: u32) {
+        self.forged.insert(tag);
     }
 
     /// Forgets an association that was released.

@@ -235,10 +235,14 @@ impl World {
         let wanted = authentication.map(|authentication| authentication.chunks);
         let verifies = wanted.is_some() && self.authentic.verifies(datagram);
         host.watch.arrival(endpoint, self.now, datagram, (wanted, verifies));
+        let forged = wanted.and_then(|_| self.authentic.forged(datagram));
         endpoint.handle_datagram(
             self.now,
             Datagram { source: datagram.source, destination, bytes: &datagram.bytes, ecn: datagram.ecn },
         );
+        if let Some(tag) = forged {
+            self.hosts.iter_mut().for_each(|host| host.watch.distrust(tag));
+        }
         self.pump(number)
     }
 

@@ -38,3 +38,19 @@ fn only_what_was_sent_is_authentic() {
 fn auth_without_agreement_ends_the_packet() {
     assert_eq!(count(&packet(&[]), None), 1);
 }
+
+/// An attacker altered an INIT ACK under the initiator's tag.
+#[test]
+fn altered_set_up_is_forged() {
+    let set_up = |initial_tsn| {
+        let mut buffer = [0; 200];
+        let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+        builder.push_raw(kind::INIT_ACK, 0, 16).expect("there is room").fill(initial_tsn);
+        let len = builder.finish();
+        Carried { bytes: Bytes::copy_from_slice(&buffer[..len]), ..packet(&[]) }
+    };
+    let mut authentic = Authentic::default();
+    authentic.record(&set_up(1));
+    assert_eq!((authentic.forged(&set_up(1)), authentic.forged(&set_up(2))), (None, Some(3)));
+    assert_eq!(authentic.forged(&packet(&[200])), None, "no set-up");
+}
