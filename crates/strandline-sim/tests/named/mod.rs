@@ -198,4 +198,12 @@ pub const SEEDS: &[(u64, &str)] = &[
     (246, "a restart cut off an interleaved message that nobody had given up (of the checker)"),
     (978, "the end of a lifetime was due for ever once the association was idle (RFC 3758)"),
     (1471, "what was given up makes room in the peer's window at once (of the checker)"),
+    (32_006_436, "the answer to a first transmission made everything lost on a path without a measurement"),
+    (40_001_460, "the same, with a closed window"),
+    (33_006_979, "the same, over IPv6"),
+    (33_009_363, "an idle path ends its reduction while another one recovers (of the checker)"),
+    (33_014_143, "the same with DCTCP (of the checker)"),
+    (33_014_380, "short packets clocked as many longer ones, once the path MTU had risen"),
+    (40_003_166, "an altered packet had a SACK that AUTH covers (of the checker)"),
+    (40_003_939, "keys differ after an attacker altered an INIT ACK (of the checker)"),
 ];
