@@ -127,7 +127,7 @@ pub(super) const CRATES: [Rules; 7] = [
             apart(&["grid", "network", "payload", "random", "violation"]),
             apart(&["limits", "reconfiguration", "scheduling", "unread"]),
             apart(&["board"]),
-            apart(&["ledger", "manual", "trace"]),
+            apart(&["authentic", "ledger", "manual", "trace"]),
             together(&["app", "attacker", "bounds", "host", "pair", "scenario", "watch"]),
             apart(&["world"]),
             apart(&["run"]),
