@@ -224,10 +224,9 @@ impl Scenario {
         // Two hosts whose ports both changed never find each other again. Until the MTU is found there are some
         // time-outs: too many on several paths without reports from routers, or with few retransmissions allowed.
         let patient = !features.odd_timers && (!features.multihomed || features.icmp);
-        // A full receiver, and one that has asked for a reset of all numbers, may take the next TSN and nothing behind a
-        // gap. Without loss detection by time each gap that is given up then costs a time-out, and T5-shutdown-guard does
-        // not wait for that.
-        let slow = (features.small_buffers || names.contains(&"reconfiguration"))
+        // A full receiver may take the next TSN and nothing behind a gap. Without loss detection by time each gap that is
+        // given up then costs a time-out, and T5-shutdown-guard does not wait for that.
+        let slow = features.small_buffers
             && names.contains(&"RFC 9260 recovery")
             && names.contains(&"partial reliability");
         let lost = features.rebinding || slow || (features.small_mtu && !patient);

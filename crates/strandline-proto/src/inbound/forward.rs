@@ -39,9 +39,7 @@ pub(crate) fn on_forward_tsn(
         // One that is out of date repeats what was acknowledged: the SACK may have been lost.
         inbound.sack.on_trouble();
     }
-    let Some(tsns) = advance_of(inbound, last).filter(|tsns| !is_barred(inbound, chunk, *tsns)) else {
-        return Ok(None);
-    };
+    let Some(tsns) = advance_of(inbound, last) else { return Ok(None) };
     let next = last.next();
     let unread = inbound.ready.len();
     let stream = inbound.reassembly.give_up(next, &inbound.map, &mut inbound.window);
@@ -70,9 +68,16 @@ const fn is_ahead(ahead: u16, tsns: u32) -> bool {
 
 /// Gives up the messages of a stream up to an SSN that have not arrived, and delivers the others. `last` is the new
 /// cumulative TSN.
+///
+/// Until the peer has answered a request for a reset of all numbers (RFC 6525 section 5.1.4), an SSN that is past may be
+/// one from after the reset. Then nothing is skipped, unless the chunk turns out to follow the reset. It can't be refused
+/// until then: the peer answers once everything from before is acknowledged.
 fn skip(inbound: &mut Inbound, (stream, ssn): (StreamId, Ssn), last: Tsn, tsns: u32) {
-    if stream.0 >= inbound.streams || !is_ahead(ssn.distance_from(inbound.order.next(stream)), tsns) {
+    if stream.0 >= inbound.streams {
         return;
+    }
+    if !is_ahead(ssn.distance_from(inbound.order.next(stream)), tsns) {
+        return inbound.order.on_past_skipped(stream, last, ssn.0.into());
     }
     while let Some(message) = inbound.order.take_up_to(stream, ssn) {
         make_waiting_ready(inbound, message);
@@ -82,16 +87,4 @@ fn skip(inbound: &mut Inbound, (stream, ssn): (StreamId, Ssn), last: Tsn, tsns: 
     if inbound.order.has_waiting() {
         deliver_waiting(inbound, stream);
     }
-}
-
-/// True if the peer may have sent the chunk after a reset of all numbers that it was asked for and that it has not
-/// answered yet (RFC 6525 section 5.1.4). Its SSNs would then be misunderstood. The peer repeats the chunk.
-#[cold]
-fn is_barred(inbound: &Inbound, chunk: &ForwardTsn<'_>, tsns: u32) -> bool {
-    let Some(overtaking) = inbound.order.overtaking() else { return false };
-    let last: Tsn = chunk.new_cumulative_tsn();
-    chunk.skipped().any(|(stream, ssn)| {
-        let ahead = ssn.distance_from(inbound.order.next(stream));
-        !is_ahead(ahead, tsns) && !overtaking.precedes(ssn, last)
-    })
 }

@@ -1,5 +1,6 @@
 //! Input: from an I-DATA chunk to the queue of readable messages (RFC 8260 section 2.2.3), and I-FORWARD-TSN.
 
+use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 use strandline_wire::{IData, IForwardTsn};
 
 use super::Inbound;
@@ -105,29 +106,34 @@ pub(crate) fn on_i_forward_tsn(
         // One that is out of date repeats what was acknowledged: the SACK may have been lost.
         inbound.sack.on_trouble();
     }
-    let Some(tsns) = advance_of(inbound, last).filter(|_| !is_past(inbound, chunk)) else { return cuts };
+    let Some(tsns) = advance_of(inbound, last) else { return cuts };
     inbound.map.skip_to(last.next());
+    let ambiguous = may_follow_reset(inbound, chunk);
     let Inbound { order, window, ready, streams, .. } = inbound;
     let Some(interleaved) = order.interleaved_mut() else { return cuts };
     let mut sink = Sink { window, arena, ready };
     for skipped in chunk.skipped().filter(|skipped| skipped.stream.0 < *streams) {
         interleaved.skip(skipped, tsns, partial_delivery_point as usize, &mut sink, &mut cuts);
     }
-    for skipped in chunk.skipped().filter(|skipped| !skipped.unordered && skipped.stream.0 < *streams) {
-        order.on_begun(skipped.stream, last);
+    for (skipped, is_past) in ambiguous {
+        match is_past {
+            true => order.on_past_skipped(skipped.stream, last, skipped.mid.0),
+            false => order.on_begun(skipped.stream, last),
+        }
     }
     inbound.hand_over_part(usize::MAX);
     cuts
 }
 
-/// True if the peer may have sent the chunk after a reset of all numbers that it has not answered yet (RFC 6525 section
-/// 5.1.4): its MIDs would be misunderstood. The peer repeats the chunk.
-fn is_past(inbound: &Inbound, chunk: &IForwardTsn<'_>) -> bool {
-    let overtaking = inbound.order.overtaking();
-    let Some(_) = overtaking.filter(|overtaking| !overtaking.is_known(chunk.new_cumulative_tsn())) else {
-        return false;
-    };
-    let Some(interleaved) = inbound.order.interleaved() else { return false };
-    let mut ordered = chunk.skipped().filter(|skipped| !skipped.unordered);
-    ordered.any(|skipped| skipped.mid.is_before(interleaved.next(skipped.stream)))
+/// Returns the ordered messages that the chunk skips and that the peer may have sent after a reset of all numbers which it
+/// has not answered yet (RFC 6525 section 5.1.4), and whether each is past by the old numbering. Then nothing is skipped,
+/// unless the chunk turns out to follow the reset. It can't be refused until then: the peer answers once everything from
+/// before is acknowledged, and a message that was skipped may have had further fragments.
+fn may_follow_reset(inbound: &Inbound, chunk: &IForwardTsn<'_>) -> Vec<(SkippedMessage, bool)> {
+    let last = chunk.new_cumulative_tsn();
+    let Inbound { order, streams, .. } = inbound;
+    let unknown = order.overtaking().is_some_and(|overtaking| !overtaking.is_known(last));
+    let Some(interleaved) = order.interleaved().filter(|_| unknown) else { return Vec::new() };
+    let ordered = chunk.skipped().filter(|skipped| !skipped.unordered && skipped.stream.0 < *streams);
+    ordered.map(|skipped| (skipped, skipped.mid.is_before(interleaved.next(skipped.stream)))).collect()
 }

@@ -53,11 +53,14 @@ pub(crate) struct Overtaking {
     /// The TSN of the latest message with SSN 0 on each stream where it was the next one, or of a FORWARD TSN that skipped
     /// messages of the stream. If it turns out to follow the reset, the stream is not set back.
     begun: BTreeMap<StreamId, Tsn>,
+    /// For each stream the new cumulative TSN of the latest FORWARD TSN that skipped an SSN or MID which is past by the old
+    /// numbering, and that number. It counts if the chunk turns out to follow the reset.
+    skipped: BTreeMap<StreamId, (Tsn, u32)>,
 }
 
 impl Overtaking {
     pub(super) const fn new(since: Tsn, highest: Tsn) -> Self {
-        Self { since, highest, begun: BTreeMap::new() }
+        Self { since, highest, begun: BTreeMap::new(), skipped: BTreeMap::new() }
     }
 
     /// True if this TSN was sent before the peer was asked.
@@ -80,6 +83,12 @@ impl Overtaking {
     pub(super) fn begun_from(&self, first: Tsn) -> Vec<StreamId> {
         let after = self.begun.iter().filter(|(_, tsn)| tsn.is_at_or_after(first));
         after.map(|(stream, _)| *stream).collect()
+    }
+
+    /// Returns what was skipped by the new numbering, if the peer's first TSN after the reset is `first`.
+    pub(super) fn skipped_from(&self, first: Tsn) -> Vec<(StreamId, u32)> {
+        let after = self.skipped.iter().filter(|(_, (tsn, _))| tsn.is_at_or_after(first));
+        after.map(|(stream, (_, number))| (*stream, *number)).collect()
     }
 }
 
@@ -198,18 +207,38 @@ impl StreamOrder {
         }
     }
 
+    /// Records that a FORWARD TSN up to `last` skips an SSN or MID that is past: by the old numbering that has no effect.
+    pub(super) fn on_past_skipped(&mut self, stream: StreamId, last: Tsn, number: u32) {
+        if let Some(Barred::Past(overtaking)) =
+            self.numbers.state_mut().and_then(|waiting| waiting.barred.as_mut())
+            && !overtaking.is_known(last)
+        {
+            overtaking.skipped.insert(stream, (last, number));
+        }
+    }
+
     /// Sets the next SSNs back to 0, except on streams that have begun with the peer's first TSN after the reset or a
     /// later one. Messages that wait are lost: they precede the reset. Nothing is barred any more.
     pub(super) fn go_on(&mut self, first: Tsn) {
-        let begun = match self.numbers.state_mut().and_then(|waiting| waiting.barred.take()) {
-            Some(Barred::Past(overtaking)) => overtaking.begun,
-            _ => BTreeMap::new(),
+        let barred = self.numbers.state_mut().and_then(|waiting| waiting.barred.take());
+        let (begun, skipped) = match barred {
+            Some(Barred::Past(overtaking)) => {
+                let skipped = overtaking.skipped_from(first);
+                (overtaking.begun, skipped)
+            }
+            _ => Default::default(),
         };
         let after = begun.into_iter().filter(|(_, tsn)| tsn.is_at_or_after(first));
         let kept: Vec<_> = after.map(|(stream, _)| (stream, self.numbers.next(stream))).collect();
         self.numbers.reset(&Streams::All);
         for (stream, ssn) in kept {
             self.numbers.set(stream, ssn);
+        }
+        for (stream, number) in skipped {
+            let after = Ssn(number as u16).next();
+            if self.numbers.next(stream).is_before(after) {
+                self.numbers.set(stream, after);
+            }
         }
         self.drop_messages();
     }

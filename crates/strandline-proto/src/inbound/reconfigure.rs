@@ -1,17 +1,18 @@
 //! Reconfiguration of incoming streams (RFC 6525): resets of sequence numbers, and more streams.
 
 use strandline_wire::Data;
+use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 
 use super::Inbound;
 use super::arena::Arena;
-use super::interleaved::Interleaved;
+use super::interleaved::{Interleaved, Sink};
 use super::ordering::{Barred, Overtaking};
 use super::reassembly::Reassembly;
 use super::sack::SackPolicy;
 use super::tsn_map::{AHEAD_MAX, Place, TsnMap};
 use super::window::message_cost;
 
-use crate::number::{Ssn, StreamId, Tsn};
+use crate::number::{Mid, Ssn, StreamId, Tsn};
 use crate::reconfiguration::Streams;
 
 /// True if a chunk must not be accepted before a reconfiguration is complete. Ordered messages are barred by their
@@ -114,8 +115,17 @@ pub(crate) fn go_on(
         inbound.ready.iter().rposition(|message| message.tsn.is_before(first)).map_or(0, |last| last + 1);
     let partly = inbound.reassembly.partly_delivered();
     let begun = inbound.order.overtaking().map(|overtaking| overtaking.begun_from(first)).unwrap_or_default();
-    if let Some(interleaved) = inbound.order.interleaved_mut() {
+    let skipped =
+        inbound.order.overtaking().map(|overtaking| overtaking.skipped_from(first)).unwrap_or_default();
+    let Inbound { order, window, ready, .. } = inbound;
+    if let Some(interleaved) = order.interleaved_mut() {
         interleaved.go_on(first, |stream| begun.contains(&stream));
+        // Nothing of them was delivered: by the old numbering they were past.
+        let mut sink = Sink { window, arena, ready };
+        for (stream, mid) in skipped {
+            let skipped = SkippedMessage { stream, unordered: false, mid: Mid(mid) };
+            interleaved.skip(skipped, u32::MAX, usize::MAX, &mut sink, &mut Vec::new());
+        }
     }
     inbound.order.go_on(first);
     inbound.reassembly.drop_before(first);

@@ -205,5 +205,10 @@ pub const SEEDS: &[(u64, &str)] = &[
     (33_014_143, "the same with DCTCP (of the checker)"),
     (33_014_380, "short packets clocked as many longer ones, once the path MTU had risen"),
     (40_003_166, "an altered packet had a SACK that AUTH covers (of the checker)"),
+    (
+        13_692,
+        "an I-FORWARD-TSN for the rest of a skipped message was refused until a reset that waited for it",
+    ),
+    (25_680, "the same, without reordering"),
     (40_003_939, "keys differ after an attacker altered an INIT ACK (of the checker)"),
 ];

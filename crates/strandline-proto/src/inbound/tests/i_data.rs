@@ -420,3 +420,35 @@ fn gaps_from_before_a_reset_are_filled() {
     rig.skips(103, &[(1, false, 1), (2, false, 0)]);
     assert_eq!(rig.inbound.cumulative_tsn(), Tsn(105));
 }
+
+/// The peer has given up a message and skips its remaining fragments, after later messages of the stream have arrived. It
+/// answers the request for a reset of all numbers only once that is acknowledged.
+#[test]
+fn fragments_of_skipped_message_precede_a_reset() {
+    let mut rig = interleaved(Rig::new());
+    rig.accepts(&[one(100, 1, 0, b"a")]);
+    bar_past(&mut rig.inbound);
+    rig.skips(101, &[(1, false, 1)]);
+    rig.accepts(&[one(102, 1, 2, b"c"), part(103, 2, 0, 0, b"d")]);
+    rig.skips(104, &[(1, false, 1)]);
+    assert_eq!(rig.inbound.cumulative_tsn(), Tsn(104));
+    rig.accepts(&[last(part(105, 2, 0, 1, b"e"))]);
+    assert_eq!(go_on(&mut rig.inbound, Tsn(106), &mut rig.arena), Some((3, None)));
+    rig.accepts(&[one(106, 1, 0, b"new"), one(107, 2, 0, b"new")]);
+    assert_eq!(rig.texts(), ["a", "c", "de", "new", "new"]);
+    rig.is_empty_again();
+}
+
+/// By the old numbering the chunk skips nothing. It follows the reset, and the MIDs that it skips are new ones.
+#[test]
+fn past_mids_are_skipped_after_a_reset() {
+    let mut rig = interleaved(Rig::new());
+    rig.accepts(&[one(100, 1, 0, b"a"), one(101, 1, 1, b"b"), one(102, 1, 2, b"c")]);
+    bar_past(&mut rig.inbound);
+    rig.skips(104, &[(1, false, 1)]);
+    assert_eq!(rig.inbound.cumulative_tsn(), Tsn(104));
+    assert_eq!(go_on(&mut rig.inbound, Tsn(103), &mut rig.arena), Some((3, None)));
+    rig.accepts(&[one(105, 1, 2, b"new")]);
+    assert_eq!(rig.texts(), ["a", "b", "c", "new"]);
+    rig.is_empty_again();
+}
