@@ -94,7 +94,15 @@ pub enum ChunkError {
         /// Type of the parameter found instead.
         parameter: u16,
     },
-    /// The Heartbeat Info parameter of a HEARTBEAT or HEARTBEAT ACK is missing or framed wrongly.
+    /// The address parameter of an ASCONF is another one, or has a wrong length.
+    #[error("chunk type {kind}: {error}")]
+    Address {
+        /// Chunk type.
+        kind: u8,
+        /// The error in the parameter.
+        error: ParameterError,
+    },
+    /// The first parameter, such as the Heartbeat Info of a HEARTBEAT, is missing or framed wrongly.
     #[error("chunk type {kind}: {error}")]
     Framing {
         /// Chunk type.
@@ -107,6 +115,26 @@ pub enum ChunkError {
 /// A parameter that is framed correctly but whose content is invalid for its type.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Error)]
 pub enum ParameterError {
+    /// The parameter stands in the place of an address and isn't one.
+    #[error("parameter type {kind} is not an address")]
+    NotAnAddress {
+        /// Parameter type.
+        kind: u16,
+    },
+    /// A request for one address has more parameters than that.
+    #[error("parameter type {kind} has more than one address")]
+    MoreThanOneAddress {
+        /// Parameter type.
+        kind: u16,
+    },
+    /// A parameter within it is framed wrongly.
+    #[error("parameter type {kind}: {error}")]
+    Framing {
+        /// Parameter type.
+        kind: u16,
+        /// The error in the inner parameter.
+        error: FramingError,
+    },
     /// A list has more elements than the type allows.
     #[error("parameter type {kind} has a value of {found} bytes, more than {maximum}")]
     TooLong {

@@ -54,9 +54,9 @@ pub use action::UnrecognisedAction;
 pub use builder::{PacketBuilder, write_checksum};
 pub use cause::{Cause, Causes};
 pub use chunk::{
-    Abort, Auth, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, ForwardTsn, GapBlock, Heartbeat,
-    HeartbeatAck, IData, IForwardTsn, Init, InitAck, Pad, RawChunk, ReConfig, Sack, Shutdown, ShutdownAck,
-    ShutdownComplete,
+    Abort, Asconf, AsconfAck, Auth, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, ForwardTsn,
+    GapBlock, Heartbeat, HeartbeatAck, IData, IForwardTsn, Init, InitAck, Pad, RawChunk, ReConfig, Sack,
+    Shutdown, ShutdownAck, ShutdownComplete,
 };
 pub use consts::{
     CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, I_DATA_CHUNK_HEADER_LEN, IP_PROTOCOL,
@@ -64,7 +64,7 @@ pub use consts::{
 };
 pub use encode::{Encode, EncodeTlv};
 pub use error::{CauseError, ChunkError, FramingError, PacketError, ParameterError};
-pub use number::{Fsn, Mid, Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
+pub use number::{AsconfNumber, Fsn, Mid, Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
 pub use packet::{Chunks, Packet};
 pub use parameter::{Parameter, Parameters, RawParameter};
 pub use tlv::TlvWriter;

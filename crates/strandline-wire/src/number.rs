@@ -39,6 +39,10 @@ pub struct Ppid(pub u32);
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
 pub struct RequestNumber(pub u32);
 
+/// Sequence number of an ASCONF: one for each, modulo 2^32 (RFC 5061).
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
+pub struct AsconfNumber(pub u32);
+
 /// Verification Tag of the common header; zero only in a packet that holds an INIT.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
 pub struct VerificationTag(pub u32);
@@ -108,6 +112,7 @@ macro_rules! serial {
 
 serial!(Tsn, u32, 1 << 31);
 serial!(RequestNumber, u32, 1 << 31);
+serial!(AsconfNumber, u32, 1 << 31);
 serial!(Ssn, u16, 1 << 15);
 serial!(Mid, u32, 1 << 31);
 serial!(Fsn, u32, 1 << 31);
@@ -127,7 +132,7 @@ macro_rules! show {
     )*};
 }
 
-show!(Tsn "{}", Ssn "{}", Mid "{}", Fsn "{}", StreamId "{}", Ppid "{}", RequestNumber "{}");
+show!(Tsn "{}", Ssn "{}", Mid "{}", Fsn "{}", StreamId "{}", Ppid "{}", RequestNumber "{}", AsconfNumber "{}");
 show!(VerificationTag "{:#010x}");
 
 #[cfg(test)]

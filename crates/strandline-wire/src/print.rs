@@ -19,6 +19,7 @@ use crate::cause::{self, Cause, Causes, RawCause};
 use crate::chunk::{self, Chunk, Data, ForwardTsn, IData, IForwardTsn, Init, RawChunk, Sack};
 use crate::error::ParameterError;
 use crate::packet::Packet;
+use crate::parameter::asconf::AsconfParameter;
 use crate::parameter::re_config::{AddIncomingStreams, AddOutgoingStreams, ReConfigParameter, StreamList};
 use crate::parameter::{self, Parameter, Parameters, RawParameter};
 
@@ -122,6 +123,14 @@ fn show_chunk(f: &mut Formatter<'_>, chunk: &Chunk<'_>) -> fmt::Result {
         Chunk::Cwr(cwr) => write!(f, " tsn {}", cwr.lowest_tsn),
         Chunk::ShutdownComplete(complete) => show_tag_reflected(f, complete.tag_reflected),
         Chunk::Auth(auth) => write!(f, " key {} hmac {} mac {} bytes", auth.key, auth.hmac, auth.mac.len()),
+        Chunk::Asconf(asconf) => {
+            write!(f, " {} from {}", asconf.number, asconf.address)?;
+            show_parameters(f, asconf.parameters)
+        }
+        Chunk::AsconfAck(ack) => {
+            write!(f, " {}", ack.number)?;
+            show_parameters(f, ack.responses)
+        }
         Chunk::ReConfig(re_config) => show_parameters(f, re_config.parameters),
         Chunk::ForwardTsn(forward) => show_forward_tsn(f, forward),
         Chunk::IData(data) => show_i_data(f, data),
@@ -225,8 +234,15 @@ fn show_cause(f: &mut Formatter<'_>, raw: &RawCause<'_>) -> fmt::Result {
         Cause::UnrecognisedParameters(parameters) | Cause::RestartWithNewAddresses(parameters) => {
             show_parameters(f, parameters)
         }
+        Cause::DeleteLastAddress(refused)
+        | Cause::ResourceShortage(refused)
+        | Cause::DeleteSourceAddress(refused)
+        | Cause::NoAuthorization(refused) => show_refused(f, refused),
         Cause::UserInitiatedAbort(text) | Cause::ProtocolViolation(text) => show_text(f, text),
-        Cause::OutOfResource | Cause::InvalidMandatoryParameter | Cause::CookieWhileShuttingDown => Ok(()),
+        Cause::OutOfResource
+        | Cause::InvalidMandatoryParameter
+        | Cause::CookieWhileShuttingDown
+        | Cause::IllegalAsconfAck => Ok(()),
         Cause::RestartWithNewEncapsulationPort { current, new } => write!(f, " {current}, now {new}"),
         Cause::UnsupportedHmac { hmac } => write!(f, " {hmac}"),
         Cause::Unknown(raw) => show_len(f, raw.value),
@@ -240,6 +256,9 @@ fn show_parameter(f: &mut Formatter<'_>, raw: &RawParameter<'_>) -> fmt::Result 
     }
     if let Some(parsed) = raw.parse_re_config() {
         return show_re_config(f, parsed);
+    }
+    if let Some(parsed) = raw.parse_asconf() {
+        return show_asconf(f, parsed);
     }
     let parameter = match raw.parse() {
         Ok(parameter) => parameter,
@@ -264,8 +283,33 @@ fn show_parameter(f: &mut Formatter<'_>, raw: &RawParameter<'_>) -> fmt::Result 
         Parameter::SupportedExtensions(kinds) | Parameter::ChunkList(kinds) => {
             show_list(f, "", kinds.iter(), |f, kind| write!(f, " {kind}"))
         }
+        Parameter::AdaptationLayer { code_point } => write!(f, " {code_point:#010x}"),
         Parameter::ZeroChecksumAcceptable { edmid } => write!(f, " EDMID {edmid}"),
         Parameter::Unknown(raw) => show_len(f, raw.value),
+    }
+}
+
+fn show_asconf(f: &mut Formatter<'_>, parsed: Result<AsconfParameter<'_>, ParameterError>) -> fmt::Result {
+    match parsed {
+        Err(error) => write!(f, " malformed: {error}"),
+        Ok(
+            AsconfParameter::AddIp { id, address }
+            | AsconfParameter::DeleteIp { id, address }
+            | AsconfParameter::SetPrimary { id, address },
+        ) => write!(f, " {id} {address}"),
+        Ok(AsconfParameter::Error { id, causes }) => {
+            write!(f, " {id}")?;
+            // A cause quotes a parameter, which may be such an indication again.
+            match causes.iter().next() {
+                None => Ok(()),
+                Some(Err(error)) => write!(f, " malformed: {error}"),
+                Some(Ok(raw)) => match cause::code::name(raw.code) {
+                    Some(name) => write!(f, " {name}"),
+                    None => write!(f, " cause {}", raw.code),
+                },
+            }
+        }
+        Ok(AsconfParameter::Success { id }) => write!(f, " {id}"),
     }
 }
 
@@ -307,6 +351,15 @@ fn show_re_config(
 
 fn show_streams(f: &mut Formatter<'_>, streams: StreamList<'_>) -> fmt::Result {
     show_list(f, " streams", streams.iter(), |f, stream| write!(f, " {stream}"))
+}
+
+/// Shows the type of the parameter that a cause quotes.
+fn show_refused(f: &mut Formatter<'_>, refused: Parameters<'_>) -> fmt::Result {
+    match refused.iter().next() {
+        None => Ok(()),
+        Some(Err(error)) => write!(f, " malformed: {error}"),
+        Some(Ok(raw)) => show_parameter_kind(f, raw.kind),
+    }
 }
 
 fn show_parameter_kind(f: &mut Formatter<'_>, kind: u16) -> fmt::Result {

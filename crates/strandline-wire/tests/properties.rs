@@ -11,6 +11,7 @@ use strandline_wire::cause::{MissingParameters, RawCause};
 use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 use strandline_wire::chunk::{forward_tsn, i_forward_tsn, kind, sack};
 use strandline_wire::parameter::HmacIdentifiers;
+use strandline_wire::parameter::asconf::AsconfParameter;
 use strandline_wire::parameter::re_config::{
     AddIncomingStreams, AddOutgoingStreams, Combination, IncomingSsnReset, NextTsns, OutgoingSsnReset,
     ReConfigParameter, Response, ResultCode, SsnTsnReset, StreamList,
@@ -342,6 +343,8 @@ fn walk(bytes: &[u8]) -> usize {
             Chunk::Init(init) | Chunk::InitAck(init) => walk_parameters(init.parameters),
             Chunk::Abort(Abort { causes, .. }) | Chunk::Error(Error { causes }) => walk_causes(causes),
             Chunk::Sack(sack) => sack.gap_blocks().count() + sack.duplicates().count(),
+            Chunk::Asconf(asconf) => 1 + walk_asconf(asconf.parameters),
+            Chunk::AsconfAck(ack) => walk_asconf(ack.responses),
             Chunk::ReConfig(re_config) => walk_re_config(re_config.parameters),
             Chunk::ForwardTsn(forward) => forward.skipped().count(),
             Chunk::IForwardTsn(forward) => forward.skipped().count(),
@@ -381,6 +384,18 @@ fn walk_re_config(parameters: Parameters<'_>) -> usize {
     seen
 }
 
+fn walk_asconf(parameters: Parameters<'_>) -> usize {
+    let mut seen = 0;
+    for raw in parameters.iter() {
+        seen += 1;
+        let Ok(raw) = raw else { continue };
+        if let Some(Ok(AsconfParameter::Error { causes, .. })) = raw.parse_asconf() {
+            seen += walk_causes(causes);
+        }
+    }
+    seen
+}
+
 fn walk_causes(causes: Causes<'_>) -> usize {
     let mut seen = 0;
     for raw in causes.iter() {
@@ -408,8 +423,15 @@ fn is_harmless(bytes: &[u8]) {
 /// Returns chunk-like bytes: a likely type, any flags, and a length that is right, a little off, or
 /// arbitrary.
 fn crafted_chunk() -> impl Strategy<Value = Vec<u8>> {
-    let kind =
-        prop_oneof![0_u8..=15, Just(kind::PAD), Just(kind::RE_CONFIG), Just(kind::FORWARD_TSN), any::<u8>()];
+    let kind = prop_oneof![
+        0_u8..=15,
+        Just(kind::PAD),
+        Just(kind::RE_CONFIG),
+        Just(kind::FORWARD_TSN),
+        Just(kind::ASCONF),
+        Just(kind::ASCONF_ACK),
+        any::<u8>()
+    ];
     let value = prop_oneof![
         bytes(60),
         crafted_tlvs(),
@@ -425,7 +447,7 @@ fn crafted_chunk() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn crafted_tlvs() -> impl Strategy<Value = Vec<u8>> {
-    let kind = prop_oneof![0_u16..=18, Just(0x8000), Just(0xc000), any::<u16>()];
+    let kind = prop_oneof![0_u16..=18, Just(0x8000), 0xc000_u16..=0xc006, any::<u16>()];
     let one = (kind, bytes(20), crafted_length()).prop_map(|(kind, value, length)| {
         let mut tlv = kind.to_be_bytes().to_vec();
         tlv.extend(length.of(4 + value.len()).to_be_bytes());

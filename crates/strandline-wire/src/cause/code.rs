@@ -1,12 +1,17 @@
 //! Cause codes (RFC 9260 section 3.3.10, table 11).
 
 pub use super::cookie_while_shutting_down::CODE as COOKIE_WHILE_SHUTTING_DOWN;
+pub use super::delete_last_address::CODE as DELETE_LAST_ADDRESS;
+pub use super::delete_source_address::CODE as DELETE_SOURCE_ADDRESS;
+pub use super::illegal_asconf_ack::CODE as ILLEGAL_ASCONF_ACK;
 pub use super::invalid_mandatory_parameter::CODE as INVALID_MANDATORY_PARAMETER;
 pub use super::invalid_stream::CODE as INVALID_STREAM;
 pub use super::missing_parameters::CODE as MISSING_PARAMETERS;
+pub use super::no_authorization::CODE as NO_AUTHORIZATION;
 pub use super::no_user_data::CODE as NO_USER_DATA;
 pub use super::out_of_resource::CODE as OUT_OF_RESOURCE;
 pub use super::protocol_violation::CODE as PROTOCOL_VIOLATION;
+pub use super::resource_shortage::CODE as RESOURCE_SHORTAGE;
 pub use super::restart_with_new_addresses::CODE as RESTART_WITH_NEW_ADDRESSES;
 pub use super::restart_with_new_encapsulation_port::CODE as RESTART_WITH_NEW_ENCAPSULATION_PORT;
 pub use super::stale_cookie::CODE as STALE_COOKIE;
@@ -34,6 +39,11 @@ pub const fn name(code: u16) -> Option<&'static str> {
         USER_INITIATED_ABORT => "User-Initiated Abort",
         PROTOCOL_VIOLATION => "Protocol Violation",
         RESTART_WITH_NEW_ENCAPSULATION_PORT => "Restart of an Association with New Encapsulation Port",
+        DELETE_LAST_ADDRESS => "Request to Delete Last Remaining IP Address",
+        RESOURCE_SHORTAGE => "Operation Refused Due to Resource Shortage",
+        DELETE_SOURCE_ADDRESS => "Request to Delete Source IP Address",
+        NO_AUTHORIZATION => "Request Refused - No Authorization",
+        ILLEGAL_ASCONF_ACK => "Association Aborted Due to Illegal ASCONF-ACK",
         UNSUPPORTED_HMAC => "Unsupported HMAC Identifier",
         _ => return None,
     })

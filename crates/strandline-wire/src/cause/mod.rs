@@ -3,13 +3,18 @@
 
 pub mod code;
 mod cookie_while_shutting_down;
+mod delete_last_address;
+mod delete_source_address;
+mod illegal_asconf_ack;
 mod invalid_mandatory_parameter;
 mod invalid_stream;
 mod missing_parameters;
+mod no_authorization;
 mod no_user_data;
 mod out_of_resource;
 mod protocol_violation;
 mod raw;
+mod resource_shortage;
 mod restart_with_new_addresses;
 mod restart_with_new_encapsulation_port;
 mod stale_cookie;
@@ -79,6 +84,16 @@ pub enum Cause<'a> {
         /// The HMAC Identifier of the AUTH chunk.
         hmac: u16,
     },
+    /// An ASCONF asked to delete the only address of its sender: the refused parameter.
+    DeleteLastAddress(Parameters<'a>),
+    /// The sender lacks the resources for what an ASCONF asked for: the refused parameter.
+    ResourceShortage(Parameters<'a>),
+    /// An ASCONF asked to delete the address that it came from: the refused parameter.
+    DeleteSourceAddress(Parameters<'a>),
+    /// The sender does not allow what an ASCONF asked for: the refused parameter.
+    NoAuthorization(Parameters<'a>),
+    /// An ASCONF-ACK answered nothing that was sent.
+    IllegalAsconfAck,
     /// A cause whose code this crate doesn't know.
     Unknown(RawCause<'a>),
 }
@@ -121,6 +136,14 @@ impl<'a> RawCause<'a> {
                 Cause::RestartWithNewEncapsulationPort { current, new }
             }
             code::UNSUPPORTED_HMAC => Cause::UnsupportedHmac { hmac: unsupported_hmac::parse(self)? },
+            code::DELETE_LAST_ADDRESS => Cause::DeleteLastAddress(delete_last_address::parse(self)),
+            code::RESOURCE_SHORTAGE => Cause::ResourceShortage(resource_shortage::parse(self)),
+            code::DELETE_SOURCE_ADDRESS => Cause::DeleteSourceAddress(delete_source_address::parse(self)),
+            code::NO_AUTHORIZATION => Cause::NoAuthorization(no_authorization::parse(self)),
+            code::ILLEGAL_ASCONF_ACK => {
+                illegal_asconf_ack::parse(self)?;
+                Cause::IllegalAsconfAck
+            }
             _ => Cause::Unknown(*self),
         })
     }
@@ -144,6 +167,11 @@ impl EncodeTlv for Cause<'_> {
             Self::ProtocolViolation(_) => code::PROTOCOL_VIOLATION,
             Self::RestartWithNewEncapsulationPort { .. } => code::RESTART_WITH_NEW_ENCAPSULATION_PORT,
             Self::UnsupportedHmac { .. } => code::UNSUPPORTED_HMAC,
+            Self::DeleteLastAddress(_) => code::DELETE_LAST_ADDRESS,
+            Self::ResourceShortage(_) => code::RESOURCE_SHORTAGE,
+            Self::DeleteSourceAddress(_) => code::DELETE_SOURCE_ADDRESS,
+            Self::NoAuthorization(_) => code::NO_AUTHORIZATION,
+            Self::IllegalAsconfAck => code::ILLEGAL_ASCONF_ACK,
             Self::Unknown(raw) => raw.code,
         }
     }
@@ -154,12 +182,18 @@ impl EncodeTlv for Cause<'_> {
             | Self::StaleCookie { .. }
             | Self::NoUserData { .. }
             | Self::RestartWithNewEncapsulationPort { .. } => 4,
-            Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieWhileShuttingDown => 0,
+            Self::OutOfResource
+            | Self::InvalidMandatoryParameter
+            | Self::CookieWhileShuttingDown
+            | Self::IllegalAsconfAck => 0,
             Self::UnsupportedHmac { .. } => 2,
             Self::MissingParameters(missing) => missing.value_len(),
-            Self::UnrecognisedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {
-                parameters.as_bytes().len()
-            }
+            Self::UnrecognisedParameters(parameters)
+            | Self::RestartWithNewAddresses(parameters)
+            | Self::DeleteLastAddress(parameters)
+            | Self::ResourceShortage(parameters)
+            | Self::DeleteSourceAddress(parameters)
+            | Self::NoAuthorization(parameters) => parameters.as_bytes().len(),
             Self::UnresolvableAddress(bytes)
             | Self::UnrecognisedChunk(bytes)
             | Self::UserInitiatedAbort(bytes)
@@ -181,9 +215,17 @@ impl EncodeTlv for Cause<'_> {
                 let ([c0, c1], [n0, n1]) = (current.to_be_bytes(), new.to_be_bytes());
                 put(out, &[c0, c1, n0, n1]);
             }
-            Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieWhileShuttingDown => {}
+            Self::OutOfResource
+            | Self::InvalidMandatoryParameter
+            | Self::CookieWhileShuttingDown
+            | Self::IllegalAsconfAck => {}
             Self::MissingParameters(missing) => missing.encode_value(out),
-            Self::UnrecognisedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {
+            Self::UnrecognisedParameters(parameters)
+            | Self::RestartWithNewAddresses(parameters)
+            | Self::DeleteLastAddress(parameters)
+            | Self::ResourceShortage(parameters)
+            | Self::DeleteSourceAddress(parameters)
+            | Self::NoAuthorization(parameters) => {
                 put(out, parameters.as_bytes());
             }
             Self::UnresolvableAddress(bytes)

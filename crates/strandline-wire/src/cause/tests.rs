@@ -39,6 +39,17 @@ fn all_that_are_known() {
     let moved = Cause::RestartWithNewEncapsulationPort { current: 9899, new: 258 };
     round_trip(&moved, &[0, 14, 0, 8, 0x26, 0xab, 1, 2]);
     round_trip(&Cause::UnsupportedHmac { hmac: 258 }, &[1, 5, 0, 6, 1, 2]);
+    let refused = [0xc0, 2, 0, 16, 0, 0, 0, 7, 0, 5, 0, 8, 192, 0, 2, 1];
+    let list = Parameters::new(&refused);
+    for (code, cause) in [
+        (0xa0, Cause::DeleteLastAddress(list)),
+        (0xa1, Cause::ResourceShortage(list)),
+        (0xa2, Cause::DeleteSourceAddress(list)),
+        (0xa4, Cause::NoAuthorization(list)),
+    ] {
+        round_trip(&cause, &[&[0, code, 0, 20][..], &refused].concat());
+    }
+    round_trip(&Cause::IllegalAsconfAck, &[0, 0xa3, 0, 4]);
     let unknown = RawCause { code: 0x1234, value: &[1] };
     round_trip(&Cause::Unknown(unknown), &[0x12, 0x34, 0, 5, 1]);
 }
@@ -56,7 +67,7 @@ fn wrong_lengths() {
         bytes.resize(4 + found, 1);
         rejects(&bytes, CauseError::WrongLength { code: 0x0105, expected: 2, found });
     }
-    for code in [4_u8, 7, 10] {
+    for code in [4_u8, 7, 10, 0xa3] {
         rejects(&[0, code, 0, 5, 1], CauseError::WrongLength { code: code.into(), expected: 0, found: 1 });
     }
 }
@@ -76,5 +87,5 @@ fn missing_parameters_count_must_agree() {
 #[test]
 fn codes_have_names() {
     let named: Vec<u16> = (0..=u16::MAX).filter(|&code| code::name(code).is_some()).collect();
-    assert_eq!(named, (1..=14).chain([0x0105]).collect::<Vec<_>>());
+    assert_eq!(named, (1..=14).chain(0xa0..=0xa4).chain([0x0105]).collect::<Vec<_>>());
 }

@@ -34,12 +34,16 @@ pub const SHUTDOWN_COMPLETE: u8 = 14;
 pub const AUTH: u8 = 15;
 /// I-DATA: payload data of messages that may be interleaved (RFC 8260).
 pub const I_DATA: u8 = 64;
+/// ASCONF-ACK: what became of requests to change addresses (RFC 5061).
+pub const ASCONF_ACK: u8 = 0x80;
 /// RE-CONFIG: re-configuration of streams (RFC 6525).
 pub const RE_CONFIG: u8 = 130;
 /// PAD: padding (RFC 4820).
 pub const PAD: u8 = 0x84;
 /// FORWARD TSN: a new cumulative TSN beyond data that was given up (RFC 3758).
 pub const FORWARD_TSN: u8 = 192;
+/// ASCONF: requests to change the addresses of an association (RFC 5061).
+pub const ASCONF: u8 = 0xc1;
 /// I-FORWARD-TSN: a new cumulative TSN beyond I-DATA chunks that were given up (RFC 8260).
 pub const I_FORWARD_TSN: u8 = 194;
 
@@ -64,9 +68,11 @@ pub const fn name(kind: u8) -> Option<&'static str> {
         SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
         AUTH => "AUTH",
         I_DATA => "I-DATA",
+        ASCONF_ACK => "ASCONF-ACK",
         RE_CONFIG => "RE-CONFIG",
         PAD => "PAD",
         FORWARD_TSN => "FORWARD TSN",
+        ASCONF => "ASCONF",
         I_FORWARD_TSN => "I-FORWARD-TSN",
         _ => return None,
     })

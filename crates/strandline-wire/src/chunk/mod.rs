@@ -1,6 +1,8 @@
 //! Chunks (RFC 9260 sections 3.2 and 3.3): one file for each type, with its diagram.
 
 mod abort;
+mod asconf;
+mod asconf_ack;
 mod auth;
 mod cookie_ack;
 mod cookie_echo;
@@ -25,6 +27,8 @@ mod shutdown_ack;
 mod shutdown_complete;
 
 pub use abort::Abort;
+pub use asconf::Asconf;
+pub use asconf_ack::AsconfAck;
 pub use auth::Auth;
 pub use cookie_ack::CookieAck;
 pub use cookie_echo::CookieEcho;
@@ -85,6 +89,10 @@ pub enum Chunk<'a> {
     ShutdownComplete(ShutdownComplete),
     /// AUTH: authentication of the chunks that follow it.
     Auth(Auth<'a>),
+    /// ASCONF: requests to change addresses.
+    Asconf(Asconf<'a>),
+    /// ASCONF-ACK: what became of requests to change addresses.
+    AsconfAck(AsconfAck<'a>),
     /// RE-CONFIG: re-configuration of streams.
     ReConfig(ReConfig<'a>),
     /// PAD: padding.
@@ -149,6 +157,8 @@ impl<'a> RawChunk<'a> {
             kind::CWR => Chunk::Cwr(Cwr::parse(self)?),
             kind::SHUTDOWN_COMPLETE => Chunk::ShutdownComplete(ShutdownComplete::parse(self)?),
             kind::AUTH => Chunk::Auth(Auth::parse(self)?),
+            kind::ASCONF => Chunk::Asconf(Asconf::parse(self)?),
+            kind::ASCONF_ACK => Chunk::AsconfAck(AsconfAck::parse(self)?),
             kind::RE_CONFIG => Chunk::ReConfig(ReConfig::parse(self)),
             kind::PAD => Chunk::Pad(Pad::parse(self)),
             kind::FORWARD_TSN => Chunk::ForwardTsn(ForwardTsn::parse(self)?),
@@ -179,6 +189,8 @@ impl Chunk<'_> {
             Self::Cwr(chunk) => f(chunk),
             Self::ShutdownComplete(chunk) => f(chunk),
             Self::Auth(chunk) => f(chunk),
+            Self::Asconf(chunk) => f(chunk),
+            Self::AsconfAck(chunk) => f(chunk),
             Self::ReConfig(chunk) => f(chunk),
             Self::Pad(chunk) => f(chunk),
             Self::ForwardTsn(chunk) => f(chunk),

@@ -3,8 +3,8 @@ use super::*;
 use crate::action::UnrecognisedAction;
 use crate::builder::PacketBuilder;
 use crate::cause::{Cause, Causes};
-use crate::error::FramingError;
-use crate::number::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn, VerificationTag};
+use crate::error::{FramingError, ParameterError};
+use crate::number::{AsconfNumber, Fsn, Mid, Ppid, Ssn, StreamId, Tsn, VerificationTag};
 use crate::packet::Packet;
 use crate::parameter::Parameters;
 use crate::tlv::TlvWriter;
@@ -350,6 +350,48 @@ fn chunks_of_nothing() {
 }
 
 #[test]
+fn asconf() {
+    let number = AsconfNumber(258);
+    let address = [192, 0, 2, 1].into();
+    let request = [0xc0, 2, 0, 16, 0, 0, 0, 7, 0, 5, 0, 8, 192, 0, 2, 1];
+    let fixed = [0, 0, 1, 2, 0, 5, 0, 8, 192, 0, 2, 1];
+    let asconf = Asconf { number, address, parameters: Parameters::new(&request) };
+    round_trip(&Chunk::Asconf(asconf), &[&[0xc1, 0, 0, 32][..], &fixed, &request].concat());
+    let none = Asconf { number, address, parameters: Parameters::new(&[]) };
+    round_trip(&Chunk::Asconf(none), &[&[0xc1, 0, 0, 16][..], &fixed].concat());
+    let v6 = Asconf { address: std::net::IpAddr::from([1_u16; 8]), ..none };
+    let bytes = [&[0xc1, 0, 0, 28, 0, 0, 1, 2, 0, 6, 0, 20][..], &[0, 1].repeat(8)].concat();
+    round_trip(&Chunk::Asconf(v6), &bytes);
+    let short = |minimum, found| ChunkError::TooShort { kind: 0xc1, minimum, found };
+    rejects(&[0xc1, 0, 0, 0], short(4, 0));
+    rejects(&[0xc1, 0, 0, 0, 1, 2, 3], short(4, 3));
+    rejects(&[0xc1, 0, 0, 0, 1, 2, 3, 4], short(8, 4));
+    let address = |error| ChunkError::Address { kind: 0xc1, error };
+    let host_name = ParameterError::NotAnAddress { kind: 11 };
+    rejects(&[0xc1, 0, 0, 0, 1, 2, 3, 4, 0, 11, 0, 8, b'h', b'o', b's', b't'], address(host_name));
+    let wrong = ParameterError::WrongLength { kind: 5, expected: 4, found: 2 };
+    rejects(&[0xc1, 0, 0, 0, 1, 2, 3, 4, 0, 5, 0, 6, 1, 2, 0, 0], address(wrong));
+    let beyond = FramingError::LengthBeyondEnd { kind: 5, length: 40, remaining: 8 };
+    let beyond = ChunkError::Framing { kind: 0xc1, error: beyond };
+    rejects(&[0xc1, 0, 0, 0, 1, 2, 3, 4, 0, 5, 0, 40, 1, 2, 3, 4], beyond);
+}
+
+#[test]
+fn asconf_ack() {
+    let number = AsconfNumber(258);
+    let success = [0xc0, 5, 0, 8, 0, 0, 0, 7];
+    let ack = AsconfAck { number, responses: Parameters::new(&success) };
+    round_trip(&Chunk::AsconfAck(ack), &[&[0x80, 0, 0, 16, 0, 0, 1, 2][..], &success].concat());
+    let bare = AsconfAck { number, responses: Parameters::new(&[]) };
+    round_trip(&Chunk::AsconfAck(bare), &[0x80, 0, 0, 8, 0, 0, 1, 2]);
+    for found in [0, 1, 3] {
+        let mut bytes = vec![0; 4 + found];
+        bytes[0] = 0x80;
+        rejects(&bytes, ChunkError::TooShort { kind: 0x80, minimum: 4, found });
+    }
+}
+
+#[test]
 fn cookie_echo_and_pad() {
     round_trip(&Chunk::CookieEcho(CookieEcho { cookie: &[1, 2, 3] }), &[10, 0, 0, 7, 1, 2, 3]);
     round_trip(&Chunk::Pad(Pad { padding_len: 5 }), &[0x84, 0, 0, 9, 0, 0, 0, 0, 0]);
@@ -379,5 +421,8 @@ fn unknown_chunks_say_what_to_do() {
 #[test]
 fn kinds_have_names() {
     let named: Vec<u8> = (0..=255).filter(|&kind| kind::name(kind).is_some()).collect();
-    assert_eq!(named, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 64, 130, 0x84, 192, 194]);
+    assert_eq!(
+        named,
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 64, 0x80, 130, 0x84, 192, 0xc1, 194]
+    );
 }

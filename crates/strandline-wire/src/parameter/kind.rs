@@ -1,5 +1,7 @@
 //! Parameter types (RFC 9260 sections 3.3.2 to 3.3.5, and the extensions that this crate knows).
 
+pub use super::adaptation_layer::KIND as ADAPTATION_LAYER;
+pub use super::asconf::kind::*;
 pub use super::chunk_list::KIND as CHUNK_LIST;
 pub use super::cookie_preservative::KIND as COOKIE_PRESERVATIVE;
 pub use super::ecn_capable::KIND as ECN_CAPABLE;
@@ -43,6 +45,12 @@ pub const fn name(kind: u16) -> Option<&'static str> {
         SUPPORTED_EXTENSIONS => "Supported Extensions",
         ZERO_CHECKSUM_ACCEPTABLE => "Zero Checksum Acceptable",
         PAD => "Padding",
+        ADD_IP => "Add IP Address",
+        DELETE_IP => "Delete IP Address",
+        ERROR_INDICATION => "Error Cause Indication",
+        SET_PRIMARY => "Set Primary IP Address",
+        SUCCESS_INDICATION => "Success Indication",
+        ADAPTATION_LAYER => "Adaptation Layer Indication",
         FORWARD_TSN_SUPPORTED => "Forward-TSN-Supported",
         _ => return None,
     })

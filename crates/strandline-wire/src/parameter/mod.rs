@@ -1,6 +1,8 @@
 //! Parameters (RFC 9260 sections 3.2.1 and 3.3.2 to 3.3.5, and extensions): one file for each type, with its
 //! diagram.
 
+mod adaptation_layer;
+pub mod asconf;
 mod chunk_list;
 mod cookie_preservative;
 mod ecn_capable;
@@ -71,6 +73,11 @@ pub enum Parameter<'a> {
     ChunkList(&'a [u8]),
     /// HMAC algorithms that the sender asks the peer to use.
     HmacAlgo(HmacIdentifiers<'a>),
+    /// Which protocol stands between SCTP and the application.
+    AdaptationLayer {
+        /// The adaptation code point.
+        code_point: u32,
+    },
     /// Makes an INIT longer.
     Pad {
         /// Length of the padding data in bytes: four less than the parameter's length if that is a multiple
@@ -118,6 +125,9 @@ impl<'a> RawParameter<'a> {
             kind::RANDOM => Parameter::Random(random::parse(self)),
             kind::CHUNK_LIST => Parameter::ChunkList(chunk_list::parse(self)?),
             kind::HMAC_ALGO => Parameter::HmacAlgo(HmacIdentifiers::parse(self)?),
+            kind::ADAPTATION_LAYER => {
+                Parameter::AdaptationLayer { code_point: adaptation_layer::parse(self)? }
+            }
             kind::PAD => Parameter::Pad { padding_len: pad::parse(self) },
             _ => Parameter::Unknown(*self),
         })
@@ -152,6 +162,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::Random(_) => kind::RANDOM,
             Self::ChunkList(_) => kind::CHUNK_LIST,
             Self::HmacAlgo(_) => kind::HMAC_ALGO,
+            Self::AdaptationLayer { .. } => kind::ADAPTATION_LAYER,
             Self::Pad { .. } => kind::PAD,
             Self::Unknown(raw) => raw.kind,
         }
@@ -166,7 +177,10 @@ impl EncodeTlv for Parameter<'_> {
             | Self::Random(bytes)
             | Self::ChunkList(bytes)
             | Self::HostName(bytes) => bytes.len(),
-            Self::Ipv4Address(_) | Self::CookiePreservative { .. } | Self::ZeroChecksumAcceptable { .. } => 4,
+            Self::Ipv4Address(_)
+            | Self::CookiePreservative { .. }
+            | Self::ZeroChecksumAcceptable { .. }
+            | Self::AdaptationLayer { .. } => 4,
             Self::Ipv6Address(_) => 16,
             Self::SupportedAddressTypes(types) => types.as_bytes().len(),
             Self::HmacAlgo(list) => list.as_bytes().len(),
@@ -192,6 +206,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::HmacAlgo(list) => put(out, list.as_bytes()),
             Self::EcnCapable | Self::ForwardTsnSupported => {}
             Self::ZeroChecksumAcceptable { edmid } => put(out, &edmid.to_be_bytes()),
+            Self::AdaptationLayer { code_point } => put(out, &code_point.to_be_bytes()),
             Self::Pad { .. } => out.fill(0),
             Self::Unknown(raw) => put(out, raw.value),
         }

@@ -91,6 +91,15 @@ fn forward_tsn_supported() {
     assert_eq!(unknown, UnrecognisedAction::SkipAndReport);
 }
 
+/// A receiver that doesn't know the parameter skips it and reports it (RFC 5061 section 4.2.6).
+#[test]
+fn adaptation_layer() {
+    round_trip(&Parameter::AdaptationLayer { code_point: 0x0102_0304 }, &[0xc0, 6, 0, 8, 1, 2, 3, 4]);
+    for found in [0, 3, 5] {
+        rejects(0xc006, found, ParameterError::WrongLength { kind: 0xc006, expected: 4, found });
+    }
+}
+
 #[test]
 fn supported_extensions() {
     round_trip(&Parameter::SupportedExtensions(&[130, 192, 193]), &[0x80, 8, 0, 7, 130, 192, 193]);
@@ -154,7 +163,7 @@ fn kinds_have_names() {
         named,
         [
             1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 0x8000, 0x8001, 0x8002, 0x8003, 0x8004, 0x8005,
-            0x8008, 0xc000
+            0x8008, 0xc000, 0xc001, 0xc002, 0xc003, 0xc004, 0xc005, 0xc006
         ]
     );
 }

@@ -2,11 +2,12 @@ use crate::builder::PacketBuilder;
 use crate::cause::{Cause, Causes, MissingParameters};
 use crate::chunk::i_forward_tsn::SkippedMessage;
 use crate::chunk::{
-    Abort, Auth, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, IData, Init, Pad, ReConfig,
-    Shutdown, ShutdownComplete, forward_tsn, i_forward_tsn, sack,
+    Abort, Asconf, AsconfAck, Auth, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, IData,
+    Init, Pad, ReConfig, Shutdown, ShutdownComplete, forward_tsn, i_forward_tsn, sack,
 };
 use crate::encode::EncodeTlv;
-use crate::number::{Fsn, Mid, Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
+use crate::number::{AsconfNumber, Fsn, Mid, Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
+use crate::parameter::asconf::AsconfParameter;
 use crate::parameter::re_config::{
     AddIncomingStreams, AddOutgoingStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReConfigParameter,
     Response, ResultCode, SsnTsnReset, StreamList,
@@ -58,7 +59,7 @@ fn init_with_every_parameter() {
         Parameter::Ipv4Address([192, 0, 2, 1].into()),
         Parameter::Ipv6Address("2001:db8::1".parse().unwrap()),
         Parameter::StateCookie(&[0; 30]),
-        Parameter::UnrecognisedParameter(&[0xc0, 1, 0, 4]),
+        Parameter::UnrecognisedParameter(&[0xc0, 0xff, 0, 4]),
         Parameter::CookiePreservative { increment_ms: 500 },
         Parameter::HostName(b"a\n\0"),
         Parameter::SupportedAddressTypes(SupportedAddressTypes::BOTH),
@@ -106,7 +107,7 @@ fn error_with_every_cause() {
         Cause::UnresolvableAddress(&address),
         Cause::UnrecognisedChunk(&[0xc1, 0, 0, 4]),
         Cause::InvalidMandatoryParameter,
-        Cause::UnrecognisedParameters(Parameters::new(&[0xc0, 1, 0, 4])),
+        Cause::UnrecognisedParameters(Parameters::new(&[0xc0, 0xff, 0, 4])),
         Cause::NoUserData { tsn: Tsn(4) },
         Cause::CookieWhileShuttingDown,
         Cause::RestartWithNewAddresses(Parameters::new(&address)),
@@ -119,7 +120,7 @@ fn error_with_every_cause() {
         "ERROR [Invalid Stream Identifier 9, Missing Mandatory Parameter State Cookie, Stale Cookie 12 us, \
          Out of Resource, Unresolvable Address [IPv4 Address 192.0.2.1], \
          Unrecognized Chunk Type 0xc1, 4 bytes, Invalid Mandatory Parameter, \
-         Unrecognized Parameters [parameter 0xc001 0 bytes], No User Data tsn 4, \
+         Unrecognized Parameters [parameter 0xc0ff 0 bytes], No User Data tsn 4, \
          Cookie Received While Shutting Down, \
          Restart of an Association with New Addresses [IPv4 Address 192.0.2.1], \
          User-Initiated Abort \"bye\", Protocol Violation \"\", \
@@ -217,6 +218,37 @@ fn re_config_with_every_parameter() {
     shows(
         &[Chunk::ReConfig(ReConfig { parameters: Parameters::new(&broken) })],
         "RE-CONFIG [SSN/TSN Reset Request malformed: parameter type 15 has a value of 0 bytes instead of 4]",
+    );
+}
+
+#[test]
+fn requests_to_change_addresses() {
+    let (id, address) = (7, [192, 0, 2, 1].into());
+    let requests = tlvs(&[
+        AsconfParameter::AddIp { id, address },
+        AsconfParameter::DeleteIp { id: 8, address },
+        AsconfParameter::SetPrimary { id: 9, address: [0; 4].into() },
+    ]);
+    let (number, parameters) = (AsconfNumber(5), Parameters::new(&requests));
+    shows(
+        &[Chunk::Asconf(Asconf { number, address, parameters })],
+        "ASCONF 5 from 192.0.2.1 [Add IP Address 7 192.0.2.1, Delete IP Address 8 192.0.2.1, \
+         Set Primary IP Address 9 0.0.0.0]",
+    );
+    let refused = tlvs(&[AsconfParameter::DeleteIp { id: 8, address }]);
+    let cause = tlvs(&[Cause::DeleteLastAddress(Parameters::new(&refused))]);
+    let responses = tlvs(&[
+        AsconfParameter::Success { id },
+        AsconfParameter::Error { id: 8, causes: Causes::new(&cause) },
+    ]);
+    shows(
+        &[Chunk::AsconfAck(AsconfAck { number, responses: Parameters::new(&responses) })],
+        "ASCONF-ACK 5 [Success Indication 7, \
+         Error Cause Indication 8 Request to Delete Last Remaining IP Address]",
+    );
+    shows(
+        &[Chunk::Error(Error { causes: Causes::new(&cause) })],
+        "ERROR [Request to Delete Last Remaining IP Address Delete IP Address]",
     );
 }
 
