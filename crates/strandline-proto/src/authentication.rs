@@ -46,6 +46,12 @@ impl ChunkTypes {
         self == Self::NONE
     }
 
+    /// True if all of them are among `kinds`.
+    pub(crate) fn is_within(self, kinds: &[u8]) -> bool {
+        let all = kinds.iter().copied().collect::<Self>();
+        self.0.iter().zip(all.0).all(|(own, all)| own & !all == 0)
+    }
+
     /// Returns the chunk types in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u8> {
         (0..=u8::MAX).filter(move |kind| self.contains(*kind))

@@ -369,7 +369,9 @@ impl AssociationConfig {
         check(self.path_mtu_max >= self.path_mtu_initial, "path_mtu_max", "at least path_mtu_initial")?;
         check(self.cookie_lifetime >= ms, "cookie_lifetime", "at least 1 ms")?;
         check(
-            self.extensions.authentication.is_none_or(|settings| settings.chunks.may_be_demanded()),
+            self.extensions
+                .demanded_authentication()
+                .is_none_or(|settings| settings.chunks.may_be_demanded()),
             "extensions.authentication.chunks",
             "without INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH (RFC 4895 section 3.2)",
         )?;

@@ -139,6 +139,9 @@ pub enum PathError {
         /// The address.
         address: core::net::IpAddr,
     },
+    /// The address belongs to another association with the same ports.
+    #[error("another association with the same ports has the address")]
+    InUse,
     /// DCTCP needs exact reports of marks, which both sides negotiate for the whole association.
     #[error("DCTCP applies to whole associations: set AssociationConfig::congestion on both sides")]
     Dctcp,
@@ -201,6 +204,57 @@ pub enum ReconfigureError {
     /// All numbers were reset less than 30 seconds ago (RFC 6525 section 5.1.4).
     #[error("all numbers were reset less than 30 seconds ago")]
     TooSoon,
+}
+
+/// Errors of requests to change addresses (RFC 5061).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// The association no longer exists.
+    #[error(transparent)]
+    UnknownAssociation(#[from] UnknownAssociation),
+    /// The association is not established, or has sent SHUTDOWN.
+    #[error("the association is not established")]
+    NotEstablished,
+    /// The peer or this side does not support dynamic addresses, or the peer did not know this kind of request.
+    #[error("dynamic addresses were not negotiated: both sides must have dynamic_addresses set")]
+    NotSupported,
+    /// The address is multicast or broadcast, or of a family that the peer cannot be reached by.
+    #[error("{address} is not a unicast address")]
+    NotUnicast {
+        /// The address.
+        address: core::net::IpAddr,
+    },
+    /// The address to add is a local address of the association, or is about to be removed.
+    #[error("{address} is a local address of the association already")]
+    AlreadyLocal {
+        /// The address.
+        address: core::net::IpAddr,
+    },
+    /// The address to delete or to prefer is no local address of the association, or is about to be removed.
+    #[error("{address} is not a local address of the association")]
+    NotLocal {
+        /// The address.
+        address: core::net::IpAddr,
+    },
+    /// The association would have no local address left.
+    #[error("{address} is the last local address of the association")]
+    LastAddress {
+        /// The address.
+        address: core::net::IpAddr,
+    },
+    /// It is not known which local addresses the association has: nothing has arrived since it was set up. Requests with
+    /// the unspecified address are possible.
+    #[error("the local addresses of the association are not known yet")]
+    LocalUnknown,
+    /// The association would have more than 8 local addresses, or more than
+    /// [`REQUESTS_MAX`](crate::dynamic_addresses::REQUESTS_MAX) requests would wait.
+    #[error(
+        "an association has at most {} local addresses, and at most {} requests wait for the peer",
+        crate::config::PATHS_MAX,
+        crate::dynamic_addresses::REQUESTS_MAX
+    )]
+    TooMany,
 }
 
 /// Errors of changes of shared keys (RFC 4895, RFC 6458 section 8.3).

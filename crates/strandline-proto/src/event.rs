@@ -6,6 +6,7 @@ use bytes::Bytes;
 use strandline_wire::number::{Ppid, Ssn, StreamId, Tsn};
 
 use crate::authentication::AuthenticationEvent;
+use crate::dynamic_addresses::{AddressOutcome, AddressRequest};
 use crate::reconfiguration::{Outcome, StreamDirection, Streams};
 use crate::reliability::Reliability;
 
@@ -99,6 +100,14 @@ pub enum Event {
     },
     /// AUTHENTICATION: a key came into use or went out of use, or the peer does not support authentication (RFC 4895).
     Authentication(AuthenticationEvent),
+    /// What became of a request of this side to change addresses (RFC 5061). Requests of the peer are reported as
+    /// [`PathChanged`](Self::PathChanged).
+    AddressRequest {
+        /// The request.
+        request: AddressRequest,
+        /// What became of it.
+        outcome: AddressOutcome,
+    },
     /// The peer shuts down. It accepts no messages beyond those already queued. What it sent can still be received.
     PeerShutdown,
     /// COMMUNICATION ERROR: the peer reported an error cause that does not end the association.
@@ -126,6 +135,8 @@ pub enum PathChange {
     Primary,
     /// The address is no longer one of the peer's.
     Removed,
+    /// The address is one of the peer's from now on, and is being confirmed.
+    Added,
 }
 
 /// Why an association ended.

@@ -7,6 +7,7 @@ pub mod authentication;
 pub mod config;
 pub mod congestion;
 pub(crate) mod diagnostics;
+pub mod dynamic_addresses;
 pub mod endpoint;
 pub mod error;
 pub mod event;

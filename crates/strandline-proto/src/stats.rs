@@ -32,6 +32,8 @@ pub struct EndpointStats {
     /// Packets with a valid tag dropped because their source is not one of the peer's addresses, or their destination
     /// not one of the association's own.
     pub unknown_address: u64,
+    /// ASCONF chunks dropped because of their sequence number: too far ahead, so stale or forged (RFC 5061 section 5.2).
+    pub asconfs_dropped: u64,
     /// Packets of this endpoint that came back to it and were dropped: a peer listed an address that this host has
     /// too.
     pub looped: u64,
@@ -73,6 +75,7 @@ impl core::ops::AddAssign for EndpointStats {
             out_of_the_blue,
             wrong_tag,
             unknown_address,
+            asconfs_dropped,
             looped,
             inits,
             inits_shed,
@@ -97,6 +100,7 @@ impl core::ops::AddAssign for EndpointStats {
         self.out_of_the_blue += out_of_the_blue;
         self.wrong_tag += wrong_tag;
         self.unknown_address += unknown_address;
+        self.asconfs_dropped += asconfs_dropped;
         self.looped += looped;
         self.inits += inits;
         self.inits_shed += inits_shed;
@@ -287,6 +291,8 @@ pub struct AgreedExtensions {
     pub ecn: bool,
     /// Reconfiguration of streams (RFC 6525).
     pub stream_reconfiguration: bool,
+    /// Dynamic address reconfiguration (RFC 5061).
+    pub dynamic_addresses: bool,
     /// Partial reliability (RFC 3758): the peer skips what this side gives up.
     pub partial_reliability: bool,
     /// Authentication of chunks (RFC 4895): each side authenticates what the other demands.

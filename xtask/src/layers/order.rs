@@ -62,6 +62,7 @@ pub(super) const PROTO: Rules = Rules {
             "zone",
             "stream_numbers",
             "reconfiguration",
+            "dynamic_addresses",
             "reliability",
             "path_index",
             "rate_limit",

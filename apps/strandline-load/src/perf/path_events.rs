@@ -77,6 +77,7 @@ fn name(change: PathChange) -> &'static str {
         PathChange::Inactive => "inactive",
         PathChange::Primary => "primary",
         PathChange::Removed => "removed",
+        PathChange::Added => "added",
         _ => "unknown",
     }
 }

@@ -1,11 +1,12 @@
-//! Changes of an association's addresses, the peer's and its own, while it is established. The chunks of RFC 5061 that
-//! announce such changes are not implemented: whoever makes them has to see to it that both sides agree.
+//! Changes of an association's addresses, the peer's and its own, while it is established. [`asconf`](super::asconf)
+//! makes them for the peer's requests, and announces ours.
 
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::Association;
 use super::context::{Shared, is_unicast};
+use super::dynamic::{is_withheld, move_path};
 use crate::config::PATHS_MAX;
 use crate::error::PathError;
 use crate::event::PathChange;
@@ -31,12 +32,27 @@ pub(crate) fn add_path(
     if association.paths.by_address(address).is_some() {
         return Ok(());
     }
-    let config = Arc::clone(&association.config);
     let port = association.paths.get(association.paths.primary()).remote.port();
-    let remote = SocketAddr::new(address, port);
-    let mut path = Path::new(remote, None, &config, cx.link_to(address), now);
-    path.start_heartbeats(now, cx.rng_word(), &config);
-    association.paths.add(path).map(|_| ()).ok_or(PathError::TooMany)
+    add_path_at(association, cx, now, SocketAddr::new(address, port))
+}
+
+/// Adds an address of the peer, which is unicast and not one of its, with its encapsulation port. HEARTBEATs confirm it
+/// unless the shutdown has begun.
+pub(super) fn add_path_at(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    remote: SocketAddr,
+) -> Result<(), PathError> {
+    let config = Arc::clone(&association.config);
+    let mut path = Path::new(remote, None, &config, cx.link_to(remote.ip()), now);
+    if association.state.heartbeats() {
+        path.start_heartbeats(now, cx.rng_word(), &config);
+    }
+    let index = association.paths.add(path).ok_or(PathError::TooMany)?;
+    choose_sources(association);
+    association.on_path_change(cx, index, PathChange::Added);
+    Ok(())
 }
 
 /// Removes an address of the peer. What was in flight there is retransmitted on another path, and if it was the primary
@@ -50,12 +66,36 @@ pub(crate) fn remove_path(
     if association.state.in_setup() || association.state.is_closed() {
         return Err(PathError::NotEstablished);
     }
-    let was_primary = association.paths.primary() == index;
     if !association.paths.confirmed_other_than(index) {
         return Err(PathError::LastAddress);
     }
+    detach_path(association, cx, now, (index, None));
+    Ok(())
+}
+
+/// Removes an address that the peer has deleted. If no other one is confirmed, `heir` becomes the primary path, and data
+/// waits until it is confirmed.
+pub(super) fn remove_path_of_peer(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    index: PathIndex,
+    heir: PathIndex,
+) {
+    detach_path(association, cx, now, (index, Some(heir)));
+}
+
+fn detach_path(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    (index, heir): (PathIndex, Option<PathIndex>),
+) {
+    let was_primary = association.paths.primary() == index;
     association.on_path_change(cx, index, PathChange::Removed);
-    let _ = association.paths.remove(index);
+    if !association.paths.remove(index, heir) {
+        return;
+    }
     let other = association.paths.data_path().unwrap_or(association.paths.primary());
     association.outbound.move_path(index, other);
     association.flags.burst_open = true;
@@ -69,9 +109,9 @@ pub(crate) fn remove_path(
     if was_primary {
         association.on_path_change(cx, association.paths.primary(), PathChange::Primary);
     }
+    move_path(association, index, other);
     association.move_control(cx, now, index, other);
     association.assert_flights();
-    Ok(())
 }
 
 /// Sets the association's own local addresses, which INIT and INIT ACK list from now on and which packets must be sent
@@ -90,14 +130,20 @@ pub(crate) fn set_local(association: &mut Association, addresses: &[IpAddr]) -> 
         return Err(PathError::TooMany);
     }
     association.paths.set_local(local);
+    reset_sources(association);
+    Ok(())
+}
+
+/// Gives another source address to paths whose own is no longer one of the association's, or is being added or deleted.
+pub(super) fn reset_sources(association: &mut Association) {
     for index in association.paths.indices() {
         let source = association.paths.get(index).local;
-        if !association.paths.is_at(source) {
+        let withheld = source.is_some_and(|source| is_withheld(association, source));
+        if withheld || !association.paths.is_at(source) {
             association.paths.get_mut(index).local = None;
         }
     }
     choose_sources(association);
-    Ok(())
 }
 
 /// Gives each path without a source address one of the association's own local addresses, the one that has most leading
@@ -106,15 +152,17 @@ pub(crate) fn choose_sources(association: &mut Association) {
     if association.paths.local().is_empty() {
         return;
     }
+    let usable = association.paths.local().iter().copied();
+    let usable: Vec<IpAddr> = usable.filter(|own| !is_withheld(association, *own)).collect();
     for index in association.paths.indices() {
         let path = association.paths.get(index);
-        let source = path.local.or_else(|| nearest(association.paths.local(), path.remote.ip()));
+        let source = path.local.or_else(|| nearest(&usable, path.remote.ip()));
         association.paths.get_mut(index).local = source;
     }
 }
 
 /// Returns the address that is nearest to another one of the same family.
-fn nearest(addresses: &[IpAddr], to: IpAddr) -> Option<IpAddr> {
+pub(super) fn nearest(addresses: &[IpAddr], to: IpAddr) -> Option<IpAddr> {
     let common = |address: &IpAddr| match (zone::bare(*address).to_canonical(), zone::bare(to).to_canonical())
     {
         (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),

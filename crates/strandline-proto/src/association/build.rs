@@ -116,6 +116,9 @@ pub(super) fn push_control(
     size: usize,
     build: impl FnOnce(&mut PacketBuilder<'_>) -> bool,
 ) {
+    if association.flags.sourceless {
+        return; // Timers send it again.
+    }
     let reserve = auth::reserve(association);
     cx.control.push(route, size, |buffer| finish_control(association, buffer, reserve, build));
 }

@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     /// Path properties that ended associations have learnt.
     pub(crate) known: KnownPaths,
     pub(crate) own: OwnAddresses,
+    /// Addresses that the ASCONF chunks being processed name, and that another association with the same ports has.
+    pub(crate) taken: Vec<IpAddr>,
     /// Budget for HEARTBEATs to unconfirmed addresses.
     pub(crate) verification: VerificationBudget,
 }

@@ -295,6 +295,7 @@ impl Log<'_> {
             PathChange::Inactive => "inactive",
             PathChange::Primary => "primary",
             PathChange::Removed => "removed",
+            PathChange::Added => "added",
         };
         path_event!(
             self.0,

@@ -1,7 +1,9 @@
 //! State that few associations have, behind one pointer.
 
 use super::auth::Auth;
+use super::dynamic::DynamicAddresses;
 use crate::stats::AbandonedStats;
+use crate::time::Time;
 
 /// State of an association that gave messages up, or whose configuration asks for authentication.
 #[derive(Debug, Default)]
@@ -10,6 +12,8 @@ pub(crate) struct Extras {
     pub(crate) abandoned: AbandonedStats,
     /// Authentication of chunks (RFC 4895), if the configuration asks for it.
     pub(crate) auth: Option<Auth>,
+    /// Dynamic address reconfiguration (RFC 5061), once either side has asked for it.
+    pub(super) dynamic: Option<Box<DynamicAddresses>>,
 }
 
 impl Extras {
@@ -18,8 +22,15 @@ impl Extras {
         auth.map(|auth| Box::new(Self { auth: Some(auth), ..Self::default() }))
     }
 
+    /// Returns when an ASCONF is sent again; `Time::MAX` if none is outstanding.
+    #[cold]
+    pub(super) fn deadline(&self) -> Time {
+        self.dynamic.as_ref().map_or(Time::MAX, |dynamic| dynamic.deadline)
+    }
+
     /// Returns the size of what is allocated, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.auth.as_ref().map_or(0, Auth::heap_bytes)
+        let dynamic = self.dynamic.as_ref().map_or(0, |dynamic| dynamic.heap_bytes());
+        size_of::<Self>() + self.auth.as_ref().map_or(0, Auth::heap_bytes) + dynamic
     }
 }

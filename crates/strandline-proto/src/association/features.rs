@@ -33,6 +33,8 @@ impl Extensions {
 
     /// Authentication of chunks (RFC 4895).
     pub(crate) const AUTHENTICATION: Self = Self(1 << 8);
+    /// Dynamic address reconfiguration (RFC 5061).
+    pub(crate) const DYNAMIC_ADDRESSES: Self = Self(1 << 9);
 
     const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -95,9 +97,15 @@ const TABLE: &[Extension] = &[
     // Its parameters declare it; `auth` reads and writes them. The chunk type is listed for RFC 5061.
     Extension {
         extension: Extensions::AUTHENTICATION,
-        wanted: |config| config.extensions.authentication.is_some(),
+        wanted: |config| config.extensions.demanded_authentication().is_some(),
         parameter: None,
         chunks: &[kind::AUTH],
+    },
+    Extension {
+        extension: Extensions::DYNAMIC_ADDRESSES,
+        wanted: |config| config.extensions.dynamic_addresses,
+        parameter: None,
+        chunks: &[kind::ASCONF, kind::ASCONF_ACK],
     },
 ];
 
@@ -183,6 +191,11 @@ impl Declared {
 }
 
 impl Declared {
+    /// True if the peer offers dynamic address reconfiguration, and no authentication.
+    pub(crate) const fn lacks_authentication(&self) -> bool {
+        self.extensions.has(Extensions::DYNAMIC_ADDRESSES) && !self.extensions.has(Extensions::AUTHENTICATION)
+    }
+
     /// Sets whether the parameters of RFC 4895 are complete and right, whatever Supported Extensions says.
     pub(crate) fn set_authentication(&mut self, declared: bool) {
         let others = Extensions(self.extensions.0 & !Extensions::AUTHENTICATION.0);
@@ -217,7 +230,11 @@ impl Features {
     /// Returns the state after the peer's declarations.
     pub(crate) fn agreed_with(self, peer: &Declared) -> Self {
         let zero_checksum = self.zero_checksum.agreed_with(peer.edmid);
-        Self { zero_checksum, agreed: self.offered.and(peer.extensions), ..self }
+        let agreed = self.offered.and(peer.extensions);
+        // The chunks of RFC 5061 are of no use without authentication.
+        let needless =
+            if agreed.has(Extensions::AUTHENTICATION) { 0 } else { Extensions::DYNAMIC_ADDRESSES.0 };
+        Self { zero_checksum, agreed: Extensions(agreed.0 & !needless), ..self }
     }
 
     /// Returns true if both sides offered the extension.

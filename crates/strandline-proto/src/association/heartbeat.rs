@@ -19,7 +19,7 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder, padded
 use super::build::{CONTROL_PACKET_LEN_MAX, finish_control, push_control};
 use super::context::{Route, Shared};
 use super::diagnostics::log_mtu_change;
-use super::{Association, auth};
+use super::{Association, asconf, auth};
 use crate::error::PathError;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
@@ -83,6 +83,9 @@ impl Association {
         self.flags.burst_open |= answer.mtu_rose;
         if let Some(change) = answer.change {
             self.on_path_change(cx, index, change);
+        }
+        if verified && self.extras.is_some() {
+            asconf::on_confirmed(self, cx, index);
         }
     }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod abandon;
 pub(crate) mod addresses;
+pub(crate) mod asconf;
 pub(crate) mod auth;
 pub(crate) mod buffers;
 mod build;
@@ -11,6 +12,7 @@ pub(crate) mod cookie;
 mod counts;
 mod data;
 mod diagnostics;
+pub(crate) mod dynamic;
 pub(crate) mod ecn;
 mod extras;
 pub(crate) mod features;
@@ -126,6 +128,11 @@ pub(crate) struct Flags {
     pub(crate) queued: bool,
     /// The application has released its handle.
     pub(crate) released: bool,
+    /// Packets wait, except ASCONF, ASCONF-ACK and HEARTBEAT: no address of the peer is confirmed, or no local address may
+    /// be their source.
+    held: bool,
+    /// No local address may be the source of packets.
+    sourceless: bool,
     /// The association is in the endpoint's look-up tables.
     pub(crate) registered: bool,
 }
@@ -150,9 +157,15 @@ impl Association {
     #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         let paths = if self.state.is_closed() { Time::MAX } else { self.paths.next_deadline() };
-        let sack = if self.state.receives_data() { self.inbound.sack_deadline() } else { Time::MAX };
+        let sack = if self.state.receives_data() && !self.flags.held {
+            self.inbound.sack_deadline()
+        } else {
+            Time::MAX
+        };
+        let rare = self.extras.as_ref().map_or(Time::MAX, |extras| extras.deadline());
         self.deadlines
             .earliest()
+            .min(rare)
             .min(self.outbound.loss_deadline())
             .min(sack)
             .min(paths)

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use strandline_wire::TlvWriter;
 use strandline_wire::UnrecognisedAction;
 use strandline_wire::cause::{Cause, MissingParameters};
-use strandline_wire::chunk::Init;
+use strandline_wire::chunk::{Init, kind};
 use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, RawParameter, SupportedAddressTypes};
 
@@ -86,6 +86,11 @@ impl Offer<'_> {
             Fault::Violation(what) => refuse(&Cause::ProtocolViolation(what.as_bytes()), self.tag, false),
         })?;
         self.declared.set_authentication(peer.is_some());
+        if settings.chunks.contains(kind::ASCONF) && self.declared.lacks_authentication() {
+            // RFC 5061 section 6.
+            let missing = Cause::MissingParameters(MissingParameters::AUTHENTICATION);
+            return Err(refuse(&missing, self.tag, false));
+        }
         Ok(peer.map(Box::new))
     }
 

@@ -28,6 +28,15 @@ impl OwnAddresses {
         Self { endpoint, host }
     }
 
+    /// Adds an address at which packets for the endpoint arrive.
+    pub(crate) fn insert(&mut self, address: IpAddr) {
+        // Without any the endpoint's addresses are unknown, and stay so.
+        if !self.endpoint.is_empty() {
+            self.endpoint.insert(address.to_canonical());
+        }
+        self.host.insert(address.to_canonical());
+    }
+
     /// False if packets to the address do not arrive at the endpoint. True if its addresses are unknown.
     pub(crate) fn may_be_bound(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

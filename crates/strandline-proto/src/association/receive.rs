@@ -13,7 +13,7 @@ use super::diagnostics::log_of;
 use super::features::Extensions;
 use super::offer::{append_tlv, encode_cause};
 use super::setup::on_early_data;
-use super::{Association, State, forward, reconfig};
+use super::{Association, State, asconf, forward, reconfig};
 use crate::event::{CloseReason, Event};
 use crate::number::Tsn;
 use crate::path_index::PathIndex;
@@ -44,6 +44,7 @@ struct Seen {
     immediate: bool,
     heartbeats: u8,
     re_configs: u8,
+    asconfs: u8,
     forward_tsns: u8,
     sack: bool,
     /// The path of the acknowledgement before this packet.
@@ -158,6 +159,7 @@ impl Association {
         }
         let parsed = match raw.parse() {
             Ok(parsed) => parsed,
+            Err(_) if asconf::is_unknown(self, raw.kind) => return Self::on_unknown(raw, seen),
             Err(_) => {
                 self.violate(cx, now, "a chunk with a wrong length");
                 return false;
@@ -194,8 +196,10 @@ impl Association {
             Chunk::Shutdown(shutdown) => self.on_shutdown(cx, now, &shutdown, from),
             Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, from),
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
-            // With authentication it was processed before.
-            Chunk::Auth(_) | Chunk::Unknown(_) => return Self::on_unknown(raw, seen),
+            // Those that were negotiated are processed before.
+            Chunk::Auth(_) | Chunk::Asconf(_) | Chunk::AsconfAck(_) | Chunk::Unknown(_) => {
+                return Self::on_unknown(raw, seen);
+            }
             Chunk::ReConfig(_) | Chunk::ForwardTsn(_) | Chunk::IData(_) | Chunk::IForwardTsn(_) => {
                 return take_extension(self, cx, now, raw, &parsed, (from, seen));
             }
@@ -254,6 +258,9 @@ impl Association {
             let Ok(raw) = raw else { return };
             if raw.code == code::STALE_COOKIE {
                 self.on_stale_cookie(cx, now);
+            } else if raw.code == code::UNRECOGNISED_CHUNK && self.extras.is_some() {
+                asconf::on_unknown_chunk(self, cx, raw.value);
+                cx.event_if_room(self.id, Event::PeerError { code: raw.code });
             } else if !self.state.in_setup() || raw.code != code::UNRECOGNISED_PARAMETERS {
                 cx.event_if_room(self.id, Event::PeerError { code: raw.code });
             }
@@ -356,6 +363,8 @@ fn take_guarded(
     seen: &mut Seen,
 ) -> bool {
     auth::begin_packet(association);
+    let dynamic = association.features.has(Extensions::DYNAMIC_ADDRESSES);
+    let mut from = from;
     for raw in packet.chunks().map_while(Result::ok) {
         match auth::admit(association, cx, packet, &raw) {
             Admission::Process => {}
@@ -370,7 +379,18 @@ fn take_guarded(
             }
         }
         let came_from = from.unwrap_or(association.control_path);
-        let goes_on = association.handle_chunk(cx, now, &raw, source, came_from, seen);
+        let goes_on = match raw.kind {
+            kind::ASCONF | kind::ASCONF_ACK if dynamic => {
+                seen.chunks += 1;
+                let goes_on = take_asconf(association, cx, now, &raw, source, seen);
+                // It may have added the address that it comes from.
+                from = association.paths.by_address(source.ip());
+                goes_on
+            }
+            // From any other address only ASCONF is accepted (RFC 5061 section 5.3.2).
+            _ if from.is_none() => true,
+            _ => association.handle_chunk(cx, now, &raw, source, came_from, seen),
+        };
         if !goes_on {
             break;
         }
@@ -378,7 +398,29 @@ fn take_guarded(
             return false;
         }
     }
+    if seen.asconfs > 0 {
+        asconf::flush(association, cx, source);
+    }
     true
+}
+
+/// Processes an ASCONF or ASCONF-ACK chunk.
+fn take_asconf(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    raw: &RawChunk<'_>,
+    source: SocketAddr,
+    seen: &mut Seen,
+) -> bool {
+    let before = seen.asconfs;
+    if raw.kind == kind::ASCONF {
+        if before == asconf::ASCONFS_MAX {
+            return true;
+        }
+        seen.asconfs += 1;
+    }
+    asconf::on_chunk(association, cx, now, raw, source, before)
 }
 
 /// Processes a chunk of an extension.

@@ -41,6 +41,7 @@ impl Association {
                 ecn: self.ecn.as_ref().is_some_and(|ecn| ecn.agreed),
                 stream_reconfiguration: self.features.has(Extensions::RE_CONFIG),
                 partial_reliability: self.features.skips(),
+                dynamic_addresses: self.features.has(Extensions::DYNAMIC_ADDRESSES),
                 authentication: self.features.has(Extensions::AUTHENTICATION),
                 interleaving: self.features.has(Extensions::INTERLEAVING),
             },

@@ -17,7 +17,7 @@ use super::ecn::Ecn;
 use super::features::Extensions;
 use super::offer::encode_cause;
 use super::setup::{adopt_interleaving, paths_of, refuse_other_chunks};
-use super::{Association, State, reconfig};
+use super::{Association, State, asconf, reconfig};
 use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
 use crate::inbound::i_data::partly_delivered;
@@ -135,6 +135,7 @@ impl Association {
     /// Complete received messages can still be read; unacknowledged ones are reported as failed.
     fn restart(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         reconfig::end(self, cx);
+        asconf::end(self, cx);
         self.fail_queued(cx, FailureCause::Restarted);
         let config = Arc::clone(&self.config);
         let before = self.inbound.buffered_bytes();
@@ -154,6 +155,7 @@ impl Association {
         self.paths.set_local(paths.local().to_vec());
         choose_sources(self);
         self.flags.recovery_due = false;
+        (self.flags.held, self.flags.sourceless) = (false, false);
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
         self.features = cookie.features;

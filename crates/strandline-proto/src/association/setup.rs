@@ -151,7 +151,7 @@ impl Association {
             verification: VerificationCredit::default(),
             flags: Flags::default(),
             features,
-            extras: Extras::with(auth::offered(config.extensions.authentication, cx)),
+            extras: Extras::with(auth::offered(config.extensions.demanded_authentication(), cx)),
             ecn: Ecn::declaring(features.offers(Extensions::ECN)),
             proof: None,
             reconfig: None,
@@ -401,7 +401,7 @@ impl Association {
             flags: Flags { incoming: true, ..Flags::default() },
             features: cookie.features,
             extras: Extras::with(auth::accepted(
-                config.extensions.authentication,
+                config.extensions.demanded_authentication(),
                 cookie.auth.as_deref(),
                 cx,
             )),

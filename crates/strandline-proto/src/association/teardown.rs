@@ -9,7 +9,7 @@ use super::build::{self, CONTROL_PACKET_LEN_MAX};
 use super::context::{Route, Shared};
 use super::diagnostics::{ControlTimer, enter, log_of};
 use super::offer::encode_cause;
-use super::{Association, State, reconfig};
+use super::{Association, State, asconf, reconfig};
 use crate::event::{CloseReason, Event, FailureCause};
 use crate::path::PathState;
 use crate::path_index::{PathIndex, PerPath};
@@ -114,6 +114,7 @@ impl Association {
             _ => cx.stats.aborted += 1,
         }
         reconfig::end(self, cx);
+        asconf::end(self, cx);
         self.fail_queued(cx, FailureCause::AssociationEnded);
         // Incomplete messages are dropped; complete ones can still be read.
         let before = self.inbound.buffered_bytes();

@@ -9,7 +9,7 @@ use super::counts::UNANSWERED;
 use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
 };
-use super::{Association, State, reconfig};
+use super::{Association, State, asconf, reconfig};
 use crate::outbound::interleaving::wire_bytes;
 use crate::outbound::marked_chunks;
 use crate::outbound::partial::forward_again;
@@ -38,6 +38,9 @@ impl Association {
         }
         if self.deadlines.control <= now {
             self.on_control_timer(cx, now);
+        }
+        if self.extras.as_ref().is_some_and(|extras| extras.deadline() <= now) {
+            asconf::on_timer(self, cx, now);
         }
         if self.deadlines.guard <= now && !self.state.is_closed() {
             self.on_guard_timer(cx, now);
@@ -282,6 +285,8 @@ impl Association {
             // Probes of unconfirmed addresses and of unused paths do not count for the association.
             if loss.confirmed && in_use {
                 self.count_error(cx, now);
+            } else if asconf::is_lost(self) {
+                self.give_up(cx, now, UNANSWERED);
             }
         }
         if !self.state.heartbeats() || !self.paths.get_mut(index).heartbeat_due(now, random, &config) {

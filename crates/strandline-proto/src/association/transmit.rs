@@ -59,6 +59,7 @@ impl Association {
         match self.state {
             State::Closed | State::CookieWait(_) => false,
             State::CookieEchoed(_) => self.flags.cookie_echo_due,
+            _ if self.flags.held => false,
             _ => {
                 self.flags.cookie_ack_due
                     || (self.state.receives_data() && self.inbound.sack_due(now))

@@ -1,5 +1,7 @@
 //! Extensions of the protocol that an association offers in its set-up.
 
+use strandline_wire::chunk::kind;
+
 use crate::authentication::Authentication;
 use crate::reconfiguration::PeerRequests;
 
@@ -71,6 +73,11 @@ pub struct ExtensionsConfig {
     /// Authentication of chunks (RFC 4895), and what is demanded of the peer.
     /// [`KeyChange`](crate::endpoint::KeyChange) sets shared keys. Default none.
     pub authentication: Option<Authentication>,
+    /// Dynamic address reconfiguration (RFC 5061): either side may add addresses of its own to the association, remove some,
+    /// and say which one the other side should send to. [`Addresses::request`](crate::endpoint::Addresses::request) does
+    /// so. Its chunks are always authenticated: [`authentication`](Self::authentication) need not be set for it, and
+    /// peers that offer these chunks without authentication are refused. Default false.
+    pub dynamic_addresses: bool,
     /// Which requests of the peer to reconfigure streams are performed. A change also applies to existing
     /// associations. Default none.
     pub peer_requests: PeerRequests,
@@ -85,8 +92,21 @@ impl ExtensionsConfig {
         partial_reliability: false,
         interleaving: false,
         authentication: None,
+        dynamic_addresses: false,
         peer_requests: PeerRequests::NONE,
     };
+}
+
+impl ExtensionsConfig {
+    /// Returns what is demanded of peers. Chunks of RFC 5061 must be authenticated (section 4.1).
+    pub(crate) fn demanded_authentication(&self) -> Option<Authentication> {
+        if !self.dynamic_addresses {
+            return self.authentication;
+        }
+        let settings = self.authentication.unwrap_or_default();
+        let chunks = settings.chunks.with(kind::ASCONF).with(kind::ASCONF_ACK);
+        Some(Authentication { chunks, ..settings })
+    }
 }
 
 impl Default for ExtensionsConfig {

@@ -1,16 +1,20 @@
-//! Commands that change the addresses of an association: a seam for RFC 5061, whose chunks are not implemented.
+//! Commands that change the addresses of an association.
 
 use core::net::IpAddr;
 
 use super::Endpoint;
+use super::demux::PeerKey;
 use crate::association::context::Shared;
-use crate::association::{Association, addresses};
-use crate::error::PathError;
+use crate::association::{Association, addresses, asconf};
+use crate::dynamic_addresses::AddressRequest;
+use crate::error::{AddressError, PathError};
 use crate::event::AssociationId;
 use crate::time::Time;
 
-/// The addresses of an association, to be changed while it is established. Nothing of this is announced to the peer,
-/// which has to make the same changes.
+/// The addresses of an association, to be changed while it is established.
+///
+/// [`request`](Self::request) announces changes of this side's addresses to the peer (RFC 5061). The other operations
+/// announce nothing: the peer has to make the same changes by itself.
 #[derive(Debug)]
 pub struct Addresses<'a> {
     endpoint: &'a mut Endpoint,
@@ -25,12 +29,80 @@ impl Endpoint {
 }
 
 impl Addresses<'_> {
+    /// Asks the peer for changes of this side's addresses, in this order, in one ASCONF chunk if none is outstanding
+    /// and at most 8 are asked for (RFC 5061). `Event::AddressRequest` reports the outcome of each.
+    ///
+    /// The endpoint must receive packets to an address from the moment that it asks to add it, until the peer has
+    /// deleted it. An association whose only address is replaced asks for both in one call: packets wait meanwhile.
+    ///
+    /// ```
+    /// use strandline_proto::config::{AssociationConfig, EndpointConfig, ExtensionsConfig};
+    /// use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};
+    /// use strandline_proto::endpoint::{Connect, Endpoint};
+    /// use strandline_proto::event::{Datagram, Event};
+    /// use strandline_proto::time::Time;
+    ///
+    /// let now = Time::ZERO;
+    /// let extensions = ExtensionsConfig { dynamic_addresses: true, ..ExtensionsConfig::default() };
+    /// let association = std::sync::Arc::new(AssociationConfig { extensions, ..AssociationConfig::default() });
+    /// let config = EndpointConfig { association, ..EndpointConfig::default() };
+    /// let mut client = Endpoint::new(config.clone(), [1; 32], now)?;
+    /// let mut server = Endpoint::new(config, [2; 32], now)?;
+    /// server.listen(7)?;
+    /// let (here, there) = ("192.0.2.1:9899".parse()?, "192.0.2.2:9899".parse()?);
+    /// let id = client.connect(now, Connect::to(there, 7))?;
+    /// # let mut buffer = vec![0; 2048];
+    /// # let mut exchange = |client: &mut Endpoint, server: &mut Endpoint| {
+    /// #     for _ in 0..8 {
+    /// #         while let Some(t) = client.poll_transmit(now, &mut buffer, 1) {
+    /// #             let destination = Some("192.0.2.2".parse().unwrap_or(there.ip()));
+    /// #             let bytes = &buffer[..t.len];
+    /// #             server.handle_datagram(now, Datagram { source: here, destination, bytes, ecn: 0 });
+    /// #         }
+    /// #         while let Some(t) = server.poll_transmit(now, &mut buffer, 1) {
+    /// #             let (destination, bytes) = (Some(t.destination.ip()), &buffer[..t.len]);
+    /// #             client.handle_datagram(now, Datagram { source: there, destination, bytes, ecn: 0 });
+    /// #         }
+    /// #     }
+    /// # };
+    /// # let here: core::net::SocketAddr = here;
+    /// # let there: core::net::SocketAddr = there;
+    /// # exchange(&mut client, &mut server);
+    /// // ... once the association is established:
+    /// let request = AddressRequest::Add("192.0.2.17".parse()?);
+    /// client.addresses(id).request(now, &[request])?;
+    /// # exchange(&mut client, &mut server);
+    /// // ... once the peer has answered:
+    /// let performed = Event::AddressRequest { request, outcome: AddressOutcome::Performed };
+    /// assert!(core::iter::from_fn(|| client.poll_event()).any(|(_, event)| event == performed));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails without a change if the association is not established, dynamic addresses were not negotiated, too many
+    /// requests wait, an address to add is a local one already or is not unicast, or an address to delete or prefer is
+    /// no local one or the last one.
+    pub fn request(&mut self, now: Time, requests: &[AddressRequest]) -> Result<(), AddressError> {
+        let (association, shared) = self.endpoint.live(self.id)?;
+        asconf::request(association, shared, now, requests)?;
+        self.endpoint.settle(now, self.id.slot);
+        Ok(())
+    }
+
     /// Adds an address of the peer. Data is sent to it once it has answered a HEARTBEAT, which
     /// `Event::PathChanged` reports. Without effect if the peer has the address.
     ///
     /// # Errors
-    /// Fails if the association is not established or has 8 paths, or if the address is not unicast.
+    /// Fails if the association is not established or has 8 paths, if the address is not unicast, or if it belongs to
+    /// another association with the same ports.
     pub fn add_peer(&mut self, now: Time, address: IpAddr) -> Result<(), PathError> {
+        if let Ok((association, _)) = self.endpoint.live(self.id) {
+            let (peer_port, local_port) = (association.peer_port, association.local_port);
+            let found = self.endpoint.find_by_peer(&PeerKey { address, peer_port, local_port });
+            if found.is_some_and(|slot| slot != self.id.slot) {
+                return Err(PathError::InUse);
+            }
+        }
         self.change(now, |association, shared| addresses::add_path(association, shared, now, address))
     }
 

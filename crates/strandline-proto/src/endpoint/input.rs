@@ -11,6 +11,7 @@ use super::{Endpoint, diagnostics};
 use crate::association::State;
 use crate::association::auth::is_authentic;
 use crate::association::context::is_unicast;
+use crate::association::features::Extensions;
 use crate::association::{contains, starts_with};
 use crate::event::Datagram;
 use crate::time::Time;
@@ -171,6 +172,12 @@ impl Endpoint {
             });
             return;
         }
+        if association.features.has(Extensions::DYNAMIC_ADDRESSES)
+            && self.takes_dynamic(now, slot, packet, datagram)
+        {
+            return;
+        }
+        let Some(association) = self.table.at_mut(slot) else { return };
         if from.is_none() {
             self.shared.stats.unknown_address += 1;
             return diagnostics::discarded(datagram, "its source is not one of the peer's addresses");
@@ -197,6 +204,12 @@ impl Endpoint {
         let from_here = self.has_own_source(datagram);
         let Some(association) = self.table.at_mut(slot) else { return };
         let reflected = packet.verification_tag() == association.peer_tag;
+        if association.features.has(Extensions::DYNAMIC_ADDRESSES)
+            && self.ignores_abort(slot, packet, datagram)
+        {
+            return;
+        }
+        let Some(association) = self.table.at_mut(slot) else { return };
         match ending(packet) {
             Some(Chunk::Abort(_)) if !is_authentic(association, packet, kind::ABORT) => {
                 return diagnostics::discarded(datagram, "an ABORT without authentication");

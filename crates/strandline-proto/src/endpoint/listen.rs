@@ -181,7 +181,10 @@ impl Endpoint {
             a_rwnd: config.receive_buffer_start(),
             ties: (0, 0),
             features: Features::offered_by(&config),
-            own: config.extensions.authentication.map(|own| Box::new((own, self.shared.random_number()))),
+            own: config
+                .extensions
+                .demanded_authentication()
+                .map(|own| Box::new((own, self.shared.random_number()))),
             local: self.ports.bound(port).to_vec(),
         }
     }
@@ -475,7 +478,7 @@ fn refuse_init(shared: &mut Shared, refusal: Refusal, packet: &Packet<'_>, datag
 fn settings_of(association: Option<&Association>, config: &AssociationConfig) -> Option<Authentication> {
     match association {
         Some(association) => auth_of(association).map(|auth| auth.settings()),
-        None => config.extensions.authentication,
+        None => config.extensions.demanded_authentication(),
     }
 }
 

@@ -5,6 +5,7 @@ mod budget;
 mod commands;
 mod demux;
 mod diagnostics;
+mod dynamic;
 mod gaps;
 mod icmp;
 mod input;
@@ -181,6 +182,7 @@ impl Endpoint {
                 receive_queue,
                 known,
                 own,
+                taken: Vec::new(),
                 verification,
             },
         })

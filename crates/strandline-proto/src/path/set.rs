@@ -72,14 +72,16 @@ impl PathSet {
     }
 
     /// Removes a path that nothing refers to any more, except as the primary path: that moves to the path that
-    /// [`data_path`](Self::data_path) returns. Returns false without a change if no other path is confirmed.
-    pub(crate) fn remove(&mut self, index: PathIndex) -> bool {
-        if !self.contains(index) || !self.confirmed_other_than(index) {
+    /// [`data_path`](Self::data_path) returns, or to `heir` if no other path is confirmed. Returns false without a change
+    /// if there is neither.
+    pub(crate) fn remove(&mut self, index: PathIndex, heir: Option<PathIndex>) -> bool {
+        let heir = heir.filter(|heir| *heir != index && self.contains(*heir));
+        if !self.contains(index) || !(self.confirmed_other_than(index) || heir.is_some()) {
             return false;
         }
         self.present.remove(index);
         if self.primary == index {
-            self.primary = self.replacement().unwrap_or(self.primary);
+            self.primary = self.replacement().or(heir).unwrap_or(self.primary);
         }
         if let Some(more) = &mut self.more {
             while PathIndex::new(more.paths.len()).is_some_and(|last| !self.present.contains(last))

@@ -83,7 +83,7 @@ fn init_with_every_parameter() {
     shows(
         &[Chunk::InitAck(init)],
         "INIT ACK tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address 192.0.2.1, \
-         IPv6 Address 2001:db8::1, State Cookie 30 bytes, Unrecognized Parameter 0xc001, 4 bytes, Cookie Preservative 500 ms, \
+         IPv6 Address 2001:db8::1, State Cookie 30 bytes, Unrecognized Parameter 0xc0ff, 4 bytes, Cookie Preservative 500 ms, \
          Host Name Address \"a\\n\\x00\", Supported Address Types IPv4 Address IPv6 Address, ECN Capable, Forward-TSN-Supported, Supported Extensions 130 192, \
          Random 32 bytes, Chunk List 0 193, Requested HMAC Algorithm 3 1, \
          Zero Checksum Acceptable EDMID 1, Padding 8 bytes]",

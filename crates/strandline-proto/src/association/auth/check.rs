@@ -96,7 +96,12 @@ pub(crate) fn admit(
     let Some(session) = auth.session.as_mut() else { return Admission::Process };
     if raw.kind != kind::AUTH {
         let lacks = auth.settings.chunks.contains(raw.kind) && !session.packet.verified;
-        return if lacks { Admission::Skip } else { Admission::Process };
+        return match raw.kind {
+            // RFC 5061 section 5.2 rule D5.
+            kind::ASCONF | kind::ASCONF_ACK if lacks => Admission::Discard,
+            _ if lacks => Admission::Skip,
+            _ => Admission::Process,
+        };
     }
     // A second one must not be sent (section 5.1).
     if core::mem::replace(&mut session.packet.has_auth, true) {
@@ -174,8 +179,8 @@ pub(crate) fn admits_cookie(
         association.features.has(Extensions::AUTHENTICATION) && !association.state.in_setup()
     };
     let settings = match &existing {
-        Some(association) => association.config.extensions.authentication,
-        None => cx.config.association.extensions.authentication,
+        Some(association) => association.config.extensions.demanded_authentication(),
+        None => cx.config.association.extensions.demanded_authentication(),
     };
     if let Some(auth) = existing.filter(agreed).and_then(|association| auth_mut(association)) {
         return judge(auth, packet, has_auth);

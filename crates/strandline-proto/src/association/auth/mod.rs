@@ -5,6 +5,8 @@
 mod check;
 mod seal;
 
+use strandline_wire::chunk::kind;
+
 pub(crate) use self::check::{
     Admission, admit, admits_cookie, begin_packet, is_authentic, may_be_ended, verified_ahead,
 };
@@ -90,7 +92,7 @@ impl Auth {
     pub(crate) fn agree(&mut self, peer: &PeerParameters) {
         let vectors = concatenate(&self.own().vector(), &peer.vector());
         self.session = Some(Session {
-            peer_chunks: peer.chunk_types(),
+            peer_chunks: demanded_by(peer, &self.settings),
             algorithm: peer.algorithm(),
             keys: self.ring.derive(&vectors),
             vectors,
@@ -111,6 +113,16 @@ impl Auth {
         let session = self.session.as_ref();
         let keys = session.map_or(0, |session| session.keys.capacity() * size_of::<(KeyId, Prepared)>());
         keys + session.map_or(0, |session| session.vectors.capacity())
+    }
+}
+
+/// Returns the chunk types that are sent with authentication: those that the peer lists, and the chunks of RFC 5061
+/// whether it lists them or not (section 4.1).
+fn demanded_by(peer: &PeerParameters, settings: &Authentication) -> ChunkTypes {
+    let listed = peer.chunk_types();
+    match settings.chunks.contains(kind::ASCONF) {
+        true => listed.with(kind::ASCONF).with(kind::ASCONF_ACK),
+        false => listed,
     }
 }
 
@@ -149,7 +161,7 @@ pub(super) fn adopt(association: &mut Association, cookie: Option<&CookieParamet
 
 /// Reports that the peer does not support the authentication that this side asks for.
 pub(super) fn report_support(association: &Association, cx: &mut Shared) {
-    let wanted = association.config.extensions.authentication.is_some();
+    let wanted = association.config.extensions.demanded_authentication().is_some();
     if wanted && !association.features.has(Extensions::AUTHENTICATION) {
         cx.event(association.id, Event::Authentication(AuthenticationEvent::NotSupported));
     }

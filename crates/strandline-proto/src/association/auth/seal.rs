@@ -12,6 +12,9 @@ use crate::association::features::Extensions;
 use crate::authentication::ChunkTypes;
 use strandline_wire::chunk::kind;
 
+/// Chunk types that are never sent together with others, so that packets of these need no room for an AUTH chunk.
+const ALONE: [u8; 2] = [kind::ASCONF, kind::ASCONF_ACK];
+
 /// Returns the authentication of an association whose peer demands some.
 fn demanded(association: &Association) -> Option<(&Auth, &Session)> {
     if !association.features.has(Extensions::AUTHENTICATION) {
@@ -22,7 +25,8 @@ fn demanded(association: &Association) -> Option<(&Auth, &Session)> {
     (!session.peer_chunks.is_empty()).then_some((auth, session))
 }
 
-/// Returns the number of bytes that a packet must leave for an AUTH chunk; 0 without authentication.
+/// Returns the number of bytes that a packet without chunks of [`ALONE`] must leave for an AUTH chunk; 0 without
+/// authentication.
 #[inline]
 pub(crate) fn reserve(association: &Association) -> usize {
     if association.features.has(Extensions::AUTHENTICATION) { reserve_agreed(association) } else { 0 }
@@ -31,7 +35,8 @@ pub(crate) fn reserve(association: &Association) -> usize {
 #[cold]
 #[inline(never)]
 fn reserve_agreed(association: &Association) -> usize {
-    demanded(association).map_or(0, |(_, session)| FIELDS_LEN + session.algorithm.mac_len())
+    let bundled = |(_, session): &(&Auth, &Session)| !session.peer_chunks.is_within(&ALONE);
+    demanded(association).filter(bundled).map_or(0, |(_, session)| FIELDS_LEN + session.algorithm.mac_len())
 }
 
 /// Returns the number of bytes that a packet of chunks of these types must leave.

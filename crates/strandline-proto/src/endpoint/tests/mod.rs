@@ -15,6 +15,7 @@ mod conformance_9_2;
 mod conformance_rfc3168;
 mod conformance_rfc3758;
 mod conformance_rfc4895;
+mod conformance_rfc5061;
 mod conformance_rfc6525;
 mod conformance_rfc8260;
 mod conformance_rfc9653;
@@ -182,7 +183,9 @@ impl Pair {
                     IpAddr::V6(_) => 0,
                 };
                 let wanted = subnet(&transmit.destination);
-                let source = host.addresses.iter().find(|address| subnet(address) == wanted);
+                let asked = host.addresses.iter().find(|address| Some(address.ip()) == transmit.source);
+                let source =
+                    asked.or_else(|| host.addresses.iter().find(|address| subnet(address) == wanted));
                 let source = source.copied().unwrap_or(host.addresses[0]);
                 self.oversize += usize::from(transmit.fragment.is_some());
                 for bytes in buffer[..transmit.len].chunks(transmit.segment_size) {

@@ -151,14 +151,14 @@ fn the_first_deadline_of_any_path() {
 #[test]
 fn removed_path_leaves_the_indices_of_the_others() {
     let mut set = set(&[Active, Active, Active]);
-    assert!(set.remove(PathIndex::P1));
+    assert!(set.remove(PathIndex::P1, None));
     assert_eq!((set.len(), set.contains(PathIndex::P1)), (2, false));
     assert!(set.indices().eq([PathIndex::P0, PathIndex::P2]));
     assert_eq!((set.find(PathIndex::P1).is_none(), set.by_number(1)), (true, None));
     assert_eq!((set.by_address(address(1)), set.by_address(address(2))), (None, Some(PathIndex::P2)));
     assert!(set.iter().map(|(_, path)| path.remote.ip()).eq([address(0), address(2)]));
     assert!(set.indices_by_heartbeat().eq([PathIndex::P0, PathIndex::P2]));
-    assert!(!set.remove(PathIndex::P1), "it is gone");
+    assert!(!set.remove(PathIndex::P1, None), "it is gone");
     assert_eq!(set.add(path(9, Unconfirmed)), Some(PathIndex::P1), "its index is free");
     assert_eq!(set.by_address(address(9)), Some(PathIndex::P1));
 }
@@ -166,11 +166,11 @@ fn removed_path_leaves_the_indices_of_the_others() {
 #[test]
 fn last_confirmed_path_stays() {
     let mut set = set(&[Active, Unconfirmed, Inactive]);
-    assert!(set.remove(PathIndex::P0));
+    assert!(set.remove(PathIndex::P0, None));
     assert_eq!(set.primary(), PathIndex::P2);
-    assert!(!set.remove(PathIndex::P2), "the other one is not confirmed");
-    assert!(set.remove(PathIndex::P1));
-    assert!(!set.remove(PathIndex::P2));
+    assert!(!set.remove(PathIndex::P2, None), "the other one is not confirmed");
+    assert!(set.remove(PathIndex::P1, None));
+    assert!(!set.remove(PathIndex::P2, None));
     assert_eq!((set.len(), set.has_several(), set.primary()), (1, false, PathIndex::P2));
     assert_eq!(set.get(PathIndex::P2).remote.ip(), address(2));
 }
@@ -179,11 +179,11 @@ fn last_confirmed_path_stays() {
 fn primary_moves_to_the_best_other_path() {
     let mut set = set(&[Active, Inactive, Active, Active]);
     set.get_mut(PathIndex::P2).error_count = 1;
-    assert!(set.remove(PathIndex::P0));
+    assert!(set.remove(PathIndex::P0, None));
     assert_eq!((set.primary(), set.data_path()), (PathIndex::P3, Some(PathIndex::P3)));
     assert_eq!(set.add(path(7, Active)), Some(PathIndex::FIRST));
     assert_eq!(set.primary(), PathIndex::P3, "it does not move back");
-    assert!(set.remove(PathIndex::P3));
+    assert!(set.remove(PathIndex::P3, None));
     assert_eq!(set.primary(), PathIndex::FIRST);
 }
 
@@ -192,14 +192,14 @@ fn removed_paths_free_their_memory_and_timers() {
     let mut set = set(&[Active, Active, Active]);
     set.get_mut(PathIndex::P1).start_rtx(secs(1));
     assert!(set.next_deadline() < secs(10));
-    assert!(set.remove(PathIndex::P1));
+    assert!(set.remove(PathIndex::P1, None));
     assert_eq!(set.next_deadline(), Time::MAX);
-    assert!(set.remove(PathIndex::P2));
+    assert!(set.remove(PathIndex::P2, None));
     assert_eq!((set.len(), set.heap_bytes()), (1, 0), "also those in between");
     // What is left of a removed first path has no timers either.
     set.add(path(1, Active));
     set.get_mut(PathIndex::P0).start_rtx(secs(1));
-    assert!(set.remove(PathIndex::P0));
+    assert!(set.remove(PathIndex::P0, None));
     assert_eq!(set.next_deadline(), Time::MAX);
     assert_eq!(set.by_address(address(0)), None);
 }

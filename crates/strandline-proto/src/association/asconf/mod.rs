@@ -1,0 +1,166 @@
+//! Dynamic address reconfiguration (RFC 5061): either side adds addresses of its own, deletes some, and says which one
+//! the other side should send to. All of it is authenticated (RFC 4895).
+//!
+//! | file | concern |
+//! |---|---|
+//! | [`request`] | our requests: begun by the application, sent one ASCONF at a time, answered |
+//! | [`answer`] | the peer's requests |
+//!
+//! A local address that is being added is accepted as a destination, and no packet but an ASCONF comes from it. One that
+//! is being deleted is still accepted, and no packet comes from it any more. If that leaves no source address, or no
+//! confirmed address of the peer is left, everything but ASCONF, ASCONF-ACK and HEARTBEAT waits ([`update_hold`]).
+
+mod answer;
+mod request;
+
+use core::net::{IpAddr, SocketAddr};
+
+use strandline_wire::chunk::{Chunk, kind};
+use strandline_wire::{Packet, RawChunk};
+
+pub(super) use self::request::{end, on_timer, on_unknown_chunk};
+pub(crate) use self::request::{note_local, request};
+use super::addresses::reset_sources;
+use super::context::Shared;
+use super::dynamic::{ANSWERS_MAX, DynamicAddresses, is_withheld, state_mut};
+use super::features::Extensions;
+use super::{Association, State, auth};
+use crate::event::PathChange;
+use crate::path::PathState;
+use crate::path_index::PathIndex;
+use crate::time::Time;
+
+/// Maximum number of ASCONF chunks processed per packet.
+pub(super) const ASCONFS_MAX: u8 = ANSWERS_MAX as u8;
+
+/// Returns the state, which is created at first use.
+fn state_or_new(association: &mut Association) -> &mut DynamicAddresses {
+    let (own, peers) = (association.initial_tsn, association.peer_initial_tsn);
+    let extras = association.extras.get_or_insert_default();
+    extras.dynamic.get_or_insert_with(|| Box::new(DynamicAddresses::new(own, peers)))
+}
+
+/// True in the states in which both chunks may be sent (section 5.1.1 rule C4).
+fn may_change(association: &Association) -> bool {
+    matches!(
+        association.state,
+        State::Established | State::ShutdownPending | State::ShutdownReceived | State::ShutdownSent
+    )
+}
+
+/// Processes an ASCONF or ASCONF-ACK chunk that is authenticated. `source` is where it comes from, `from` its path if it
+/// is one of the peer's addresses. `before` is the number of ASCONF chunks before it in the packet. Returns false if the
+/// rest of the packet is discarded.
+pub(super) fn on_chunk(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    raw: &RawChunk<'_>,
+    source: SocketAddr,
+    before: u8,
+) -> bool {
+    let known = association.paths.by_address(source.ip()).is_some();
+    if !may_change(association) {
+        return true;
+    }
+    match raw.parse() {
+        Ok(Chunk::Asconf(asconf)) => {
+            // Section 5.2 rule D2.
+            if !known && !names(association, asconf.address) {
+                return false;
+            }
+            answer::on_asconf(association, cx, now, &asconf, source, before);
+        }
+        Ok(Chunk::AsconfAck(ack)) if known => request::on_ack(association, cx, now, &ack),
+        // "The host name address ... MUST be ignored" (section 4.1.1).
+        Err(_) if raw.kind == kind::ASCONF && has_host_name(raw) => {}
+        Ok(_) => {}
+        Err(_) => association.violate(cx, now, "ASCONF or ASCONF-ACK with a wrong length or address"),
+    }
+    !association.state.is_closed()
+}
+
+/// True if the Address Parameter of an ASCONF is a Host Name Address.
+fn has_host_name(raw: &RawChunk<'_>) -> bool {
+    let kind = raw.value.get(4..).and_then(|rest| rest.first_chunk::<2>());
+    kind.is_some_and(|kind| u16::from_be_bytes(*kind) == strandline_wire::parameter::kind::HOST_NAME)
+}
+
+/// True if the address is one of the peer's, or none, so that the verification tag alone names the association (section
+/// 4.1.1).
+fn names(association: &Association, address: IpAddr) -> bool {
+    let is_its =
+        || association.paths.by_address(address).or_else(|| association.paths.in_any_zone(address)).is_some();
+    address.is_unspecified() || is_its()
+}
+
+/// True if a packet from an address that is not one of the peer's may be for the association all the same: it begins with
+/// AUTH and ASCONF chunks, and the first of these names the association (section 5.2 rules D2 and D2-ext).
+pub(crate) fn may_come_from_anywhere(association: &Association, packet: &Packet<'_>) -> bool {
+    if association.state.in_setup() || !may_change(association) {
+        return false;
+    }
+    let asconfs = packet.chunks().map_while(Result::ok).filter(|raw| raw.kind == kind::ASCONF);
+    asconfs.take(usize::from(ASCONFS_MAX)).any(|raw| match raw.parse() {
+        Ok(Chunk::Asconf(asconf)) => names(association, asconf.address),
+        _ => false,
+    })
+}
+
+/// Sends the answers that are owed, in one packet to where the requests came from (section 5.2 rules E6 and E7).
+#[cold]
+pub(super) fn flush(association: &mut Association, cx: &mut Shared, source: SocketAddr) {
+    answer::flush(association, cx, source);
+}
+
+/// Updates whether packets wait because no local address may be their source, or because no address of the peer is
+/// confirmed. Called after every change of either.
+pub(super) fn update_hold(association: &mut Association) {
+    let local = association.paths.local();
+    let sourceless = !local.is_empty() && local.iter().all(|address| is_withheld(association, *address));
+    let unconfirmed = association.paths.iter().all(|(_, path)| path.state == PathState::Unconfirmed);
+    let held = association.flags.held;
+    association.flags.sourceless = sourceless;
+    association.flags.held = sourceless || unconfirmed;
+    association.flags.burst_open |= held && !association.flags.held;
+}
+
+/// Takes over a change of the local addresses or of what may be a source.
+fn on_local_changed(association: &mut Association) {
+    reset_sources(association);
+    update_hold(association);
+}
+
+/// Continues after an address of the peer was confirmed.
+#[cold]
+pub(super) fn on_confirmed(association: &mut Association, cx: &mut Shared, index: PathIndex) {
+    update_hold(association);
+    let address = association.paths.get(index).remote.ip();
+    let Some(dynamic) = state_mut(association) else { return };
+    if dynamic.wanted_primary.take_if(|wanted| *wanted == address).is_some() {
+        make_primary(association, cx, index);
+    }
+}
+
+/// Makes a path the primary one because the peer asked for it.
+fn make_primary(association: &mut Association, cx: &mut Shared, index: PathIndex) {
+    if association.paths.primary() != index && association.paths.set_primary(index) {
+        association.on_path_change(cx, index, PathChange::Primary);
+    }
+}
+
+/// True if no address of the peer is confirmed, and none answers.
+pub(super) fn is_lost(association: &Association) -> bool {
+    association.flags.held && association.paths.iter().all(|(_, path)| path.is_given_up(&association.config))
+}
+
+/// Returns the number of bytes that a packet of these chunks leaves for authentication.
+fn reserve(association: &Association) -> usize {
+    auth::reserve_for(association, &[kind::ASCONF, kind::ASCONF_ACK])
+}
+
+/// True if the chunk belongs to an extension that was not negotiated.
+pub(super) fn is_unknown(association: &Association, kind: u8) -> bool {
+    matches!(kind, kind::ASCONF | kind::ASCONF_ACK)
+        && !association.features.has(Extensions::DYNAMIC_ADDRESSES)
+}
