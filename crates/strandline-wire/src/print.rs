@@ -300,7 +300,7 @@ fn show_asconf(f: &mut Formatter<'_>, parsed: Result<AsconfParameter<'_>, Parame
         Ok(AsconfParameter::Error { id, causes }) => {
             write!(f, " {id}")?;
             // A cause quotes a parameter, which may be such an indication again.
-            match causes.iter().next() {
+            match Causes::new(causes).iter().next() {
                 None => Ok(()),
                 Some(Err(error)) => write!(f, " malformed: {error}"),
                 Some(Ok(raw)) => match cause::code::name(raw.code) {

@@ -390,7 +390,7 @@ fn walk_asconf(parameters: Parameters<'_>) -> usize {
         seen += 1;
         let Ok(raw) = raw else { continue };
         if let Some(Ok(AsconfParameter::Error { causes, .. })) = raw.parse_asconf() {
-            seen += walk_causes(causes);
+            seen += walk_causes(strandline_wire::Causes::new(causes));
         }
     }
     seen

@@ -159,11 +159,7 @@ impl Association {
         }
         let parsed = match raw.parse() {
             Ok(parsed) => parsed,
-            Err(_) if asconf::is_unknown(self, raw.kind) => return Self::on_unknown(raw, seen),
-            Err(_) => {
-                self.violate(cx, now, "a chunk with a wrong length");
-                return false;
-            }
+            Err(_) => return on_malformed(self, cx, now, raw, seen),
         };
         match parsed {
             Chunk::Data(data) => return self.on_data_chunk(cx, now, &data, from, seen),
@@ -402,6 +398,22 @@ fn take_guarded(
         asconf::flush(association, cx, source);
     }
     true
+}
+
+/// Handles a chunk with a wrong length. Returns false to discard the rest of the packet.
+#[cold]
+fn on_malformed(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    raw: &RawChunk<'_>,
+    seen: &mut Seen,
+) -> bool {
+    if asconf::is_unknown(association, raw.kind) {
+        return Association::on_unknown(raw, seen);
+    }
+    association.violate(cx, now, "a chunk with a wrong length");
+    false
 }
 
 /// Processes an ASCONF or ASCONF-ACK chunk.

@@ -7,6 +7,7 @@ use strandline_wire::Packet;
 use strandline_wire::chunk::{Chunk, kind};
 
 use super::demux::PeerKey;
+use super::dynamic::{ignores_abort, takes_dynamic};
 use super::{Endpoint, diagnostics};
 use crate::association::State;
 use crate::association::auth::is_authentic;
@@ -173,7 +174,7 @@ impl Endpoint {
             return;
         }
         if association.features.has(Extensions::DYNAMIC_ADDRESSES)
-            && self.takes_dynamic(now, slot, packet, datagram)
+            && takes_dynamic(self, now, slot, packet, datagram)
         {
             return;
         }
@@ -205,7 +206,7 @@ impl Endpoint {
         let Some(association) = self.table.at_mut(slot) else { return };
         let reflected = packet.verification_tag() == association.peer_tag;
         if association.features.has(Extensions::DYNAMIC_ADDRESSES)
-            && self.ignores_abort(slot, packet, datagram)
+            && ignores_abort(self, slot, packet, datagram)
         {
             return;
         }

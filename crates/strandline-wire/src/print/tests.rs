@@ -237,10 +237,8 @@ fn requests_to_change_addresses() {
     );
     let refused = tlvs(&[AsconfParameter::DeleteIp { id: 8, address }]);
     let cause = tlvs(&[Cause::DeleteLastAddress(Parameters::new(&refused))]);
-    let responses = tlvs(&[
-        AsconfParameter::Success { id },
-        AsconfParameter::Error { id: 8, causes: Causes::new(&cause) },
-    ]);
+    let responses =
+        tlvs(&[AsconfParameter::Success { id }, AsconfParameter::Error { id: 8, causes: &cause }]);
     shows(
         &[Chunk::AsconfAck(AsconfAck { number, responses: Parameters::new(&responses) })],
         "ASCONF-ACK 5 [Success Indication 7, \

@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use strandline_wire::TlvWriter;
 use strandline_wire::UnrecognisedAction;
-use strandline_wire::cause::{Cause, Causes};
+use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Asconf, AsconfAck};
 use strandline_wire::parameter::asconf::AsconfParameter;
 use strandline_wire::parameter::{Parameters, RawParameter};
@@ -177,7 +177,7 @@ fn refuse(responses: &mut Vec<u8>, id: u32, whole: &Cause<'_>, bare: &Cause<'_>)
     let before = responses.len();
     for cause in [whole, bare] {
         let bytes = encode_cause(cause);
-        append(responses, &AsconfParameter::Error { id, causes: Causes::new(&bytes) });
+        append(responses, &AsconfParameter::Error { id, causes: &bytes });
         if responses.len() > before {
             return;
         }

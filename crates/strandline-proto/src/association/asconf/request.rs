@@ -281,8 +281,8 @@ fn response(responses: Parameters<'_>, wanted: u32) -> Option<Response> {
 }
 
 /// Returns the code of the first cause; 0 if there is none.
-fn first_code(causes: Causes<'_>) -> u16 {
-    causes.iter().flatten().next().map_or(0, |raw| raw.code)
+fn first_code(causes: &[u8]) -> u16 {
+    Causes::new(causes).iter().flatten().next().map_or(0, |raw| raw.code)
 }
 
 /// Applies the answer to one of our requests.

@@ -12,14 +12,13 @@
 //! ```
 
 use super::super::raw::RawParameter;
-use crate::cause::Causes;
 use crate::error::ParameterError;
 
 /// Parameter type of Error Cause Indication.
 pub const KIND: u16 = 0xc003;
 
-/// Returns the correlation ID and the causes.
-pub(super) fn parse<'a>(raw: &RawParameter<'a>) -> Result<(u32, Causes<'a>), ParameterError> {
+/// Returns the correlation ID and the bytes of the causes.
+pub(super) fn parse<'a>(raw: &RawParameter<'a>) -> Result<(u32, &'a [u8]), ParameterError> {
     let (id, causes) = raw.at_least::<4>()?;
-    Ok((u32::from_be_bytes(*id), Causes::new(causes)))
+    Ok((u32::from_be_bytes(*id), causes))
 }

@@ -11,7 +11,6 @@ use core::net::IpAddr;
 
 use super::raw::{Parameters, RawParameter};
 use super::{Parameter, ipv4_address, ipv6_address};
-use crate::cause::Causes;
 use crate::consts::TLV_HEADER_LEN;
 use crate::encode::{EncodeTlv, put};
 use crate::error::ParameterError;
@@ -53,8 +52,8 @@ pub enum AsconfParameter<'a> {
     Error {
         /// Correlation ID of the request.
         id: u32,
-        /// Why.
-        causes: Causes<'a>,
+        /// Why, as [`Causes`](crate::Causes) reads it.
+        causes: &'a [u8],
     },
     /// A request was performed.
     Success {
@@ -148,7 +147,7 @@ impl EncodeTlv for AsconfParameter<'_> {
             Self::AddIp { address, .. }
             | Self::DeleteIp { address, .. }
             | Self::SetPrimary { address, .. } => TLV_HEADER_LEN + Parameter::from(*address).value_len(),
-            Self::Error { causes, .. } => causes.as_bytes().len(),
+            Self::Error { causes, .. } => causes.len(),
             Self::Success { .. } => 0,
         }
     }
@@ -162,7 +161,7 @@ impl EncodeTlv for AsconfParameter<'_> {
             | Self::SetPrimary { address, .. } => {
                 let _ = crate::tlv::TlvWriter::new(rest).push(&Parameter::from(*address));
             }
-            Self::Error { causes, .. } => put(rest, causes.as_bytes()),
+            Self::Error { causes, .. } => put(rest, causes),
             Self::Success { .. } => {}
         }
     }

@@ -29,7 +29,7 @@ fn examples_of_the_rfc() {
     round_trip(&AsconfParameter::SetPrimary { id: 0x0102_3479, address }, &with(4, 0x79));
     let cause = [&[0, 0xa0, 0, 20][..], &with(2, 0x76)].concat();
     let bytes = [&[0xc0, 3, 0, 28, 1, 2, 0x34, 0x76][..], &cause].concat();
-    round_trip(&AsconfParameter::Error { id: 0x0102_3476, causes: Causes::new(&cause) }, &bytes);
+    round_trip(&AsconfParameter::Error { id: 0x0102_3476, causes: &cause }, &bytes);
     round_trip(&AsconfParameter::Success { id: 0x0102_3476 }, &[0xc0, 5, 0, 8, 1, 2, 0x34, 0x76]);
     let v6: IpAddr = "2001:db8::1".parse().unwrap();
     let bytes =
