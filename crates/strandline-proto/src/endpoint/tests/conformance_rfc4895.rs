@@ -88,7 +88,7 @@ fn assert_behind_auth(pair: &Pair, host: usize, demanded: &[u8]) {
 }
 
 /// Encodes parameters.
-fn encode(parameters: &[Parameter<'_>]) -> Vec<u8> {
+pub(super) fn encode(parameters: &[Parameter<'_>]) -> Vec<u8> {
     let mut buffer = vec![0; 1200];
     let mut writer = TlvWriter::new(&mut buffer);
     assert!(parameters.iter().all(|parameter| writer.push(parameter)));
@@ -107,8 +107,8 @@ fn vector_of(parameters: Parameters<'_>) -> Vec<u8> {
 }
 
 /// A hand-made peer with authentication, in an association with the server.
-struct Peer {
-    raw: Raw,
+pub(super) struct Peer {
+    pub(super) raw: Raw,
     /// Both key vectors in order.
     vectors: Vec<u8>,
     secret: Vec<u8>,
@@ -123,9 +123,19 @@ impl Peer {
     }
 
     /// A peer that demands these chunk types and lists these algorithms.
-    fn open(mut pair: Pair, chunks: &[u8], hmacs: HmacIdentifiers<'_>) -> Self {
-        let parameters =
-            encode(&[Parameter::Random(&[9; 32]), Parameter::ChunkList(chunks), Parameter::HmacAlgo(hmacs)]);
+    fn open(pair: Pair, chunks: &[u8], hmacs: HmacIdentifiers<'_>) -> Self {
+        Self::open_with(pair, chunks, hmacs, &[])
+    }
+
+    /// A peer with further parameters in its INIT.
+    pub(super) fn open_with(
+        mut pair: Pair,
+        chunks: &[u8],
+        hmacs: HmacIdentifiers<'_>,
+        more: &[Parameter<'_>],
+    ) -> Self {
+        let own = [Parameter::Random(&[9; 32]), Parameter::ChunkList(chunks), Parameter::HmacAlgo(hmacs)];
+        let parameters = encode(&[&own[..], more].concat());
         let init = Init { parameters: Parameters::new(&parameters), ..init(Tsn(1000)) };
         let ports = (RAW_PORT, PORT);
         let sent = pair.forge(CLIENT, ports, VerificationTag(0), |packet| assert!(packet.push(&init)));
@@ -178,7 +188,7 @@ impl Peer {
     }
 
     /// Returns AUTH and these chunks as bytes, with a right MAC.
-    fn behind_auth(&self, chunks: &[&dyn strandline_wire::Encode]) -> Vec<u8> {
+    pub(super) fn behind_auth(&self, chunks: &[&dyn strandline_wire::Encode]) -> Vec<u8> {
         let mut bytes =
             self.bytes_of(&[&Auth { key: self.key, hmac: self.hmac, mac: &vec![0; self.mac_len()] }]);
         bytes.extend(self.bytes_of(chunks));
@@ -188,7 +198,7 @@ impl Peer {
     }
 
     /// Returns chunks as bytes.
-    fn bytes_of(&self, chunks: &[&dyn strandline_wire::Encode]) -> Vec<u8> {
+    pub(super) fn bytes_of(&self, chunks: &[&dyn strandline_wire::Encode]) -> Vec<u8> {
         let sent = self.raw.pair.forge(CLIENT, (RAW_PORT, PORT), self.raw.tag, |packet| {
             for chunk in chunks {
                 let value = packet.push_raw(chunk.kind(), chunk.flags(), chunk.value_len()).expect("room");
@@ -199,7 +209,7 @@ impl Peer {
     }
 
     /// Sends chunks behind an AUTH chunk. Returns what the server sends.
-    fn say_behind_auth(&mut self, chunks: &[&dyn strandline_wire::Encode]) -> Vec<Sent> {
+    pub(super) fn say_behind_auth(&mut self, chunks: &[&dyn strandline_wire::Encode]) -> Vec<Sent> {
         let bytes = self.behind_auth(chunks);
         self.raw.say_bytes(&bytes)
     }
