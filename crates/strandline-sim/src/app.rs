@@ -211,7 +211,10 @@ impl App {
                 self.plan.streams = self.plan.streams.max(*outbound_streams);
             }
             Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event)?,
-            Event::PathChanged { .. } | Event::PeerError { .. } | Event::Authentication(_) => {}
+            Event::PathChanged { .. }
+            | Event::PeerError { .. }
+            | Event::Authentication(_)
+            | Event::AddressRequest { .. } => {}
         }
         Ok(())
     }

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use strandline_proto::config::{AssociationConfig, StreamScheduler};
 use strandline_proto::congestion::Algorithm;
+use strandline_proto::dynamic_addresses::AddressRequest;
 use strandline_proto::endpoint::{KeyChange, Reconfigure, StreamValue};
-use strandline_proto::error::{ConfigureError, KeyError, PathError, ReconfigureError, StreamValueError};
+use strandline_proto::error::{
+    AddressError, ConfigureError, KeyError, PathError, ReconfigureError, StreamValueError,
+};
 use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::{StreamDirection, Streams};
 use strandline_proto::stats::{AbandonedStats, MemoryReport, PathStatus, Status};
@@ -294,6 +297,60 @@ impl<'a> Control<'a> {
 
     fn ask(&self, request: Reconfigure) -> Result<(), ReconfigureError> {
         self.shard.with(|state, now| request.ask(&mut state.engine, now, self.id.id))
+    }
+
+    /// Asks the peer for changes of this side's addresses, in this order (RFC 5061): to add one, to delete one, or to send to
+    /// one of them as long as it works. [`AddressRequest`](crate::Notification::AddressRequest) reports the outcome of
+    /// each. Needs [`dynamic_addresses`](crate::ExtensionsConfig::dynamic_addresses) on both sides.
+    ///
+    /// Packets to an address must arrive at the stack from the moment that it asks to add it until the peer has
+    /// deleted it: a UDP socket is bound to all addresses, or the stack is on raw IP. An association whose only
+    /// address is replaced asks for both in one call; what it sends waits until the peer knows the new one.
+    ///
+    /// ```
+    /// use strandline::{
+    ///     AddressOutcome, AddressRequest, Association, AssociationConfig, ExtensionsConfig, Listener, Notification,
+    ///     Peer, Stack,
+    /// };
+    /// # use std::net::IpAddr;
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// let extensions = ExtensionsConfig { dynamic_addresses: true, ..ExtensionsConfig::default() };
+    /// let config = AssociationConfig { extensions, ..AssociationConfig::default() };
+    /// # let (first, second): (IpAddr, IpAddr) = ("10.0.0.1".parse()?, "10.0.1.1".parse()?);
+    /// // A host with two addresses, of which peers are told one.
+    /// let here = Stack::builder()
+    ///     .association(config.clone())
+    ///     .local_addresses([first])
+    ///     .memory(&network, [first, second])?;
+    /// # let there = Stack::builder().association(config).memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// # let server = listener.accept().await?;
+    /// let mut events = client.events();
+    /// let request = AddressRequest::Add(second);
+    /// client.control().request_addresses(&[request])?;
+    /// loop {
+    ///     match events.next().await.ok_or("the association has ended")? {
+    ///         Notification::AddressRequest { outcome, .. } => {
+    ///             assert_eq!(outcome, AddressOutcome::Performed);
+    ///             break;
+    ///         }
+    ///         _ => {}
+    ///     }
+    /// }
+    /// assert_eq!(server.paths().len(), 2);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Without a change if the association isn't established, dynamic addresses were not negotiated, too many requests
+    /// wait, an address to add is a local one already or isn't unicast, or an address to delete or prefer is no local
+    /// one, or the last one.
+    pub fn request_addresses(&self, requests: &[AddressRequest]) -> Result<(), AddressError> {
+        self.shard.with(|state, now| state.engine.addresses(self.id.id).request(now, requests))
     }
 
     /// Changes a shared key of the association (RFC 4895). The peer must make the same change, in this order: both sides

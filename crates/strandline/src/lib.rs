@@ -155,8 +155,11 @@ pub use strandline_proto::config::{
     SackFrequency, StreamScheduler,
 };
 pub use strandline_proto::congestion::Algorithm;
+pub use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};
 pub use strandline_proto::endpoint::KeyChange;
-pub use strandline_proto::error::{ConfigureError, KeyError, PathError, ReconfigureError, StreamValueError};
+pub use strandline_proto::error::{
+    AddressError, ConfigureError, KeyError, PathError, ReconfigureError, StreamValueError,
+};
 pub use strandline_proto::event::{FailedMessage, FailureCause, Message, PathChange, SendInfo};
 pub use strandline_proto::memory::MemoryAccount;
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};

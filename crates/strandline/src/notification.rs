@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use strandline_proto::authentication::AuthenticationEvent;
+use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};
 use strandline_proto::event::{AssociationId, Event, FailedMessage, PathChange};
 use strandline_proto::number::{StreamId, Tsn};
 use strandline_proto::reconfiguration::{Outcome, StreamDirection, Streams};
@@ -89,6 +90,17 @@ pub enum Notification {
     /// A shared key came into use or went out of use, or the peer does not support authentication (RFC 4895). RFC 6458
     /// calls it SCTP_AUTHENTICATION_EVENT.
     Authentication(AuthenticationEvent),
+    /// What became of a [request to change addresses](crate::Control::request_addresses) (RFC 5061). What the peer changes
+    /// is reported as [`PathChanged`](Self::PathChanged), with [`PathChange::Added`], [`Removed`](PathChange::Removed)
+    /// or [`Primary`](PathChange::Primary): RFC 6458 calls these SCTP_ADDR_ADDED, SCTP_ADDR_REMOVED and
+    /// SCTP_ADDR_MADE_PRIM.
+    #[non_exhaustive]
+    AddressRequest {
+        /// The request.
+        request: AddressRequest,
+        /// What became of it.
+        outcome: AddressOutcome,
+    },
     /// The peer is shutting down and takes no new messages. Messages that it sent before can still be received.
     PeerShutdown,
     /// The peer reported an error that does not end the association.
@@ -131,6 +143,7 @@ impl Notification {
             }
             Event::PartialDeliveryAborted { stream, .. } => Self::PartialDeliveryAborted { stream },
             Event::Authentication(event) => Self::Authentication(event),
+            Event::AddressRequest { request, outcome } => Self::AddressRequest { request, outcome },
             Event::PathChanged { address, change } => Self::PathChanged { address, change },
             Event::SendFailed(message) => Self::SendFailed(message),
             Event::PeerShutdown => Self::PeerShutdown,
