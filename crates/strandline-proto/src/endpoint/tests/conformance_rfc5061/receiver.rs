@@ -6,7 +6,7 @@ use strandline_wire::number::Ssn;
 use super::*;
 
 #[test]
-fn rule_e6_answer_goes_to_the_source_of_the_request() {
+fn rule_e6_answer_goes_to_the_source() {
     let mut peer = Peer::new(1);
     let new = new_address(CLIENT, 0);
     let sent = peer.ask_from(new, &[add(7, new)]);
