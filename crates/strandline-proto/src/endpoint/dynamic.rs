@@ -10,67 +10,80 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::discarded;
 use crate::association::asconf::{may_come_from_anywhere, note_local};
-use crate::association::contains;
 use crate::association::dynamic::is_leaving;
+use crate::association::{Association, contains};
 use crate::event::Datagram;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// Maximum number of addresses of a packet that are looked up.
 const NAMED_MAX: usize = 64;
 
-/// Handles a packet of an association that has agreed on dynamic addresses, if it needs other treatment than the
-/// packets of other associations. Returns false if it does not.
+/// How a packet of an association that has agreed on dynamic addresses is handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Treatment {
+    /// As any other.
+    Usual,
+    /// It may change addresses.
+    Reindex,
+    /// It is dropped.
+    Drop,
+}
+
+/// Decides about a packet of an association that has agreed on dynamic addresses, which came `from` one of the peer's
+/// addresses or from another one.
 #[cold]
-pub(super) fn takes_dynamic(
-    endpoint: &mut Endpoint,
-    now: Time,
-    slot: u32,
+pub(super) fn treatment(
+    association: &mut Association,
     packet: &Packet<'_>,
     datagram: &Datagram<'_>,
-) -> bool {
-    if ignores_abort(endpoint, slot, packet, datagram) {
-        return true;
+    from: Option<PathIndex>,
+) -> Treatment {
+    if ignores_abort(association, packet, datagram) {
+        return Treatment::Drop;
     }
-    let Some(association) = endpoint.table.at_mut(slot) else { return false };
-    let from = association.paths.by_address(datagram.source.ip());
     if let (Some(path), Some(local)) = (from, datagram.destination) {
         note_local(association, path, local);
     }
-    if !contains(packet, kind::ASCONF) {
-        return false;
+    if contains(packet, kind::ASCONF) && (from.is_some() || may_come_from_anywhere(association, packet)) {
+        return Treatment::Reindex;
     }
-    if from.is_none() && !may_come_from_anywhere(association, packet) {
-        return false;
-    }
-    let named = named_in(packet).chain([datagram.source.ip()]);
-    let taken: Vec<IpAddr> = named.filter(|address| has_another(endpoint, slot, *address, packet)).collect();
-    endpoint.shared.taken = taken;
-    endpoint.with_reindex(now, slot, |association, shared| {
-        if association.config.to_the_letter {
-            association.acknowledge_each(shared, now);
-        }
-        let source = (datagram.source, from);
-        association.handle_packet_from(shared, now, packet, source, datagram.is_marked());
-    });
-    endpoint.shared.taken.clear();
-    true
+    Treatment::Usual
 }
 
 /// True for a packet with an ABORT to a local address that is being deleted: the peer, which has deleted it, may have
 /// taken an earlier packet from it for one of no association (section 5.3.1).
-pub(super) fn ignores_abort(
-    endpoint: &Endpoint,
-    slot: u32,
-    packet: &Packet<'_>,
-    datagram: &Datagram<'_>,
-) -> bool {
-    let Some(association) = endpoint.table.at(slot) else { return false };
+#[cold]
+pub(super) fn ignores_abort(association: &Association, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
     let ignores =
         datagram.destination.is_some_and(|to| is_leaving(association, to)) && contains(packet, kind::ABORT);
     if ignores {
         discarded(datagram, "an ABORT to an address that is being deleted");
     }
     ignores
+}
+
+/// Delivers a packet that may change the addresses of its association.
+#[cold]
+#[inline(never)]
+pub(super) fn deliver_reindexed(
+    endpoint: &mut Endpoint,
+    now: Time,
+    slot: u32,
+    packet: &Packet<'_>,
+    datagram: &Datagram<'_>,
+) {
+    let named = named_in(packet).chain([datagram.source.ip()]);
+    let taken: Vec<IpAddr> = named.filter(|address| has_another(endpoint, slot, *address, packet)).collect();
+    endpoint.shared.taken = taken;
+    endpoint.with_reindex(now, slot, |association, shared| {
+        if association.config.to_the_letter && !association.state.in_setup() {
+            association.acknowledge_each(shared, now);
+        }
+        let source = (datagram.source, association.paths.by_address(datagram.source.ip()));
+        association.handle_packet_from(shared, now, packet, source, datagram.is_marked());
+    });
+    endpoint.shared.taken.clear();
 }
 
 /// True if an association other than that in the slot has the address and the packet's ports.

@@ -7,7 +7,7 @@ use strandline_wire::Packet;
 use strandline_wire::chunk::{Chunk, kind};
 
 use super::demux::PeerKey;
-use super::dynamic::{ignores_abort, takes_dynamic};
+use super::dynamic::{Treatment, deliver_reindexed, ignores_abort, treatment};
 use super::{Endpoint, diagnostics};
 use crate::association::State;
 use crate::association::auth::is_authentic;
@@ -167,18 +167,15 @@ impl Endpoint {
             return;
         }
         if waits && starts_with(packet, kind::INIT_ACK) {
-            let (source, marked) = (datagram.source, datagram.is_marked());
-            self.with_reindex(now, slot, |association, shared| {
-                association.handle_packet_from(shared, now, packet, (source, from), marked);
-            });
-            return;
+            return deliver_reindexed(self, now, slot, packet, datagram);
         }
-        if association.features.has(Extensions::DYNAMIC_ADDRESSES)
-            && takes_dynamic(self, now, slot, packet, datagram)
-        {
-            return;
+        if association.features.has(Extensions::DYNAMIC_ADDRESSES) {
+            match treatment(association, packet, datagram, from) {
+                Treatment::Usual => {}
+                Treatment::Drop => return,
+                Treatment::Reindex => return deliver_reindexed(self, now, slot, packet, datagram),
+            }
         }
-        let Some(association) = self.table.at_mut(slot) else { return };
         if from.is_none() {
             self.shared.stats.unknown_address += 1;
             return diagnostics::discarded(datagram, "its source is not one of the peer's addresses");
@@ -206,11 +203,10 @@ impl Endpoint {
         let Some(association) = self.table.at_mut(slot) else { return };
         let reflected = packet.verification_tag() == association.peer_tag;
         if association.features.has(Extensions::DYNAMIC_ADDRESSES)
-            && ignores_abort(self, slot, packet, datagram)
+            && ignores_abort(association, packet, datagram)
         {
             return;
         }
-        let Some(association) = self.table.at_mut(slot) else { return };
         match ending(packet) {
             Some(Chunk::Abort(_)) if !is_authentic(association, packet, kind::ABORT) => {
                 return diagnostics::discarded(datagram, "an ABORT without authentication");
