@@ -73,9 +73,11 @@ pub(super) fn deliver_reindexed(
     packet: &Packet<'_>,
     datagram: &Datagram<'_>,
 ) {
-    let named = named_in(packet).chain([datagram.source.ip()]);
-    let taken: Vec<IpAddr> = named.filter(|address| has_another(endpoint, slot, *address, packet)).collect();
-    endpoint.shared.taken = taken;
+    if contains(packet, kind::ASCONF) {
+        let named = named_in(packet).chain([datagram.source.ip()]);
+        let taken = named.filter(|address| has_another(endpoint, slot, *address, packet));
+        endpoint.shared.taken = taken.collect();
+    }
     endpoint.with_reindex(now, slot, |association, shared| {
         if association.config.to_the_letter && !association.state.in_setup() {
             association.acknowledge_each(shared, now);
