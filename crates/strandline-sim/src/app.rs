@@ -10,6 +10,7 @@ use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_proto::reliability::Reliability;
 use strandline_proto::time::Time;
 
+use crate::addressing::{AddressPlan, Addressing};
 use crate::ledger::{End, Ledger, Route};
 use crate::limits::{LimitPlan, Limits};
 use crate::random::Random;
@@ -86,6 +87,8 @@ pub(crate) struct Plan {
     pub(crate) ending: Ending,
     /// Requests to reconfigure streams; `None` for an application that makes none.
     pub(crate) reconfigure: Option<ReconfigurePlan>,
+    /// Changes of its addresses; `None` for an application that makes none.
+    pub(crate) addresses: Option<AddressPlan>,
     /// Changes of the order of messages; `None` for an application that makes none.
     pub(crate) schedule: Option<SchedulePlan>,
     /// Limits of its messages; `None` for an application that gives none up.
@@ -133,6 +136,7 @@ pub(crate) struct App {
     /// Since when there are no more faults.
     calm: Option<Time>,
     reconfiguring: Option<Reconfiguring>,
+    addressing: Option<Addressing>,
     scheduling: Option<Scheduling>,
     boundaries: Boundaries,
     limits: Option<Limits>,
@@ -150,6 +154,7 @@ impl App {
             up: false,
             ends_at: None,
             left: plan.messages,
+            addressing: plan.addresses.clone().map(|plan| Addressing::new(now, plan)),
             reconfiguring: plan.reconfigure.map(|plan| Reconfiguring::new(now, plan)),
             scheduling: plan.schedule.map(|plan| Scheduling::new(now, plan)),
             boundaries: Boundaries::default(),
@@ -211,10 +216,10 @@ impl App {
                 self.plan.streams = self.plan.streams.max(*outbound_streams);
             }
             Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event)?,
-            Event::PathChanged { .. }
-            | Event::PeerError { .. }
-            | Event::Authentication(_)
-            | Event::AddressRequest { .. } => {}
+            Event::PathChanged { .. } | Event::PeerError { .. } | Event::Authentication(_) => {}
+            Event::AddressRequest { .. } => {
+                self.addressing.as_mut().map_or(Ok(()), Addressing::on_outcome)?;
+            }
         }
         Ok(())
     }
@@ -230,6 +235,7 @@ impl App {
     fn on_closed(&mut self, cx: &mut Context<'_>, reason: &CloseReason) -> Result<(), Violation> {
         let end = self.end;
         self.closed = Some(reason.clone());
+        self.addressing.as_ref().map_or(Ok(()), Addressing::end)?;
         if !matches!(reason, CloseReason::Shutdown) {
             cx.ledger.broke_off(end.host);
         }
@@ -282,6 +288,7 @@ impl App {
         self.schedule(cx)?;
         self.send(cx)?;
         self.reconfigure(cx)?;
+        self.change_addresses(cx)?;
         self.end(cx)
     }
 
@@ -299,6 +306,15 @@ impl App {
         if self.up && !self.shutting_down && self.calm.is_none() {
             let next = reconfiguring.act(cx.now, cx.endpoint, self.end.id)?;
             cx.wakes.push((next, self.end.id));
+        }
+        Ok(())
+    }
+
+    fn change_addresses(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        let Some(addressing) = &mut self.addressing else { return Ok(()) };
+        if self.up && !self.shutting_down && self.calm.is_none() {
+            let next = addressing.act(cx.now, cx.endpoint, self.end.id)?;
+            cx.wakes.extend(next.map(|next| (next, self.end.id)));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use strandline_proto::authentication::ChunkTypes;
 use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::endpoint::Endpoint;
-use strandline_proto::event::{AssociationId, Event};
+use strandline_proto::event::{AssociationId, Event, PathChange};
 use strandline_proto::stats::{PathStatus, Reachability, Status};
 use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
@@ -162,6 +162,17 @@ impl Memory {
         taking.map(mtu_of).max().map_or(0, u32::from)
     }
 
+    /// Forgets a path that came or went. What was sent to its address is sent to another one.
+    fn forget_path(&mut self, now: Time, address: IpAddr) {
+        self.board.excuse(Some(address));
+        self.board.end_silence(now, address);
+        self.bounds.remove(&address);
+        self.mtus.remove(&address);
+        self.timeouts_of.remove(&address);
+        self.mtu_max.remove(&address);
+        self.may_ask.remove(&address);
+    }
+
     /// Updates the state with everything since the last check.
     fn before(
         &mut self,
@@ -244,7 +255,7 @@ impl Watch {
     /// `verifies` is true if that of the packet is right.
     pub(crate) fn arrival(
         &mut self,
-        endpoint: &Endpoint,
+        endpoint: &mut Endpoint,
         now: Time,
         datagram: &Carried,
         (wanted, verifies): (Option<ChunkTypes>, bool),
@@ -258,7 +269,8 @@ impl Watch {
             let whole = (packet.checksum() == 0 && status.accepts_zero_checksum) || packet.verify_checksum();
             let known =
                 endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
-            if whole && known {
+            let accepted = endpoint.addresses(*id).accepts(datagram.destination.ip());
+            if whole && known && accepted {
                 let wanted = wanted.filter(|_| status.extensions.authentication);
                 memory.board.on_arrival(now, &admitted(&packet, wanted, verifies), status.state);
             }
@@ -267,6 +279,9 @@ impl Watch {
 
     /// Learns of a message that was given up.
     pub(crate) fn on_event(&mut self, now: Time, id: AssociationId, event: &Event) {
+        if let Event::PathChanged { address, change: PathChange::Added | PathChange::Removed } = event {
+            self.memory.entry(id).or_default().forget_path(now, address.ip());
+        }
         if let Event::SendFailed(failed) = event
             && ledger::is_abandoned(failed)
         {

@@ -132,6 +132,12 @@ impl Addresses<'_> {
         Some(self.endpoint.shared.local_addresses(association.paths.local()))
     }
 
+    /// True if packets to the address are the association's: always if it has no local addresses of its own.
+    #[must_use]
+    pub fn accepts(&self, address: IpAddr) -> bool {
+        self.endpoint.table.by_id(self.id).is_some_and(|association| association.paths.is_at(Some(address)))
+    }
+
     fn change(
         &mut self,
         now: Time,
