@@ -26,6 +26,7 @@ const PROTOCOL_VIOLATION: u16 = 13;
 
 /// Cause code of a set-up from an encapsulation port other than that of the existing association
 /// (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
+const RESTART_WITH_NEW_ADDRESSES: u16 = 11;
 const RESTART_WITH_NEW_ENCAPSULATION_PORT: u16 = 14;
 
 /// True for the reason of an ABORT with which an endpoint ends an association without answers. (It has the code of a
@@ -87,6 +88,8 @@ pub(crate) struct Plan {
     pub(crate) ending: Ending,
     /// Requests to reconfigure streams; `None` for an application that makes none.
     pub(crate) reconfigure: Option<ReconfigurePlan>,
+    /// True if hosts of the run change addresses.
+    pub(crate) moves: bool,
     /// Changes of its addresses; `None` for an application that makes none.
     pub(crate) addresses: Option<AddressPlan>,
     /// Changes of the order of messages; `None` for an application that makes none.
@@ -255,6 +258,12 @@ impl App {
             // set-up may fail for this, never an existing association.
             CloseReason::PeerAborted { code: RESTART_WITH_NEW_ENCAPSULATION_PORT, .. }
                 if !self.up && cx.ledger.is_rebound(end.host) =>
+            {
+                Ok(())
+            }
+            // A peer deletes addresses, and keeps the association after this side has lost it.
+            CloseReason::PeerAborted { code: RESTART_WITH_NEW_ADDRESSES, .. }
+                if !self.up && self.plan.moves =>
             {
                 Ok(())
             }

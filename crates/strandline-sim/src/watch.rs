@@ -187,6 +187,10 @@ impl Memory {
             self.by_time = by_time;
         }
         events.opened = self.excuse(events, paths, by_time && self.by_time);
+        if status.held {
+            // Timers mark chunks that cannot be sent.
+            self.board.excuse(None);
+        }
         let marks = self.board.take_marks();
         self.board.set_mtu_min(paths.iter().map(|path| u32::from(path.mtu)).min().unwrap_or(0));
         for path in paths {

@@ -159,8 +159,17 @@ pub(super) fn is_same(a: IpAddr, b: IpAddr) -> bool {
     zone::bare(a).to_canonical() == zone::bare(b).to_canonical()
 }
 
-/// True if the local address is being deleted.
+/// True if the local address is being deleted: the peer was asked for it.
 pub(crate) fn is_leaving(association: &Association, local: IpAddr) -> bool {
+    state_of(association).is_some_and(|dynamic| {
+        let sent = dynamic.sent.iter().flat_map(|sent| &sent.requests);
+        sent.map(|(_, request)| request)
+            .any(|request| matches!(request, AddressRequest::Delete(a) if is_same(*a, local)))
+    })
+}
+
+/// True if the peer is asked to delete the local address, or is about to be.
+pub(super) fn is_to_be_deleted(association: &Association, local: IpAddr) -> bool {
     state_of(association).is_some_and(|dynamic| {
         dynamic.requests().any(|request| matches!(request, AddressRequest::Delete(a) if is_same(a, local)))
     })
@@ -169,13 +178,10 @@ pub(crate) fn is_leaving(association: &Association, local: IpAddr) -> bool {
 /// True if no packet but an ASCONF may come from the local address: it is being added or deleted (section 5.3 rules F1 and
 /// F4).
 pub(super) fn is_withheld(association: &Association, local: IpAddr) -> bool {
-    state_of(association).is_some_and(|dynamic| {
-        let concerns = |request| match request {
-            AddressRequest::Add(a) | AddressRequest::Delete(a) => is_same(a, local),
-            AddressRequest::SetPrimary(_) => false,
-        };
-        dynamic.requests().any(concerns)
-    })
+    let added = state_of(association).is_some_and(|dynamic| {
+        dynamic.requests().any(|request| matches!(request, AddressRequest::Add(a) if is_same(a, local)))
+    });
+    added || is_leaving(association, local)
 }
 
 /// Moves the outstanding ASCONF off a path that is removed.

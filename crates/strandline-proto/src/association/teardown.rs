@@ -138,9 +138,10 @@ impl Association {
         }
     }
 
-    /// Continues a shutdown once all data is acknowledged.
+    /// Continues a shutdown once all data is acknowledged. It waits while nothing but ASCONF and HEARTBEAT may be sent:
+    /// in the states that follow, neither is.
     pub(super) fn progress_shutdown(&mut self, cx: &mut Shared, now: Time) {
-        if !self.outbound.is_empty() {
+        if !self.outbound.is_empty() || self.flags.held {
             return;
         }
         match self.state {

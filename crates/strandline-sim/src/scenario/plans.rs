@@ -205,9 +205,11 @@ pub(super) fn change_addresses(
         random.chance(0.8).then_some(AddressPlan { seed, pause_max, own })
     };
     for client in clients.iter_mut().filter(|_| wanted) {
+        client.plan.moves = true;
         client.plan.addresses = hosts.get(client.from).and_then(|host| plan(&mut random, host));
     }
     for host in hosts.iter_mut().filter(|_| wanted) {
+        host.server.moves = true;
         host.server.addresses = plan(&mut random, host);
     }
     any
@@ -339,6 +341,7 @@ fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
         echo: false,
         ending: Ending::Never,
         reconfigure: None,
+        moves: false,
         addresses: None,
         schedule: None,
         limits: None,

@@ -82,11 +82,23 @@ pub(super) fn on_asconf(
         dynamic.forget_answers();
     }
     let responses = perform(association, cx, now, asconf.parameters, source);
+    if !association.state.heartbeats() {
+        trust_source(association, cx, source.ip());
+    }
     update_hold(association);
     let dynamic = state_or_new(association);
     dynamic.keep_answer(asconf.number, responses);
     dynamic.expected = asconf.number.next();
     dynamic.owe(asconf.number);
+}
+
+/// Takes the source of a request for confirmed in SHUTDOWN-SENT, where no HEARTBEAT is sent any more (RFC 9260 section
+/// 8.3), nor data.
+fn trust_source(association: &mut Association, cx: &mut Shared, source: IpAddr) {
+    let Some(index) = association.paths.by_address(source) else { return };
+    if let Some(change) = association.paths.get_mut(index).confirm() {
+        association.on_path_change(cx, index, change);
+    }
 }
 
 /// False if the length of a parameter is wrong, or one does not hold exactly one address.

@@ -60,10 +60,11 @@ pub(super) fn on_chunk(
     before: u8,
 ) -> bool {
     let known = association.paths.by_address(source.ip()).is_some();
-    if !may_change(association) {
+    if association.state.in_setup() {
         return true;
     }
     match raw.parse() {
+        Ok(Chunk::Asconf(_)) if !may_change(association) => {}
         Ok(Chunk::Asconf(asconf)) => {
             // Section 5.2 rule D2.
             if !known && !names(association, asconf.address) {

@@ -14,7 +14,7 @@ use super::super::addresses::nearest;
 use super::super::build::{CONTROL_PACKET_LEN_MAX, finish_control};
 use super::super::context::{Route, Shared, is_unicast};
 use super::super::counts::UNANSWERED;
-use super::super::dynamic::{Outstanding, is_leaving, is_same, is_withheld, state_mut, state_of};
+use super::super::dynamic::{Outstanding, is_same, is_to_be_deleted, is_withheld, state_mut, state_of};
 use super::super::features::Extensions;
 use super::super::offer::encode_cause;
 use super::{may_change, on_local_changed, reserve, state_or_new};
@@ -98,7 +98,7 @@ fn check(
         return Err(AddressError::TooMany);
     }
     let mut all = before.to_vec();
-    let leaving = |address: &IpAddr| is_leaving(association, *address);
+    let leaving = |address: &IpAddr| is_to_be_deleted(association, *address);
     let mut left: Vec<IpAddr> = before.iter().copied().filter(|address| !leaving(address)).collect();
     for request in requests {
         let address = request.address();
@@ -161,6 +161,7 @@ fn send_next(association: &mut Association, cx: &mut Shared, now: Time) {
     dynamic.next = number.next();
     let requests = dynamic.take_requests();
     dynamic.sent = Some(Outstanding { number, address, requests, path, attempts: 0 });
+    on_local_changed(association);
     transmit(association, cx, now);
 }
 

@@ -362,3 +362,45 @@ fn shutdown_completes_with_a_request_outstanding() {
         assert_eq!(outcomes(&pair, CLIENT).len(), 1);
     }
 }
+
+/// The peer's SHUTDOWN arrives while the only address is being replaced: the answer waits for the ASCONF-ACK.
+#[test]
+fn shutdown_of_the_peer_crosses_a_replacement() {
+    for lost in 0..3 {
+        let (mut pair, client, server) = established();
+        let (old, new) = (address(CLIENT, 0), new_address(CLIENT, 0));
+        let now = pair.now;
+        pair.hosts[SERVER].endpoint.shutdown(now, server).unwrap();
+        pair.collect();
+        gain(&mut pair, CLIENT, new);
+        let replace = [AddressRequest::Add(new.ip()), AddressRequest::Delete(old.ip())];
+        request(&mut pair, CLIENT, client, &replace).unwrap();
+        let mut asconfs = 0;
+        pair.pass_dropping(Duration::from_secs(60), |sent| {
+            asconfs += u32::from(has(kind::ASCONF)(sent));
+            has(kind::ASCONF)(sent) && asconfs <= lost
+        });
+        assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("CLOSED", "CLOSED"));
+        for host in [CLIENT, SERVER] {
+            assert_eq!(pair.closed(host), Some(&CloseReason::Shutdown), "{lost} lost");
+        }
+    }
+}
+
+/// A shutdown right after the peer's only address was replaced waits for its confirmation.
+#[test]
+fn shutdown_waits_for_the_confirmation() {
+    let (mut pair, client, server) = established();
+    let (old, new) = (address(CLIENT, 0), new_address(CLIENT, 0));
+    gain(&mut pair, CLIENT, new);
+    let replace = [AddressRequest::Add(new.ip()), AddressRequest::Delete(old.ip())];
+    request(&mut pair, CLIENT, client, &replace).unwrap();
+    pair.run_dropping(has(kind::HEARTBEAT));
+    let now = pair.now;
+    pair.hosts[SERVER].endpoint.shutdown(now, server).unwrap();
+    pair.run_dropping(has(kind::HEARTBEAT));
+    assert!(!pair.log.iter().any(has(kind::SHUTDOWN)));
+    pair.pass(Duration::from_secs(60));
+    assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("CLOSED", "CLOSED"));
+    assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown));
+}
