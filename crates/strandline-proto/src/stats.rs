@@ -231,9 +231,6 @@ impl core::fmt::Display for AssociationState {
 pub struct Status {
     /// The state.
     pub state: AssociationState,
-    /// True while everything but HEARTBEATs waits: the peer has not accepted the only local address yet, or has not answered
-    /// at its only address (RFC 5061).
-    pub held: bool,
     /// Local SCTP port.
     pub local_port: u16,
     /// The peer's SCTP port.

@@ -24,9 +24,10 @@ const USER_INITIATED_ABORT: u16 = 12;
 /// Cause code of a Protocol Violation (RFC 9260 section 3.3.10.13).
 const PROTOCOL_VIOLATION: u16 = 13;
 
+/// Cause code of a set-up that would add addresses to the existing association (RFC 9260 section 3.3.10.11).
+const RESTART_WITH_NEW_ADDRESSES: u16 = 11;
 /// Cause code of a set-up from an encapsulation port other than that of the existing association
 /// (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
-const RESTART_WITH_NEW_ADDRESSES: u16 = 11;
 const RESTART_WITH_NEW_ENCAPSULATION_PORT: u16 = 14;
 
 /// True for the reason of an ABORT with which an endpoint ends an association without answers. (It has the code of a

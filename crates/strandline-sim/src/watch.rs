@@ -179,7 +179,7 @@ impl Memory {
         now: Time,
         status: &Status,
         paths: &[PathStatus],
-        by_time: bool,
+        (by_time, held): (bool, bool),
     ) -> Result<(), Violation> {
         let mut events = self.events(now, status, paths.len());
         // Another loss recovery is adopted when nothing is outstanding.
@@ -187,7 +187,7 @@ impl Memory {
             self.by_time = by_time;
         }
         events.opened = self.excuse(events, paths, by_time && self.by_time);
-        if status.held {
+        if held {
             // Timers mark chunks that cannot be sent.
             self.board.excuse(None);
         }
@@ -225,7 +225,7 @@ impl Watch {
     /// Examines associations before they transmit.
     pub(crate) fn before(
         &mut self,
-        endpoint: &Endpoint,
+        endpoint: &mut Endpoint,
         now: Time,
         ids: impl Iterator<Item = AssociationId>,
         recovery: Recovery,
@@ -239,7 +239,8 @@ impl Watch {
                 continue;
             }
             let by_time = recovery != Recovery::Rfc9260;
-            let looked_at = self.memory.entry(id).or_default().before(now, &status, &paths, by_time);
+            let held = endpoint.addresses(id).hold_packets();
+            let looked_at = self.memory.entry(id).or_default().before(now, &status, &paths, (by_time, held));
             looked_at.map_err(|Violation(what)| Violation(format!("{id:?}: {what}")))?;
             self.before.push(Before {
                 id,

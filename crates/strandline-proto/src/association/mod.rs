@@ -130,7 +130,7 @@ pub(crate) struct Flags {
     pub(crate) released: bool,
     /// Packets wait, except ASCONF, ASCONF-ACK and HEARTBEAT: no address of the peer is confirmed, or no local address may
     /// be their source.
-    held: bool,
+    pub(crate) held: bool,
     /// No local address may be the source of packets.
     sourceless: bool,
     /// The association is in the endpoint's look-up tables.

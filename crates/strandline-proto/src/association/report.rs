@@ -21,7 +21,6 @@ impl Association {
             peer_port: self.peer_port,
             local_tag: self.local_tag,
             peer_tag: self.peer_tag,
-            held: self.flags.held,
             outbound_streams: self.outbound.streams(),
             inbound_streams: self.inbound.streams(),
             primary: zone::outward(self.paths.get(self.paths.primary()).remote),

@@ -132,6 +132,13 @@ impl Addresses<'_> {
         Some(self.endpoint.shared.local_addresses(association.paths.local()))
     }
 
+    /// True while everything but HEARTBEATs and what concerns addresses waits: the peer has not accepted the only local
+    /// address yet, or has not answered at its only address.
+    #[must_use]
+    pub fn hold_packets(&self) -> bool {
+        self.endpoint.table.by_id(self.id).is_some_and(|association| association.flags().held)
+    }
+
     /// True if packets to the address are the association's: always if it has no local addresses of its own.
     #[must_use]
     pub fn accepts(&self, address: IpAddr) -> bool {

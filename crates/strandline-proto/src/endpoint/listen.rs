@@ -147,6 +147,13 @@ impl Endpoint {
                 }
                 answer_of(association, association.local_tag, (0, 0))
             }
+            // A late copy of the INIT that set the association up, which lists an address that was deleted since.
+            _ if !added.is_empty()
+                && association.features.has(Extensions::DYNAMIC_ADDRESSES)
+                && offer.tag == association.peer_tag =>
+            {
+                return;
+            }
             _ if !added.is_empty() => {
                 let cause =
                     encode_cause(&Cause::RestartWithNewAddresses(Parameters::new(&encode_addresses(&added))));

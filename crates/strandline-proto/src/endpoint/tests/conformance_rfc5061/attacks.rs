@@ -234,3 +234,19 @@ fn numbers_wrap_around() {
     }
     assert_eq!(peer.number, 1004);
 }
+
+/// A late copy of the INIT that set the association up lists an address that was deleted since. An ABORT, which has the
+/// tag of the association, would end it.
+#[test]
+fn late_init_with_a_deleted_address_is_ignored() {
+    let both = Pair::with(with_dynamic_addresses(2, CLIENT), with_dynamic_addresses(1, SERVER));
+    let (mut pair, client, server) = both.establish();
+    pair.pass(Duration::from_secs(2));
+    request(&mut pair, CLIENT, client, &[AddressRequest::Delete(address(CLIENT, 1).ip())]).unwrap();
+    pair.run();
+    assert_eq!(paths(&pair, SERVER, server).len(), 1);
+    let init = pair.log.iter().find(|sent| has(kind::INIT)(sent)).unwrap().clone();
+    pair.deliver(&init);
+    pair.run();
+    assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("ESTABLISHED", "ESTABLISHED"));
+}
