@@ -10,7 +10,6 @@ use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_proto::reliability::Reliability;
 use strandline_proto::time::Time;
 
-use crate::addressing::{AddressPlan, Addressing};
 use crate::ledger::{End, Ledger, Route};
 use crate::limits::{LimitPlan, Limits};
 use crate::random::Random;
@@ -24,8 +23,6 @@ const USER_INITIATED_ABORT: u16 = 12;
 /// Cause code of a Protocol Violation (RFC 9260 section 3.3.10.13).
 const PROTOCOL_VIOLATION: u16 = 13;
 
-/// Cause code of a set-up that would add addresses to the existing association (RFC 9260 section 3.3.10.11).
-const RESTART_WITH_NEW_ADDRESSES: u16 = 11;
 /// Cause code of a set-up from an encapsulation port other than that of the existing association
 /// (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
 const RESTART_WITH_NEW_ENCAPSULATION_PORT: u16 = 14;
@@ -89,10 +86,6 @@ pub(crate) struct Plan {
     pub(crate) ending: Ending,
     /// Requests to reconfigure streams; `None` for an application that makes none.
     pub(crate) reconfigure: Option<ReconfigurePlan>,
-    /// True if hosts of the run change addresses.
-    pub(crate) moves: bool,
-    /// Changes of its addresses; `None` for an application that makes none.
-    pub(crate) addresses: Option<AddressPlan>,
     /// Changes of the order of messages; `None` for an application that makes none.
     pub(crate) schedule: Option<SchedulePlan>,
     /// Limits of its messages; `None` for an application that gives none up.
@@ -140,7 +133,6 @@ pub(crate) struct App {
     /// Since when there are no more faults.
     calm: Option<Time>,
     reconfiguring: Option<Reconfiguring>,
-    addressing: Option<Addressing>,
     scheduling: Option<Scheduling>,
     boundaries: Boundaries,
     limits: Option<Limits>,
@@ -158,7 +150,6 @@ impl App {
             up: false,
             ends_at: None,
             left: plan.messages,
-            addressing: plan.addresses.clone().map(|plan| Addressing::new(now, plan)),
             reconfiguring: plan.reconfigure.map(|plan| Reconfiguring::new(now, plan)),
             scheduling: plan.schedule.map(|plan| Scheduling::new(now, plan)),
             boundaries: Boundaries::default(),
@@ -220,10 +211,10 @@ impl App {
                 self.plan.streams = self.plan.streams.max(*outbound_streams);
             }
             Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event)?,
-            Event::PathChanged { .. } | Event::PeerError { .. } | Event::Authentication(_) => {}
-            Event::AddressRequest { .. } => {
-                self.addressing.as_mut().map_or(Ok(()), Addressing::on_outcome)?;
-            }
+            Event::PathChanged { .. }
+            | Event::PeerError { .. }
+            | Event::Authentication(_)
+            | Event::AddressRequest { .. } => {}
         }
         Ok(())
     }
@@ -239,7 +230,6 @@ impl App {
     fn on_closed(&mut self, cx: &mut Context<'_>, reason: &CloseReason) -> Result<(), Violation> {
         let end = self.end;
         self.closed = Some(reason.clone());
-        self.addressing.as_ref().map_or(Ok(()), Addressing::end)?;
         if !matches!(reason, CloseReason::Shutdown) {
             cx.ledger.broke_off(end.host);
         }
@@ -259,12 +249,6 @@ impl App {
             // set-up may fail for this, never an existing association.
             CloseReason::PeerAborted { code: RESTART_WITH_NEW_ENCAPSULATION_PORT, .. }
                 if !self.up && cx.ledger.is_rebound(end.host) =>
-            {
-                Ok(())
-            }
-            // A peer deletes addresses, and keeps the association after this side has lost it.
-            CloseReason::PeerAborted { code: RESTART_WITH_NEW_ADDRESSES, .. }
-                if !self.up && self.plan.moves =>
             {
                 Ok(())
             }
@@ -298,7 +282,6 @@ impl App {
         self.schedule(cx)?;
         self.send(cx)?;
         self.reconfigure(cx)?;
-        self.change_addresses(cx)?;
         self.end(cx)
     }
 
@@ -316,15 +299,6 @@ impl App {
         if self.up && !self.shutting_down && self.calm.is_none() {
             let next = reconfiguring.act(cx.now, cx.endpoint, self.end.id)?;
             cx.wakes.push((next, self.end.id));
-        }
-        Ok(())
-    }
-
-    fn change_addresses(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
-        let Some(addressing) = &mut self.addressing else { return Ok(()) };
-        if self.up && !self.shutting_down && self.calm.is_none() {
-            let next = addressing.act(cx.now, cx.endpoint, self.end.id)?;
-            cx.wakes.extend(next.map(|next| (next, self.end.id)));
         }
         Ok(())
     }

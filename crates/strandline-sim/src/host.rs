@@ -266,7 +266,7 @@ impl Host {
     /// Transmits everything. Returns true if there was anything.
     fn transmit(&mut self, shared: &mut Shared<'_>) -> Result<bool, Violation> {
         let config = Arc::clone(&self.plan.config.association);
-        let Some(endpoint) = &mut self.endpoint else { return Ok(false) };
+        let Some(endpoint) = &self.endpoint else { return Ok(false) };
         self.watch.before(endpoint, shared.now, self.apps.keys().copied(), config.recovery)?;
         let mut any = false;
         for _ in 0..ROUNDS_MAX {

@@ -42,7 +42,6 @@
 // Test harnesses: a broken expectation ends the run with its reason.
 #![allow(clippy::expect_used, clippy::panic)]
 
-mod addressing;
 mod app;
 mod attacker;
 mod authentic;

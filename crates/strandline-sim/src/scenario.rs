@@ -20,8 +20,6 @@ use crate::random::Random;
 #[derive(Debug, Clone)]
 pub(crate) struct HostPlan {
     pub(crate) addresses: Vec<IpAddr>,
-    /// Number of these that peers know from the set-up: the first ones.
-    pub(crate) named: usize,
     pub(crate) config: EndpointConfig,
     /// Maximum number of packets in one transmission.
     pub(crate) segments_max: usize,
@@ -215,10 +213,6 @@ impl Scenario {
         if plans::authenticate(&mut hosts, seed) {
             names.push("authentication");
         }
-        let moves = plans::change_addresses(&mut hosts, &mut clients, features.both_families, seed);
-        if moves {
-            names.push("dynamic addresses");
-        }
         if plans::schedule(&mut hosts, &mut clients, seed) {
             names.push("schedulers");
         }
@@ -247,7 +241,7 @@ impl Scenario {
             calm_at,
             settle_max: Duration::from_secs(180) + rto_max * if slow { 80 } else { 8 },
             tampered: features.tampering.then_some((0, 1)),
-            clean: features.is_clean() && !moves,
+            clean: features.is_clean(),
             features: names,
             links,
             hosts,

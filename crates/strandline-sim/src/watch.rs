@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use strandline_proto::authentication::ChunkTypes;
 use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::endpoint::Endpoint;
-use strandline_proto::event::{AssociationId, Event, PathChange};
+use strandline_proto::event::{AssociationId, Event};
 use strandline_proto::stats::{PathStatus, Reachability, Status};
 use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
@@ -162,24 +162,13 @@ impl Memory {
         taking.map(mtu_of).max().map_or(0, u32::from)
     }
 
-    /// Forgets a path that came or went. What was sent to its address is sent to another one.
-    fn forget_path(&mut self, now: Time, address: IpAddr) {
-        self.board.excuse(Some(address));
-        self.board.end_silence(now, address);
-        self.bounds.remove(&address);
-        self.mtus.remove(&address);
-        self.timeouts_of.remove(&address);
-        self.mtu_max.remove(&address);
-        self.may_ask.remove(&address);
-    }
-
     /// Updates the state with everything since the last check.
     fn before(
         &mut self,
         now: Time,
         status: &Status,
         paths: &[PathStatus],
-        (by_time, held): (bool, bool),
+        by_time: bool,
     ) -> Result<(), Violation> {
         let mut events = self.events(now, status, paths.len());
         // Another loss recovery is adopted when nothing is outstanding.
@@ -187,10 +176,6 @@ impl Memory {
             self.by_time = by_time;
         }
         events.opened = self.excuse(events, paths, by_time && self.by_time);
-        if held {
-            // Timers mark chunks that cannot be sent.
-            self.board.excuse(None);
-        }
         let marks = self.board.take_marks();
         self.board.set_mtu_min(paths.iter().map(|path| u32::from(path.mtu)).min().unwrap_or(0));
         for path in paths {
@@ -225,7 +210,7 @@ impl Watch {
     /// Examines associations before they transmit.
     pub(crate) fn before(
         &mut self,
-        endpoint: &mut Endpoint,
+        endpoint: &Endpoint,
         now: Time,
         ids: impl Iterator<Item = AssociationId>,
         recovery: Recovery,
@@ -239,8 +224,7 @@ impl Watch {
                 continue;
             }
             let by_time = recovery != Recovery::Rfc9260;
-            let held = endpoint.addresses(id).hold_packets();
-            let looked_at = self.memory.entry(id).or_default().before(now, &status, &paths, (by_time, held));
+            let looked_at = self.memory.entry(id).or_default().before(now, &status, &paths, by_time);
             looked_at.map_err(|Violation(what)| Violation(format!("{id:?}: {what}")))?;
             self.before.push(Before {
                 id,
@@ -260,7 +244,7 @@ impl Watch {
     /// `verifies` is true if that of the packet is right.
     pub(crate) fn arrival(
         &mut self,
-        endpoint: &mut Endpoint,
+        endpoint: &Endpoint,
         now: Time,
         datagram: &Carried,
         (wanted, verifies): (Option<ChunkTypes>, bool),
@@ -274,8 +258,7 @@ impl Watch {
             let whole = (packet.checksum() == 0 && status.accepts_zero_checksum) || packet.verify_checksum();
             let known =
                 endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
-            let accepted = endpoint.addresses(*id).accepts(datagram.destination.ip());
-            if whole && known && accepted {
+            if whole && known {
                 let wanted = wanted.filter(|_| status.extensions.authentication);
                 memory.board.on_arrival(now, &admitted(&packet, wanted, verifies), status.state);
             }
@@ -284,9 +267,6 @@ impl Watch {
 
     /// Learns of a message that was given up.
     pub(crate) fn on_event(&mut self, now: Time, id: AssociationId, event: &Event) {
-        if let Event::PathChanged { address, change: PathChange::Added | PathChange::Removed } = event {
-            self.memory.entry(id).or_default().forget_path(now, address.ip());
-        }
         if let Event::SendFailed(failed) = event
             && ledger::is_abandoned(failed)
         {

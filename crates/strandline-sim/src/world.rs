@@ -363,13 +363,8 @@ impl World {
         let families = |address: &&core::net::IpAddr| {
             self.hosts[plan.from].plan.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4())
         };
-        let remotes = peer
-            .plan
-            .addresses
-            .iter()
-            .take(peer.plan.named)
-            .filter(families)
-            .map(|address| SocketAddr::new(*address, peer.port));
+        let remotes =
+            peer.plan.addresses.iter().filter(families).map(|address| SocketAddr::new(*address, peer.port));
         let remotes: Vec<SocketAddr> =
             if plan.all_remotes { remotes.collect() } else { remotes.take(1).collect() };
         let request = Connect {

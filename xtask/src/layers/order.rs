@@ -126,7 +126,7 @@ pub(super) const CRATES: [Rules; 7] = [
         root: "crates/strandline-sim/src/lib.rs",
         layers: &[
             apart(&["grid", "network", "payload", "random", "violation"]),
-            apart(&["limits", "reconfiguration", "addressing", "scheduling", "unread"]),
+            apart(&["limits", "reconfiguration", "scheduling", "unread"]),
             apart(&["board"]),
             apart(&["authentic", "ledger", "manual", "trace"]),
             together(&["app", "attacker", "bounds", "host", "pair", "scenario", "watch"]),

@@ -11,7 +11,6 @@ use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
 
 use super::{ClientPlan, Features, HostPlan, address, config};
-use crate::addressing::AddressPlan;
 use crate::app::{Ending, Plan, Reading, Sizes};
 use crate::limits::LimitPlan;
 use crate::random::Random;
@@ -46,7 +45,6 @@ pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
                 ..EndpointConfig::default()
             };
             HostPlan {
-                named: addresses.len(),
                 addresses,
                 config,
                 segments_max: random.pick(&[1, 1, 8, 64]),
@@ -179,42 +177,6 @@ pub(super) fn authenticate(hosts: &mut [HostPlan], seed: u64) -> bool {
     any
 }
 
-/// Lets some hosts of some runs change addresses (RFC 5061): both, one or none of two peers. They have some that no INIT
-/// names. Returns true if any does. Uses its own random numbers, so that the rest of a seed's plan does not change.
-pub(super) fn change_addresses(
-    hosts: &mut [HostPlan],
-    clients: &mut [ClientPlan],
-    both_families: bool,
-    seed: u64,
-) -> bool {
-    let mut random = Random::stream(seed, 22);
-    let wanted = random.chance(0.3);
-    let mut any = false;
-    for (number, host) in hosts.iter_mut().enumerate().filter(|_| wanted) {
-        let association = Arc::make_mut(&mut host.config.association);
-        association.extensions.dynamic_addresses = random.chance(0.9);
-        any |= association.extensions.dynamic_addresses;
-        let v6 = host.addresses.iter().any(|address| address.is_ipv6());
-        for index in 0..random.range(1, 4) as usize {
-            let v6 = v6 ^ (both_families && random.chance(0.5));
-            host.addresses.push(address(number, host.named + index, v6));
-        }
-    }
-    let plan = |random: &mut Random, host: &HostPlan| {
-        let (seed, pause_max, own) = (random.bits(), random.millis(10, 3_000), host.addresses.clone());
-        random.chance(0.8).then_some(AddressPlan { seed, pause_max, own })
-    };
-    for client in clients.iter_mut().filter(|_| wanted) {
-        client.plan.moves = true;
-        client.plan.addresses = hosts.get(client.from).and_then(|host| plan(&mut random, host));
-    }
-    for host in hosts.iter_mut().filter(|_| wanted) {
-        host.server.moves = true;
-        host.server.addresses = plan(&mut random, host);
-    }
-    any
-}
-
 /// Lets some hosts of some runs have another scheduler than first come, first served, and their applications set values
 /// of streams and other schedulers. Returns true if any does. Uses its own random numbers, so that the rest of a seed's
 /// plan does not change.
@@ -341,8 +303,6 @@ fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
         echo: false,
         ending: Ending::Never,
         reconfigure: None,
-        moves: false,
-        addresses: None,
         schedule: None,
         limits: None,
     }
