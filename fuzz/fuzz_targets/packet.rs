@@ -49,6 +49,8 @@ fuzz_target!(|bytes: &[u8]| {
             }
             Ok(Chunk::ForwardTsn(forward)) => steps += forward.skipped().count(),
             Ok(Chunk::IForwardTsn(forward)) => steps += forward.skipped().count(),
+            Ok(Chunk::StreamCredit(chunk)) => steps += chunk.credits().count(),
+            Ok(Chunk::StreamBlocked(chunk)) => steps += chunk.streams().count(),
             _ => {}
         }
     }

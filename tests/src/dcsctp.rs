@@ -342,15 +342,6 @@ impl World {
 
 /// dcsctp reports neither TSN nor order.
 fn as_message(message: DcMessage) -> Message {
-    use strandline_wire::number::{Ppid, Ssn, StreamId, Tsn};
-    Message {
-        stream: StreamId(message.stream_id.0),
-        ssn: Ssn(0),
-        tsn: Tsn(0),
-        ppid: Ppid(message.ppid.0),
-        unordered: false,
-        begins: true,
-        ends: true,
-        data: message.payload.into(),
-    }
+    use strandline_wire::number::{Ppid, StreamId};
+    Message::whole(StreamId(message.stream_id.0), Ppid(message.ppid.0), message.payload.into())
 }

@@ -195,7 +195,7 @@ impl Driver {
             while let Some((id, event)) = self.endpoint.poll_event() {
                 match event {
                     // The callers check for messages and room in each round anyway.
-                    Event::Readable | Event::Writable => {}
+                    Event::Readable | Event::Writable | Event::StreamWritable { .. } => {}
                     Event::SendFailed(failed) => self.failed.push(failed.info.ppid.0),
                     other => self.events.push_back((id, other)),
                 }

@@ -123,10 +123,10 @@ pub fn take_whole(parts: &mut Vec<Message>) -> Option<Message> {
     let last = parts.last().filter(|last| last.ends)?;
     let key = (last.stream, last.unordered);
     let own = parts.extract_if(.., |part| (part.stream, part.unordered) == key);
-    let joined = own.reduce(|first, part| Message {
-        data: [first.data, part.data].concat().into(),
-        ends: part.ends,
-        ..first
+    let joined = own.reduce(|mut first, part| {
+        first.data = [first.data, part.data].concat().into();
+        first.ends = part.ends;
+        first
     });
     joined.filter(|whole| whole.begins)
 }

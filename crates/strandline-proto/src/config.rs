@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
-pub use self::extensions::{ErrorDetectionMethod, ExtensionsConfig};
+pub use self::extensions::{ErrorDetectionMethod, ExtensionsConfig, StreamCredit};
 use crate::error::ConfigError;
 use crate::memory::MemoryAccount;
 
@@ -375,6 +375,7 @@ impl AssociationConfig {
             "extensions.authentication.chunks",
             "without INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH (RFC 4895 section 3.2)",
         )?;
+        self.extensions.validate()?;
         Ok(())
     }
 

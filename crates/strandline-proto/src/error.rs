@@ -82,6 +82,13 @@ pub enum SendError {
     /// The send buffer is full: wait for [`Event::Writable`](crate::event::Event::Writable).
     #[error("the send buffer is full: wait until the association is writable")]
     WouldBlock,
+    /// The stream waits for credit of the peer, and its part of the send buffer is full: wait for
+    /// [`Event::StreamWritable`](crate::event::Event::StreamWritable). Other streams are not concerned.
+    #[error("stream {stream} waits for its reader: wait until it is writable")]
+    StreamBlocked {
+        /// The stream.
+        stream: u16,
+    },
     /// The stream's identifier is not below the number of outgoing streams.
     #[error("stream {stream} does not exist: the association has {streams} outgoing streams")]
     InvalidStream {

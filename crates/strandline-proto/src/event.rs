@@ -45,6 +45,11 @@ pub enum Event {
     Readable,
     /// The send buffer has room again after `send` returned `WouldBlock`.
     Writable,
+    /// A stream that waited for credit has room again after `send` returned `StreamBlocked`.
+    StreamWritable {
+        /// The stream.
+        stream: StreamId,
+    },
     /// NETWORK STATUS CHANGE of a destination address.
     PathChanged {
         /// The peer's address.
@@ -242,6 +247,7 @@ impl SendInfo {
 
 /// A received message, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message {
     /// The stream.
     pub stream: StreamId,
@@ -262,8 +268,17 @@ pub struct Message {
     pub data: Bytes,
 }
 
+impl Message {
+    /// Creates a whole, ordered message with number and TSN 0, for tests of code that takes messages.
+    #[must_use]
+    pub const fn whole(stream: StreamId, ppid: Ppid, data: Bytes) -> Self {
+        Self { stream, ssn: Ssn(0), tsn: Tsn(0), ppid, unordered: false, begins: true, ends: true, data }
+    }
+}
+
 /// A message that `send` accepted and that was not delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FailedMessage {
     /// The information given to `send`.
     pub info: SendInfo,
@@ -273,6 +288,14 @@ pub struct FailedMessage {
     pub sent: bool,
     /// Why it was not delivered.
     pub cause: FailureCause,
+}
+
+impl FailedMessage {
+    /// Creates the report for a message, for tests of code that takes reports.
+    #[must_use]
+    pub const fn new(info: SendInfo, data: Bytes, sent: bool, cause: FailureCause) -> Self {
+        Self { info, data, sent, cause }
+    }
 }
 
 /// Why a message was not delivered.

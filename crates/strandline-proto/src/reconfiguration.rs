@@ -114,6 +114,7 @@ impl StreamDirection {
 
 /// What became of a request. A request of the peer is reported only if it was performed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It was performed.
     Performed,

@@ -299,6 +299,9 @@ pub struct AgreedExtensions {
     pub authentication: bool,
     /// Interleaving of user messages (RFC 8260): messages are sent and received in I-DATA chunks.
     pub interleaving: bool,
+    /// Credit for each stream (docs/stream-credit.md). Without it only the association's window limits what streams hold,
+    /// so that one which is not read may hold up the others.
+    pub stream_credit: bool,
 }
 
 /// Whether a destination can be used.

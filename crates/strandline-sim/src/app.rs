@@ -4,9 +4,10 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use strandline_proto::endpoint::Endpoint;
+use strandline_proto::endpoint::{Credit, Endpoint};
 use strandline_proto::error::SendError;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
+use strandline_proto::number::StreamId;
 use strandline_proto::reliability::Reliability;
 use strandline_proto::time::Time;
 
@@ -195,7 +196,7 @@ impl App {
                 self.echoes.clear();
             }
             Event::Readable => self.readable = true,
-            Event::Writable => self.blocked = false,
+            Event::Writable | Event::StreamWritable { .. } => self.blocked = false,
             Event::SendFailed(failed) => cx.ledger.failed(cx.now, end, self.peer_host, self.up, failed)?,
             Event::PeerShutdown => self.peer_shut_down = true,
             Event::Closed(reason) => self.on_closed(cx, reason)?,
@@ -398,6 +399,14 @@ impl App {
             Err(SendError::WouldBlock) => {
                 demand(space < len, || {
                     format!("{end:?}: {len} bytes would block though there is room for {space}")
+                })?;
+                self.blocked = true;
+                Ok(false)
+            }
+            Err(SendError::StreamBlocked { stream: blocked }) => {
+                let waits = Credit::of(cx.endpoint, end.id).is_awaited(StreamId(stream));
+                demand(blocked == stream && waits == Ok(true), || {
+                    format!("{end:?}: stream {blocked} is said to wait for credit, and {stream}: {waits:?}")
                 })?;
                 self.blocked = true;
                 Ok(false)

@@ -4,6 +4,7 @@
 mod abandoned;
 mod arrival;
 mod behind;
+mod credit;
 mod late;
 mod quiet;
 mod renumbered;
@@ -23,6 +24,8 @@ use strandline_wire::{Data, IData, Packet, RawChunk, Ssn, Tsn};
 
 use self::abandoned::{Abandoned, Of};
 use self::behind::BehindGaps;
+use self::credit::Credit;
+pub(crate) use self::credit::INITIAL_MAX;
 use self::late::Late;
 use self::quiet::Quiet;
 use self::renumbered::Renumbered;
@@ -152,6 +155,7 @@ pub(crate) struct Board {
     silences: Silences,
     renumbered: Renumbered,
     abandoned: Abandoned,
+    credit: Credit,
 }
 
 /// Returns the DATA chunk, or what an I-DATA chunk has in common with one: its numbers within streams are those of the
@@ -207,6 +211,7 @@ impl Board {
         let set_up = packet.chunks().flatten().next().is_some_and(|chunk| chunk.kind == kind::COOKIE_ECHO);
         let mut any = false;
         self.renumbered.on_chunks(packet.chunks().flatten(), true);
+        self.credit.on_chunks(packet.chunks().flatten(), false);
         for chunk in packet.chunks().flatten() {
             let parsed = chunk.parse();
             if let (Some(data), Ok(parsed)) = (data_in(&chunk), &parsed) {
@@ -254,6 +259,7 @@ impl Board {
             self.window.on_new_data(payload);
             self.quiet.entry(to).or_default().ends(now);
             self.abandoned.on_new_data(to, of_message);
+            self.credit.on_new_data(data.stream.0, payload)?;
             self.chunks.push_back(Sent { in_set_up, ..Sent::new(now, to, of_message, (bytes, payload)) });
             return Ok(());
         };

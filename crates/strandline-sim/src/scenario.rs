@@ -210,6 +210,9 @@ impl Scenario {
         if plans::interleave(&mut hosts, seed) {
             names.push("interleaving");
         }
+        if plans::grant(&mut hosts, seed) {
+            names.push("stream credit");
+        }
         if plans::authenticate(&mut hosts, seed) {
             names.push("authentication");
         }

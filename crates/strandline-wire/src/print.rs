@@ -135,6 +135,15 @@ fn show_chunk(f: &mut Formatter<'_>, chunk: &Chunk<'_>) -> fmt::Result {
         Chunk::ForwardTsn(forward) => show_forward_tsn(f, forward),
         Chunk::IData(data) => show_i_data(f, data),
         Chunk::IForwardTsn(forward) => show_i_forward_tsn(f, forward),
+        Chunk::StreamCredit(chunk) => {
+            write!(f, " cum {}", chunk.cumulative_tsn())?;
+            show_list(f, " credits", chunk.credits(), |f, credit| {
+                write!(f, " {}:{}/{}", credit.stream, credit.accepted, credit.limit)
+            })
+        }
+        Chunk::StreamBlocked(chunk) => {
+            show_list(f, " streams", chunk.streams(), |f, stream| write!(f, " {stream}"))
+        }
         Chunk::Pad(pad) => write!(f, " {} bytes", pad.padding_len),
         Chunk::ShutdownAck | Chunk::CookieAck => Ok(()),
         Chunk::Unknown(raw) => {
@@ -284,6 +293,7 @@ fn show_parameter(f: &mut Formatter<'_>, raw: &RawParameter<'_>) -> fmt::Result 
             show_list(f, "", kinds.iter(), |f, kind| write!(f, " {kind}"))
         }
         Parameter::AdaptationLayer { code_point } => write!(f, " {code_point:#010x}"),
+        Parameter::StreamCredit { initial_kib } => write!(f, " {initial_kib} KiB"),
         Parameter::ZeroChecksumAcceptable { edmid } => write!(f, " EDMID {edmid}"),
         Parameter::Unknown(raw) => show_len(f, raw.value),
     }

@@ -9,7 +9,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use strandline_wire::cause::{MissingParameters, RawCause};
 use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
-use strandline_wire::chunk::{forward_tsn, i_forward_tsn, kind, sack};
+use strandline_wire::chunk::stream_credit::Credit;
+use strandline_wire::chunk::{forward_tsn, i_forward_tsn, kind, sack, stream_blocked, stream_credit};
 use strandline_wire::parameter::HmacIdentifiers;
 use strandline_wire::parameter::asconf::AsconfParameter;
 use strandline_wire::parameter::re_config::{
@@ -39,6 +40,8 @@ enum Owned {
     ForwardTsn { new_cumulative_tsn: u32, skipped: Vec<(u16, u16)> },
     IData { numbers: (u32, u16, u32, u32), bits: [bool; 4], payload: Vec<u8> },
     IForwardTsn { new_cumulative_tsn: u32, skipped: Vec<(u16, bool, u32)> },
+    StreamCredit { cumulative_tsn: u32, credits: Vec<(u16, u32, u32)> },
+    StreamBlocked(Vec<u16>),
 }
 
 /// An owned description of a parameter or cause: a number and some bytes.
@@ -52,7 +55,7 @@ struct OwnedTlv {
 impl OwnedTlv {
     fn parameter(&self) -> Parameter<'_> {
         let bytes = &self.bytes[..];
-        match self.choice % 14 {
+        match self.choice % 15 {
             0 => Parameter::HeartbeatInfo(bytes),
             1 => Parameter::Ipv4Address(Ipv4Addr::from(self.number)),
             2 => Parameter::Ipv6Address(Ipv6Addr::from(u128::from(self.number) << 60)),
@@ -66,6 +69,7 @@ impl OwnedTlv {
             10 => Parameter::Random(bytes),
             11 => Parameter::ChunkList(bytes),
             12 => Parameter::HmacAlgo(HmacIdentifiers::SHA256_SHA1),
+            13 => Parameter::StreamCredit { initial_kib: self.number as u16 },
             _ => Parameter::Pad { padding_len: bytes.len() },
         }
     }
@@ -146,6 +150,18 @@ fn push(owned: &Owned, builder: &mut PacketBuilder<'_>) -> bool {
             });
             i_forward_tsn::write(builder, Tsn(*new_cumulative_tsn), skipped)
         }
+        Owned::StreamCredit { cumulative_tsn, credits } => {
+            let count = credits.len();
+            let credits = credits.iter().map(|&(stream, accepted, limit)| Credit {
+                stream: StreamId(stream),
+                accepted,
+                limit,
+            });
+            stream_credit::write(builder, Tsn(*cumulative_tsn), credits) == count
+        }
+        Owned::StreamBlocked(streams) => {
+            stream_blocked::write(builder, streams.iter().copied().map(StreamId)) == streams.len()
+        }
         _ => builder.push(&borrowed(owned, &mut scratch)),
     }
 }
@@ -187,15 +203,17 @@ fn data(owned: &Owned) -> Data<'_> {
     }
 }
 
-/// Returns the borrowed chunk for every type except SACK, FORWARD TSN and I-FORWARD-TSN, which have no borrowed form
-/// to build from.
+/// Returns the borrowed chunk for every type except those with lists of their own, which have no borrowed form to build
+/// from.
 fn borrowed<'a>(owned: &'a Owned, scratch: &'a mut Vec<u8>) -> Chunk<'a> {
     match owned {
         Owned::Data { .. } => Chunk::Data(data(owned)),
         Owned::IData { .. } => Chunk::IData(i_data(owned)),
-        Owned::Sack { .. } | Owned::ForwardTsn { .. } | Owned::IForwardTsn { .. } => {
-            panic!("compared field by field")
-        }
+        Owned::Sack { .. }
+        | Owned::ForwardTsn { .. }
+        | Owned::IForwardTsn { .. }
+        | Owned::StreamCredit { .. }
+        | Owned::StreamBlocked(_) => panic!("compared field by field"),
         Owned::Init { ack, numbers: (tag, a_rwnd, out, inbound, tsn), parameters } => {
             let parameters = write_tlvs(scratch, parameters.iter().map(OwnedTlv::parameter));
             let init = Init {
@@ -249,6 +267,16 @@ fn same(owned: &Owned, parsed: &Chunk<'_>) {
         assert_eq!(forward.new_cumulative_tsn(), Tsn(*new_cumulative_tsn));
         let entry = |entry: SkippedMessage| (entry.stream.0, entry.unordered, entry.mid.0);
         return assert_eq!(forward.skipped().map(entry).collect::<Vec<_>>(), *skipped);
+    }
+    if let Owned::StreamCredit { cumulative_tsn, credits } = owned {
+        let Chunk::StreamCredit(chunk) = parsed else { panic!("not a STREAM CREDIT: {parsed:?}") };
+        assert_eq!(chunk.cumulative_tsn(), Tsn(*cumulative_tsn));
+        let entry = |credit: Credit| (credit.stream.0, credit.accepted, credit.limit);
+        return assert_eq!(chunk.credits().map(entry).collect::<Vec<_>>(), *credits);
+    }
+    if let Owned::StreamBlocked(streams) = owned {
+        let Chunk::StreamBlocked(chunk) = parsed else { panic!("not a STREAM BLOCKED: {parsed:?}") };
+        return assert_eq!(chunk.streams().map(|stream| stream.0).collect::<Vec<_>>(), *streams);
     }
     let Owned::Sack { cumulative_tsn, a_rwnd, gaps, duplicates } = owned else {
         let mut scratch = Vec::new();
@@ -326,6 +354,9 @@ fn chunk() -> impl Strategy<Value = Owned> {
             .prop_map(|(numbers, bits, payload)| Owned::IData { numbers, bits, payload }),
         (any::<u32>(), vec(any::<(u16, bool, u32)>(), 0..20))
             .prop_map(|(new_cumulative_tsn, skipped)| Owned::IForwardTsn { new_cumulative_tsn, skipped }),
+        (any::<u32>(), vec(any::<(u16, u32, u32)>(), 1..20))
+            .prop_map(|(cumulative_tsn, credits)| Owned::StreamCredit { cumulative_tsn, credits }),
+        vec(any::<u16>(), 1..20).prop_map(Owned::StreamBlocked),
     ]
 }
 
@@ -348,6 +379,8 @@ fn walk(bytes: &[u8]) -> usize {
             Chunk::ReConfig(re_config) => walk_re_config(re_config.parameters),
             Chunk::ForwardTsn(forward) => forward.skipped().count(),
             Chunk::IForwardTsn(forward) => forward.skipped().count(),
+            Chunk::StreamCredit(chunk) => chunk.credits().count(),
+            Chunk::StreamBlocked(chunk) => chunk.streams().count() / 2,
             _ => 0,
         };
     }

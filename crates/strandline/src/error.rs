@@ -239,7 +239,7 @@ impl SendError {
     /// Converts the engine's error; `None` if the sender only has to wait.
     pub(crate) fn of(error: EngineSendError) -> Option<Self> {
         Some(match error {
-            EngineSendError::WouldBlock => return None,
+            EngineSendError::WouldBlock | EngineSendError::StreamBlocked { .. } => return None,
             EngineSendError::InvalidStream { stream, streams } => Self::InvalidStream { stream, streams },
             EngineSendError::Empty => Self::Empty,
             EngineSendError::TooLarge { size, limit } => Self::TooLarge { size, limit },
@@ -252,7 +252,7 @@ impl SendError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TrySendError {
-    /// The send buffer is full.
+    /// The send buffer is full, or the stream waits for its reader and has used up its part of it.
     #[error("the send buffer is full: await `send`, or try again once earlier messages were acknowledged")]
     Full,
     /// The message can't be sent.

@@ -134,9 +134,10 @@ impl Joiner {
                     return Ok(None);
                 }
                 Ok(match held.remove() {
-                    Held::Parts { first, data } => {
+                    Held::Parts { first: mut message, data } => {
                         self.bytes -= data.len();
-                        Some(Message { data: data.freeze(), ends: true, ..first })
+                        (message.data, message.ends) = (data.freeze(), true);
+                        Some(message)
                     }
                     Held::Dropped => None,
                 })

@@ -152,7 +152,7 @@ pub use strandline_proto::authentication::{
 };
 pub use strandline_proto::config::{
     AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig, FastRetransmit, Recovery,
-    SackFrequency, StreamScheduler,
+    SackFrequency, StreamCredit, StreamScheduler,
 };
 pub use strandline_proto::congestion::Algorithm;
 pub use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};

@@ -48,6 +48,7 @@ impl Debug for View<'_> {
 
 /// A DATA chunk of an observed packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ObservedData {
     /// The chunk's TSN.
     pub tsn: Tsn,
@@ -59,6 +60,7 @@ pub struct ObservedData {
 
 /// The SACK chunk of an observed packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ObservedSack {
     /// The cumulative TSN ack: all TSNs up to this one have arrived.
     pub cumulative: Tsn,

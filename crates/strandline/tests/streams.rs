@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use common::{pair, pattern, stacks, stacks_with};
 use strandline::memory::Network;
-use strandline::{AssociationConfig, Ended, OpenStreamError, SendInfo, StreamId};
+use strandline::{
+    Association, AssociationConfig, Ended, ExtensionsConfig, OpenStreamError, SendInfo, StreamCredit,
+    StreamId, StreamScheduler, TrySendError,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -126,4 +129,90 @@ async fn abort_fails_reads_and_writes() {
     assert_eq!(read.kind(), std::io::ErrorKind::ConnectionReset);
     let write = stream.write(b"x").await.unwrap_err();
     assert_eq!(write.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+/// Streams of 64 KiB of credit, over a network with losses.
+async fn with_credit() -> (Association, Association) {
+    let extensions = ExtensionsConfig {
+        interleaving: true,
+        stream_credit: Some(StreamCredit::default()),
+        ..ExtensionsConfig::default()
+    };
+    let config = AssociationConfig {
+        extensions,
+        outbound_streams: 100,
+        stream_scheduler: StreamScheduler::RoundRobin,
+        ..AssociationConfig::default()
+    };
+    let network = Network::builder().delay(Duration::from_millis(5)).loss(0.02).seed(7);
+    let (here, there) = stacks_with(network, &config);
+    let (client, server) = pair(&here, &there).await;
+    assert!(client.status().is_some_and(|status| status.extensions.stream_credit));
+    (client, server)
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_readers_hold_up_no_other_stream() {
+    const LEN: usize = 300_000;
+    let (client, server) = with_credit().await;
+    let mut writers = Vec::new();
+    let mut readers = Vec::new();
+    for number in 0..100 {
+        let (mut writer, mut reader) =
+            (client.open_send(StreamId(number)).unwrap(), server.open_recv(StreamId(number)).unwrap());
+        writers.push(tokio::spawn(async move {
+            writer.write_all(&pattern(LEN, number as u8)).await.unwrap();
+            writer
+        }));
+        readers.push(tokio::spawn(async move {
+            let mut bytes = vec![0; LEN];
+            if number % 10 == 0 {
+                // Sleeps because every tenth reader begins when the others have everything, in paused time.
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+            }
+            reader.read_exact(&mut bytes).await.unwrap();
+            assert!(bytes == pattern(LEN, number as u8), "stream {number}");
+            number
+        }));
+    }
+    let (mut late, mut others) = (Vec::new(), Vec::new());
+    for (number, reader) in readers.into_iter().enumerate() {
+        if number % 10 == 0 { late.push(reader) } else { others.push(reader) }
+    }
+    for reader in others {
+        timeout(Duration::from_secs(600), reader).await.unwrap().unwrap();
+    }
+    assert!(late.iter().all(|reader| !reader.is_finished()));
+    for reader in late {
+        timeout(Duration::from_secs(4000), reader).await.unwrap().unwrap();
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+}
+
+/// A message on a stream whose reader has stopped waits for that stream, and others pass it.
+#[tokio::test(start_paused = true)]
+async fn senders_wait_for_their_stream_alone() {
+    let (client, server) = with_credit().await;
+    let _stalled = server.open_recv(StreamId(1)).unwrap();
+    let mut read = server.open_recv(StreamId(2)).unwrap();
+    let stuck = tokio::spawn({
+        let client = client.clone();
+        async move {
+            for _ in 0..10_000 {
+                client.send(&[1; 1000], SendInfo::on(StreamId(1))).await.unwrap();
+            }
+        }
+    });
+    // Sleeps because the stream must have used up its credit and its part of the send buffer, in paused time.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    for round in 0..1000 {
+        client.send(&[2; 1000], SendInfo::on(StreamId(2))).await.unwrap();
+        assert_eq!(read.recv().await.unwrap().unwrap().data.len(), 1000, "{round}");
+    }
+    assert!(!stuck.is_finished());
+    assert_eq!(client.try_send(&[1; 1000], SendInfo::on(StreamId(1))), Err(TrySendError::Full));
+    client.abort("enough");
+    assert!(stuck.await.unwrap_err().is_panic(), "its sender gets the end");
 }

@@ -3,7 +3,7 @@
 use strandline_wire::PacketBuilder;
 
 use super::context::Shared;
-use super::{Association, reconfig};
+use super::{Association, credit, reconfig};
 use crate::event::{Event, SendInfo};
 use crate::outbound::partial::{self, Abandoned, Skipping};
 use crate::path_index::PathIndex;
@@ -73,6 +73,7 @@ fn apply(association: &mut Association, cx: &mut Shared, now: Time, abandoned: A
     if abandoned.writable {
         cx.event(association.id, Event::Writable);
     }
+    credit::report_writable(association, cx);
     if association.reconfig.is_some() {
         let path = association.control_path;
         reconfig::progress(association, cx, now, path);

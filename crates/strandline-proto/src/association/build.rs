@@ -8,6 +8,7 @@ use strandline_wire::{CHUNK_HEADER_LEN, Encode, PacketBuilder};
 use super::context::{PacketQueue, Route, Shared};
 use super::features::Extensions;
 use super::{Association, auth};
+use crate::inbound::credit::write_sack;
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -89,7 +90,7 @@ impl Association {
             let room = buffer.len().saturating_sub(reserve);
             let mut packet = ports.packet(buffer.split_at_mut(room).0);
             self.write_ecne(&mut packet);
-            sacks += u32::from(self.inbound.write_sack(now, &mut packet, len_max));
+            sacks += u32::from(write_sack(&mut self.inbound, now, &mut packet, len_max));
             match packet.is_empty() {
                 true => 0,
                 false => {

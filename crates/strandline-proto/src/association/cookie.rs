@@ -16,7 +16,7 @@ use sha2::Sha256;
 use strandline_wire::number::{Tsn, VerificationTag};
 use subtle::ConstantTimeEq;
 
-use super::features::{Extensions, Features};
+use super::features::{Extensions, Features, InitialCredit};
 use super::keys::{COOKIE_BYTES_MAX, CookieParameters};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
@@ -30,9 +30,10 @@ const HASH_LEN: usize = 32;
 const NO_ADDRESS: u8 = 0;
 const IPV4: u8 = 4;
 const IPV6: u8 = 6;
-/// Maximum length of a cookie in bytes: fixed fields, two transport addresses, `PATHS_MAX` IPv6 addresses, and what
-/// the keys of RFC 4895 are derived from.
-pub(crate) const COOKIE_LEN_MAX: usize = 66 + 2 * 20 + PATHS_MAX * 17 + COOKIE_BYTES_MAX + MAC_LEN;
+/// Maximum length of a cookie in bytes: fixed fields, two transport addresses, `PATHS_MAX` IPv6 addresses, the initial
+/// credit of streams, and what the keys of RFC 4895 are derived from.
+pub(crate) const COOKIE_LEN_MAX: usize =
+    66 + 2 * 20 + PATHS_MAX * 17 + InitialCredit::LEN + COOKIE_BYTES_MAX + MAC_LEN;
 
 /// The contents of a State Cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,6 +150,9 @@ impl CookieKeys {
             out.extend_from_slice(&half.to_be_bytes());
         }
         out.extend_from_slice(&cookie.features.to_bytes());
+        if let Some(credit) = cookie.features.credit() {
+            out.extend_from_slice(&credit.to_bytes());
+        }
         if let Some(auth) = &cookie.auth {
             auth.write(&mut out);
         }
@@ -245,7 +249,10 @@ fn read(body: &[u8]) -> Option<Cookie> {
     let (local_port, peer_port) = (r.u16()?, r.u16()?);
     let (outbound_streams, inbound_streams) = (r.u16()?, r.u16()?);
     let port = r.u16()?;
-    let features = Features::from_bytes(r.take()?);
+    let mut features = Features::from_bytes(r.take()?);
+    if features.has(Extensions::STREAM_CREDIT) {
+        features.set_credit(InitialCredit::from_bytes(r.take()?));
+    }
     let mut auth = None;
     if features.has(Extensions::AUTHENTICATION) {
         let (parameters, rest) = CookieParameters::read(r.0)?;

@@ -392,7 +392,11 @@ pub(crate) fn ask_writable(association: &mut Association, pressure: Pressure) ->
     }
     let (config, paths) = (&association.config, &association.paths);
     let room = |rwnd| send_buffer(config, paths, rwnd, pressure);
-    association.outbound.room_for(SendInfo::default(), 1, config, room).map(drop)
+    match association.outbound.room_for(SendInfo::default(), 1, config, room) {
+        // Other streams have room.
+        Err(SendError::StreamBlocked { .. }) | Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Converts an acknowledgement for a path of which it acknowledges something.

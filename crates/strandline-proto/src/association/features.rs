@@ -10,7 +10,7 @@ use strandline_wire::chunk::kind;
 use strandline_wire::parameter::Parameter;
 
 use super::zero_checksum::ZeroChecksum;
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, StreamCredit};
 
 /// An EDMID that no method has (RFC 9653 section 8).
 const EDMID_RESERVED: u32 = 0;
@@ -35,6 +35,8 @@ impl Extensions {
     pub(crate) const AUTHENTICATION: Self = Self(1 << 8);
     /// Dynamic address reconfiguration (RFC 5061).
     pub(crate) const DYNAMIC_ADDRESSES: Self = Self(1 << 9);
+    /// Credit for each stream (docs/stream-credit.md).
+    pub(crate) const STREAM_CREDIT: Self = Self(1 << 12);
 
     const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -42,6 +44,10 @@ impl Extensions {
 
     const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+
+    const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     const fn or(self, other: Self) -> Self {
@@ -106,6 +112,13 @@ const TABLE: &[Extension] = &[
         wanted: |config| config.extensions.dynamic_addresses,
         parameter: None,
         chunks: &[kind::ASCONF, kind::ASCONF_ACK],
+    },
+    // Its parameter declares it, which has a value.
+    Extension {
+        extension: Extensions::STREAM_CREDIT,
+        wanted: |config| config.extensions.interleaving && config.extensions.stream_credit.is_some(),
+        parameter: None,
+        chunks: &[],
     },
 ];
 
@@ -175,6 +188,8 @@ pub(crate) struct Declared {
     extensions: Extensions,
     /// True if Forward-TSN-Supported was among the parameters.
     forward_tsn: bool,
+    /// The peer's initial credit for each of our streams, in units of 1,024 bytes; 0 without one.
+    credit_kib: u16,
 }
 
 impl Declared {
@@ -186,6 +201,10 @@ impl Declared {
             self.edmid = Some(if again { EDMID_RESERVED } else { *edmid });
         }
         self.forward_tsn |= *parameter == Parameter::ForwardTsnSupported;
+        if let Parameter::StreamCredit { initial_kib: credit_kib @ 1.. } = *parameter {
+            self.credit_kib = credit_kib;
+            self.extensions = self.extensions.or(Extensions::STREAM_CREDIT);
+        }
         self.extensions = self.extensions.or(declared_by(TABLE, parameter));
     }
 }
@@ -198,7 +217,7 @@ impl Declared {
 
     /// Sets whether the parameters of RFC 4895 are complete and right, whatever Supported Extensions says.
     pub(crate) fn set_authentication(&mut self, declared: bool) {
-        let others = Extensions(self.extensions.0 & !Extensions::AUTHENTICATION.0);
+        let others = self.extensions.without(Extensions::AUTHENTICATION);
         self.extensions = if declared { others.or(Extensions::AUTHENTICATION) } else { others };
     }
 }
@@ -212,13 +231,47 @@ pub(crate) struct Features {
     offered: Extensions,
     /// Offered by both sides.
     agreed: Extensions,
+    /// The initial credit of each stream.
+    credit: InitialCredit,
+}
+
+/// The initial credit of each stream in units of 1,024 bytes; 0 without credit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct InitialCredit {
+    /// Credit of the peer's streams, as this side grants it.
+    pub(crate) incoming: u16,
+    /// Credit of our streams.
+    pub(crate) outgoing: u16,
+}
+
+impl InitialCredit {
+    /// Number of bytes in a State Cookie.
+    pub(crate) const LEN: usize = 4;
+
+    /// Returns what a configuration grants.
+    fn granted_by(config: &AssociationConfig) -> Self {
+        let incoming = config.extensions.stream_credit.map_or(0, StreamCredit::initial_kib);
+        Self { incoming, outgoing: 0 }
+    }
+
+    /// Returns the bytes of a State Cookie.
+    pub(crate) fn to_bytes(self) -> [u8; Self::LEN] {
+        let ([a, b], [c, d]) = (self.incoming.to_be_bytes(), self.outgoing.to_be_bytes());
+        [a, b, c, d]
+    }
+
+    /// Returns the credit according to a State Cookie.
+    pub(crate) fn from_bytes([a, b, c, d]: [u8; Self::LEN]) -> Self {
+        Self { incoming: u16::from_be_bytes([a, b]), outgoing: u16::from_be_bytes([c, d]) }
+    }
 }
 
 impl Features {
     /// Returns what a configuration offers, before anything is known about the peer.
     pub(crate) fn offered_by(config: &AssociationConfig) -> Self {
         let zero_checksum = ZeroChecksum::declaring(config.extensions.zero_checksum);
-        Self { zero_checksum, offered: wanted(TABLE, config), agreed: Extensions::default() }
+        let credit = InitialCredit::granted_by(config);
+        Self { zero_checksum, offered: wanted(TABLE, config), agreed: Extensions::default(), credit }
     }
 
     /// Returns what was offered, for another attempt to set the association up.
@@ -230,11 +283,17 @@ impl Features {
     /// Returns the state after the peer's declarations.
     pub(crate) fn agreed_with(self, peer: &Declared) -> Self {
         let zero_checksum = self.zero_checksum.agreed_with(peer.edmid);
-        let agreed = self.offered.and(peer.extensions);
+        let mut agreed = self.offered.and(peer.extensions);
         // The chunks of RFC 5061 are of no use without authentication.
-        let needless =
-            if agreed.has(Extensions::AUTHENTICATION) { 0 } else { Extensions::DYNAMIC_ADDRESSES.0 };
-        Self { zero_checksum, agreed: Extensions(agreed.0 & !needless), ..self }
+        if !agreed.has(Extensions::AUTHENTICATION) {
+            agreed = agreed.without(Extensions::DYNAMIC_ADDRESSES);
+        }
+        // A message that is begun in DATA chunks holds up all others until it is sent to its end.
+        if !agreed.has(Extensions::INTERLEAVING) {
+            agreed = agreed.without(Extensions::STREAM_CREDIT);
+        }
+        let credit = InitialCredit { outgoing: peer.credit_kib, ..self.credit };
+        Self { zero_checksum, agreed, credit, ..self }
     }
 
     /// Returns true if both sides offered the extension.
@@ -274,7 +333,30 @@ impl Features {
         self.zero_checksum.parameter().into_iter().chain(parameters(TABLE, self.agreed, kinds))
     }
 
-    /// Returns the bytes of a State Cookie.
+    /// Returns the parameter of an INIT that grants the peer's streams their initial credit, if that is offered.
+    #[inline]
+    pub(crate) fn offered_credit(self) -> Option<Parameter<'static>> {
+        let initial_kib = self.credit.incoming;
+        self.offers(Extensions::STREAM_CREDIT).then_some(Parameter::StreamCredit { initial_kib })
+    }
+
+    /// Returns the parameter of an INIT ACK that grants the peer's streams their initial credit, if that is agreed on.
+    #[inline]
+    pub(crate) fn answered_credit(self) -> Option<Parameter<'static>> {
+        self.has(Extensions::STREAM_CREDIT).then(|| self.offered_credit()).flatten()
+    }
+
+    /// Returns the initial credit of each stream, if both sides offered credit.
+    pub(crate) fn credit(self) -> Option<InitialCredit> {
+        self.has(Extensions::STREAM_CREDIT).then_some(self.credit)
+    }
+
+    /// Sets the initial credit according to a State Cookie.
+    pub(crate) const fn set_credit(&mut self, credit: InitialCredit) {
+        self.credit = credit;
+    }
+
+    /// Returns the bytes of a State Cookie, without those of the initial credit.
     pub(crate) fn to_bytes(self) -> [u8; 3] {
         let [high, low] = self.agreed.0.to_be_bytes();
         [self.zero_checksum.to_byte(), high, low]
@@ -283,7 +365,8 @@ impl Features {
     /// Returns the state according to a State Cookie.
     pub(crate) fn from_bytes([zero_checksum, high, low]: [u8; 3]) -> Self {
         let agreed = Extensions(u16::from_be_bytes([high, low]));
-        Self { zero_checksum: ZeroChecksum::from_byte(zero_checksum), offered: agreed, agreed }
+        let zero_checksum = ZeroChecksum::from_byte(zero_checksum);
+        Self { zero_checksum, offered: agreed, agreed, credit: InitialCredit::default() }
     }
 }
 

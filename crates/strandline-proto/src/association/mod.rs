@@ -10,6 +10,7 @@ mod build;
 pub(crate) mod context;
 pub(crate) mod cookie;
 mod counts;
+pub(crate) mod credit;
 mod data;
 mod diagnostics;
 pub(crate) mod dynamic;

@@ -13,7 +13,7 @@ use super::diagnostics::log_of;
 use super::features::Extensions;
 use super::offer::{append_tlv, encode_cause};
 use super::setup::on_early_data;
-use super::{Association, State, asconf, forward, reconfig};
+use super::{Association, State, asconf, credit, forward, reconfig};
 use crate::event::{CloseReason, Event};
 use crate::number::Tsn;
 use crate::path_index::PathIndex;
@@ -196,14 +196,12 @@ impl Association {
             Chunk::Auth(_) | Chunk::Asconf(_) | Chunk::AsconfAck(_) | Chunk::Unknown(_) => {
                 return Self::on_unknown(raw, seen);
             }
-            Chunk::ReConfig(_) | Chunk::ForwardTsn(_) | Chunk::IData(_) | Chunk::IForwardTsn(_) => {
-                return take_extension(self, cx, now, raw, &parsed, (from, seen));
-            }
             Chunk::Ecne(ecne) => self.on_ecne(now, ecne.lowest_tsn),
             Chunk::Cwr(cwr) => self.on_cwr(cwr.lowest_tsn),
             // The endpoint handles a COOKIE ECHO before it passes the packet on, and drops an INIT. Padding has no
             // effect.
             Chunk::Heartbeat(_) | Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Pad(_) => {}
+            extension => return take_extension(self, cx, now, raw, &extension, (from, seen)),
         }
         true
     }
@@ -450,6 +448,19 @@ fn take_extension(
         Chunk::ForwardTsn(chunk) => take_forward_tsn(association, cx, now, raw, chunk, context),
         Chunk::IData(data) => take_i_data(association, cx, now, data, context),
         Chunk::IForwardTsn(chunk) => take_i_forward_tsn(association, cx, now, chunk, context),
+        Chunk::StreamCredit(_) | Chunk::StreamBlocked(_)
+            if !association.features.has(Extensions::STREAM_CREDIT) =>
+        {
+            Association::on_unknown(raw, context.1)
+        }
+        Chunk::StreamCredit(chunk) => {
+            credit::on_credit(association, cx, chunk);
+            true
+        }
+        Chunk::StreamBlocked(chunk) => {
+            credit::on_blocked(association, chunk);
+            true
+        }
         _ => true,
     }
 }

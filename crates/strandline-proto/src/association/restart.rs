@@ -17,11 +17,13 @@ use super::ecn::Ecn;
 use super::features::Extensions;
 use super::offer::encode_cause;
 use super::setup::{adopt_interleaving, paths_of, refuse_other_chunks};
-use super::{Association, State, asconf, reconfig};
+use super::{Association, State, asconf, credit, reconfig};
 use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
+use crate::inbound::credit as incoming;
 use crate::inbound::i_data::partly_delivered;
 use crate::outbound::Outbound;
+use crate::outbound::credit as outgoing;
 use crate::outbound::scheduling::keep_settings;
 use crate::path::{Path, PathSet};
 use crate::path_index::PathIndex;
@@ -136,10 +138,12 @@ impl Association {
     fn restart(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         reconfig::end(self, cx);
         asconf::end(self, cx);
+        let refused = outgoing::refused_streams(&self.outbound);
         self.fail_queued(cx, FailureCause::Restarted);
         let config = Arc::clone(&self.config);
         let before = self.inbound.buffered_bytes();
         let cuts = partly_delivered(&self.inbound);
+        let by_report = incoming::is_by_report(&self.inbound);
         let (unread, cut) = self.inbound.restart(
             cookie.peer_initial_tsn,
             cookie.inbound_streams,
@@ -162,6 +166,7 @@ impl Association {
         auth::adopt(self, cookie.auth.as_deref());
         let adopted = adopt_interleaving(self);
         debug_assert!(adopted, "nothing was sent");
+        incoming::set_by_report(&mut self.inbound, by_report);
         self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         self.initial_tsn = cookie.local_initial_tsn;
         self.peer_initial_tsn = cookie.peer_initial_tsn;
@@ -182,6 +187,9 @@ impl Association {
         }
         cx.event(self.id, Event::Restarted { unread, cut });
         cx.event(self.id, Event::Writable);
+        for stream in refused {
+            cx.event(self.id, Event::StreamWritable { stream });
+        }
         self.announce_readable(cx);
     }
 
@@ -213,6 +221,7 @@ impl Association {
         if !adopt_interleaving(self) {
             return refuse_other_chunks(self, cx, now);
         }
+        credit::report_writable(self, cx);
         for failed in self.outbound.set_peer(cookie.peer_rwnd, cookie.outbound_streams) {
             cx.on_send_bytes_gone(failed.data.len());
             cx.event(self.id, Event::SendFailed(failed));

@@ -17,6 +17,7 @@ use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
 use super::cookie::Cookie;
 use super::counts::{Deadlines, ErrorCounts};
+use super::credit;
 use super::diagnostics::log_of;
 use super::ecn::Ecn;
 use super::extras::Extras;
@@ -174,6 +175,9 @@ impl Association {
         let preservative = (increment_ms > 0).then_some(Parameter::CookiePreservative { increment_ms });
         let mut kinds = Kinds::default();
         let mut more: Vec<_> = self.features.offer(&mut kinds).chain(preservative).collect();
+        if let Some(credit) = self.features.offered_credit() {
+            more.push(credit);
+        }
         let keys = auth::auth_of(self).map(|auth| auth.own());
         if let Some(keys) = &keys {
             more.extend(keys.iter());
@@ -228,6 +232,7 @@ impl Association {
         if !adopt_interleaving(self) {
             return refuse_other_chunks(self, cx, now);
         }
+        credit::report_writable(self, cx);
         let State::CookieWait(setup) = &mut self.state else { return };
         // An INIT that was sent once measures the round-trip time.
         if setup.attempts == 0 {
@@ -524,7 +529,7 @@ pub(super) fn paths_of(cx: &Shared, now: Time, config: &AssociationConfig, cooki
     paths
 }
 
-/// Makes both halves use I-DATA or DATA, as was negotiated. Nothing may have arrived. Returns false without a change if
+/// Makes both halves use I-DATA or DATA, and count credit, as was negotiated. Nothing may have arrived. Returns false without a change if
 /// data was sent in the other chunks.
 #[must_use]
 pub(super) fn adopt_interleaving(association: &mut Association) -> bool {
@@ -533,6 +538,9 @@ pub(super) fn adopt_interleaving(association: &mut Association) -> bool {
         return false;
     }
     set_interleaved(&mut association.inbound, interleaves);
+    if interleaves {
+        credit::adopt(association);
+    }
     true
 }
 

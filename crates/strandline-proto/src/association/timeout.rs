@@ -9,22 +9,26 @@ use super::counts::UNANSWERED;
 use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
 };
-use super::{Association, State, asconf, reconfig};
+use super::{Association, State, asconf, credit, reconfig};
 use crate::outbound::interleaving::wire_bytes;
-use crate::outbound::marked_chunks;
 use crate::outbound::partial::forward_again;
+use crate::outbound::{marked_chunks, waits_for_credit};
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
 impl Association {
     /// Sets the timer of the zero window probe (section 6.1 rule A): data waits for a closed window, and nothing is
-    /// in flight whose acknowledgement could report an open one. Called whether or not anything was sent, because the
+    /// in flight whose acknowledgement could report an open one. It is also that of questions for credit of streams. Called whether or not anything was sent, because the
     /// SACK for the last data is what closes the window.
     pub(super) fn watch_window(&mut self, now: Time, index: PathIndex) {
-        if !self.outbound.window_probe_wanted() {
+        if self.outbound.window_probe_wanted() {
+            if self.deadlines.probe == Time::MAX {
+                self.deadlines.probe = now + self.paths.get(index).rto.rto();
+            }
+        } else if !waits_for_credit(&self.outbound) {
             self.deadlines.probe = Time::MAX;
         } else if self.deadlines.probe == Time::MAX {
-            self.deadlines.probe = now + self.paths.get(index).rto.rto();
+            self.deadlines.probe = credit::question_deadline(self, now);
         }
     }
 
@@ -51,6 +55,7 @@ impl Association {
         if self.deadlines.probe <= now {
             self.deadlines.probe = Time::MAX;
             self.outbound.permit_window_probe();
+            credit::ask(self, cx, now);
         }
         if self.outbound.loss_deadline() <= now {
             self.on_loss_timer(cx, now);
@@ -264,7 +269,7 @@ impl Association {
     /// Counts an error of the association as a whole (section 8.1). As in that section, answered HEARTBEATs reset the
     /// count. Time-outs of DATA without an acknowledgement in between have a second count with the same limit, so
     /// that DATA which never arrives does not wait for ever while HEARTBEATs are answered.
-    fn count_error(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn count_error(&mut self, cx: &mut Shared, now: Time) {
         self.errors.total = self.errors.total.saturating_add(1);
         if self.errors.total.max(self.errors.data_timeouts) > self.config.association_retrans_max {
             self.give_up(cx, now, UNANSWERED);

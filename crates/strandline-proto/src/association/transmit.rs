@@ -13,13 +13,15 @@ use super::auth;
 use super::buffers::share_receive_queue;
 use super::build::{build_packet, pad_oversize};
 use super::context::Shared;
+use super::credit::report_writable;
 use super::gather::{allow_gathered, gathers};
 use super::{Association, State};
 use crate::config::{FastRetransmit, Recovery};
 use crate::event::Transmit;
+use crate::inbound::credit::write_sack;
 use crate::outbound::partial::forward_due;
 use crate::outbound::write::{Written, write_again, write_new};
-use crate::outbound::{Bundled, Retransmission, Urgency, scheduling};
+use crate::outbound::{Bundled, Retransmission, Urgency, scheduling, waits_for_credit};
 use crate::path::PathState;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -115,6 +117,9 @@ impl Association {
             self.prove_sack_size(cx, now);
         }
         self.watch_window(now, data_path);
+        if waits_for_credit(&self.outbound) {
+            report_writable(self, cx);
+        }
         burst
     }
 
@@ -283,7 +288,7 @@ impl Association {
             if due || bundled {
                 self.write_ecne(&mut packet);
                 let len_max = self.sack_len_max(now, index);
-                answers = self.inbound.write_sack(now, &mut packet, len_max);
+                answers = write_sack(&mut self.inbound, now, &mut packet, len_max);
                 self.on_sack_written(index, packet.len());
                 self.stats.sacks_sent += u32::from(answers);
             }

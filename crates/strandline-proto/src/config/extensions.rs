@@ -3,6 +3,7 @@
 use strandline_wire::chunk::kind;
 
 use crate::authentication::Authentication;
+use crate::error::ConfigError;
 use crate::reconfiguration::PeerRequests;
 
 /// An alternate error detection method (RFC 9653 section 3), which makes the checksum of SCTP superfluous. An
@@ -40,6 +41,32 @@ impl ErrorDetectionMethod {
     }
 }
 
+/// How much unread data each of the peer's streams may hold (docs/stream-credit.md).
+///
+/// A stream begins with `initial` bytes. While its reader waits for credit the allowance doubles, up to `max`. What all
+/// streams hold together stays within the receive buffer. A message longer than half of the initial allowance may be
+/// received in parts (see [`Message`](crate::event::Message)), because the rest of it comes once the beginning was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamCredit {
+    /// Bytes that a new stream may hold: 1 KiB to 64 MiB less 1 KiB, in steps of 1 KiB. Default 64 KiB.
+    pub initial: u32,
+    /// Bytes that a stream with a fast reader may hold. Default 1 MiB.
+    pub max: u32,
+}
+
+impl StreamCredit {
+    /// Returns the initial credit in units of 1,024 bytes, rounded down.
+    pub(crate) fn initial_kib(self) -> u16 {
+        u16::try_from(self.initial >> 10).unwrap_or(u16::MAX)
+    }
+}
+
+impl Default for StreamCredit {
+    fn default() -> Self {
+        Self { initial: 64 << 10, max: 1 << 20 }
+    }
+}
+
 /// Extensions that are offered in INIT and INIT ACK. Each is used only if the peer offers it too. A change applies to
 /// associations that are set up later.
 ///
@@ -70,6 +97,9 @@ pub struct ExtensionsConfig {
     /// about the order. Parts of large messages of several streams may then be received in turn (see
     /// [`Message`](crate::event::Message)), which an application must be able to handle. Default false.
     pub interleaving: bool,
+    /// Credit for each stream (docs/stream-credit.md): a stream whose reader stops holds up no other one. It needs
+    /// `interleaving`. Default none.
+    pub stream_credit: Option<StreamCredit>,
     /// Authentication of chunks (RFC 4895), and what is demanded of the peer.
     /// [`KeyChange`](crate::endpoint::KeyChange) sets shared keys. Default none.
     pub authentication: Option<Authentication>,
@@ -84,6 +114,22 @@ pub struct ExtensionsConfig {
 }
 
 impl ExtensionsConfig {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let Some(credit) = self.stream_credit else { return Ok(()) };
+        let check = |ok: bool, name, wants| if ok { Ok(()) } else { Err(ConfigError { name, wants }) };
+        check(self.interleaving, "extensions.stream_credit", "extensions.interleaving")?;
+        check(
+            credit.initial >= 1 << 10 && credit.initial >> 10 <= u32::from(u16::MAX),
+            "extensions.stream_credit.initial",
+            "1 KiB to 65,535 KiB",
+        )?;
+        check(
+            (credit.initial..=1 << 30).contains(&credit.max),
+            "extensions.stream_credit.max",
+            "initial to 1 GiB",
+        )
+    }
+
     /// No extension.
     pub const NONE: Self = Self {
         ecn: false,
@@ -91,6 +137,7 @@ impl ExtensionsConfig {
         stream_reconfiguration: false,
         partial_reliability: false,
         interleaving: false,
+        stream_credit: None,
         authentication: None,
         dynamic_addresses: false,
         peer_requests: PeerRequests::NONE,

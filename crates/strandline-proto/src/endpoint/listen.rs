@@ -260,9 +260,8 @@ impl Endpoint {
         let mut kinds = Kinds::default();
         let declared = features.answer(&mut kinds);
         let mut more: Vec<Parameter<'_>> = declared.chain(cookie).chain(reported).collect();
-        if let Some(own) = &own {
-            more.splice(..0, own.iter());
-        }
+        let first = own.iter().flat_map(|own| own.iter()).chain(features.answered_credit());
+        more.splice(..0, first);
         init_packet(shared, route, ports, init, &answer.local, Some(offer), &more);
         shared.stats.inits += 1;
     }

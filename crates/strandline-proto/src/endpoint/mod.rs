@@ -3,6 +3,7 @@
 mod addresses;
 mod budget;
 mod commands;
+mod credit;
 mod demux;
 mod diagnostics;
 mod dynamic;
@@ -34,6 +35,7 @@ use strandline_wire::number::VerificationTag;
 pub use self::addresses::Addresses;
 use self::budget::InitBudget;
 pub use self::commands::{Connect, Listen};
+pub use self::credit::Credit;
 use self::demux::{Demux, PeerKey, entry_of, path_of};
 pub use self::gaps::Gaps;
 pub use self::key_change::KeyChange;

@@ -52,6 +52,12 @@ pub(crate) fn on_i_data(
             return DataOutcome::Accepted { readable: false };
         }
     }
+    if let Some(credits) = inbound.order.interleaved_mut().and_then(|held| held.credits.as_deref_mut()) {
+        if !credits.admits(data.stream, data.payload.len()) {
+            return DataOutcome::Violation("data beyond the credit of its stream");
+        }
+        credits.on_accepted(data.stream, data.tsn, data.payload.len(), place);
+    }
     inbound.record(data.tsn, place);
     inbound.window.on_taken(data.payload.len());
     let Inbound { order, window, ready, .. } = inbound;

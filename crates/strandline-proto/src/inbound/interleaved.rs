@@ -12,6 +12,7 @@ use strandline_wire::IData;
 use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 
 use super::arena::Arena;
+use super::credit::Credits;
 use super::window::{HELD_COST, Window, message_cost};
 use crate::event::Message;
 use crate::number::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn};
@@ -169,9 +170,13 @@ impl Held {
 
     /// Returns what the window is charged for.
     fn cost(&self) -> usize {
-        let beyond: usize = self.beyond.values().map(|(_, bytes)| bytes.len() + HELD_COST).sum();
         let record = if self.is_free { 0 } else { HELD_COST };
-        record + self.data.len() + beyond
+        record + self.len() + self.beyond.len() * HELD_COST
+    }
+
+    /// Returns the bytes of user data that are held.
+    fn len(&self) -> usize {
+        self.data.len() + self.beyond.values().map(|(_, bytes)| bytes.len()).sum::<usize>()
     }
 }
 
@@ -213,6 +218,8 @@ pub(crate) struct Interleaved {
     given_up: BTreeMap<StreamId, Mid>,
     /// True if ordered messages were given up.
     skips: bool,
+    /// The credit of the peer's streams, if it was negotiated.
+    pub(super) credits: Option<Box<Credits>>,
 }
 
 impl Interleaved {
@@ -265,8 +272,8 @@ impl Interleaved {
         }
     }
 
-    /// Delivers what there is of a message whose turn has come: all of it, or a part of at least `point` bytes. Returns
-    /// true if it is complete.
+    /// Delivers what there is of a message whose turn has come: all of it, or a part of at least `point` bytes, or less if
+    /// the peer may wait for credit of the stream. Returns true if it is complete.
     fn hand_over(&mut self, key: Key, point: usize, sink: &mut Sink<'_>) -> bool {
         let Some(held) = self.messages.get_mut(&key) else { return false };
         if held.is_complete() {
@@ -275,14 +282,33 @@ impl Interleaved {
             self.free -= usize::from(held.is_free);
             self.messages.remove(&key);
             self.forget_part(key);
+            self.hand_over_waiting(key, point, sink);
             return true;
         }
-        if held.data.len() >= point && !held.data.is_empty() && may_be_partial(&mut self.partly, key) {
+        let tight = || self.credits.as_ref().is_some_and(|credits| credits.is_tight(key.stream));
+        if (held.data.len() >= point || tight())
+            && !held.data.is_empty()
+            && may_be_partial(&mut self.partly, key)
+        {
             sink.window.release(held.data.len());
             sink.deliver(held.take(key));
             set_free(held, &mut self.free, sink.window);
         }
         false
+    }
+
+    /// Delivers what there is of another unordered message of a stream, if the peer may wait for credit of it. Its parts could
+    /// not be delivered before those of an earlier one.
+    fn hand_over_waiting(&mut self, gone: Key, point: usize, sink: &mut Sink<'_>) {
+        let tight = self.credits.as_ref().is_some_and(|credits| credits.is_tight(gone.stream));
+        if !tight || !gone.unordered {
+            return;
+        }
+        let (first, last) = (Key { mid: 0, ..gone }, Key { mid: u32::MAX, ..gone });
+        let mut waiting = self.messages.range(first..=last).filter(|(_, held)| !held.data.is_empty());
+        if let Some(key) = waiting.next().map(|(key, _)| *key) {
+            self.hand_over(key, point, sink);
+        }
     }
 
     /// Records that the stream's next message was delivered, and delivers those that waited for it.
@@ -342,10 +368,15 @@ impl Interleaved {
                 sink.deliver(held.take(key));
                 continue;
             }
+            if let Some(credits) = &mut self.credits {
+                // The SACK that the chunk asks for tells of it.
+                let _ = credits.on_gone(stream, held.len());
+            }
             if !held.begins {
                 cuts.push(Cut { stream, unread: sink.ready.len() });
             }
             self.forget_part(key);
+            self.hand_over_waiting(key, point, sink);
         }
         if !unordered {
             self.next.insert(stream, mid);
@@ -402,6 +433,18 @@ impl Interleaved {
     pub(super) fn reset(&mut self, streams: &Streams) {
         self.next.retain(|stream, _| !streams.contains(*stream));
         self.given_up.retain(|stream, _| !streams.contains(*stream));
+        if let Some(credits) = &mut self.credits {
+            credits.reset(streams);
+        }
+    }
+
+    /// Handles a reset of all numbers after which the peer's first TSN is `next`: what is held is lost.
+    pub(super) fn renumber(&mut self, next: Tsn) {
+        let mut credits = self.credits.take();
+        if let Some(credits) = &mut credits {
+            credits.renumber(next);
+        }
+        *self = Self { credits, ..Self::default() };
     }
 
     /// Sets all MIDs back to 0, except on streams that have begun anew (`has_begun`), and drops the messages that were
@@ -415,6 +458,9 @@ impl Interleaved {
         self.partly.retain(|stream, mid| holds(*stream, *mid));
         self.next.retain(|stream, _| has_begun(*stream));
         self.given_up.clear();
+        if let Some(credits) = &mut self.credits {
+            credits.go_on(first);
+        }
     }
 
     /// Drops everything that was received and not delivered, and keeps the numbers of the next messages.
@@ -440,10 +486,10 @@ impl Interleaved {
         let numbers = self.next.len() + self.partly.len() + self.given_up.len();
         let (mut records, mut payload) = (size_of::<Self>() + numbers * size_of::<(StreamId, Mid)>(), 0);
         for held in self.messages.values() {
-            let beyond: usize = held.beyond.values().map(|(_, bytes)| bytes.len()).sum();
             records += size_of::<(Key, Held)>() + held.beyond.len() * size_of::<(u32, Tsn, Bytes)>();
-            payload += held.data.len() + beyond;
+            payload += held.len();
         }
+        records += self.credits.as_ref().map_or(0, |credits| credits.heap_bytes());
         (records, payload)
     }
 }

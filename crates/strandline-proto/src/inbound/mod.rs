@@ -9,6 +9,7 @@
 //! | [`ordering`] | streams |
 //! | [`i_data`], [`interleaved`] | I-DATA chunks: input, fragments and streams |
 //! | [`window`] | receive buffer, a_rwnd |
+//! | [`credit`] | credit of streams |
 //! | [`reconfigure`] | resets of numbers, more streams |
 //! | [`forward`] | messages that the peer gives up |
 //! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
@@ -19,6 +20,7 @@
 //! [`Inbound::recv`]: it touches no map and allocates nothing.
 
 mod arena;
+pub(crate) mod credit;
 mod duplicates;
 mod flow;
 pub(crate) mod forward;
@@ -367,11 +369,13 @@ impl Inbound {
     #[inline]
     pub(crate) fn recv(&mut self) -> Option<Message> {
         let message = self.ready.pop_front()?;
-        self.window.release(message_cost(message.data.len()));
+        let (stream, len) = (message.stream, message.data.len());
+        self.window.release(message_cost(len));
         if self.ready.is_empty() {
             self.hand_over_part(usize::MAX);
         }
-        if self.window.update_due(self.ready.is_empty(), self.share) {
+        let credit_due = self.order.has_credits() && credit::on_received(self, stream, len);
+        if credit_due || self.window.update_due(self.ready.is_empty(), self.share) {
             self.sack.request();
         }
         Some(message)
@@ -381,18 +385,24 @@ impl Inbound {
     /// number.
     pub(crate) fn recv_many(&mut self, messages: &mut Vec<Message>, max: usize) -> usize {
         let before = messages.len();
+        let mut credit_due = false;
         while messages.len() - before < max && !self.ready.is_empty() {
             let count = self.ready.len().min(max - (messages.len() - before));
             let mut cost = 0;
             messages.extend(
                 self.ready.drain(..count).inspect(|message| cost += message_cost(message.data.len())),
             );
+            if self.order.has_credits() {
+                let taken = messages.len() - count;
+                credit_due |= credit::on_received_many(self, messages.get(taken..).unwrap_or_default());
+            }
             self.window.release(cost);
             if self.ready.is_empty() {
                 self.hand_over_part(usize::MAX);
             }
         }
-        if messages.len() > before && self.window.update_due(self.ready.is_empty(), self.share) {
+        let taken = messages.len() > before;
+        if credit_due || (taken && self.window.update_due(self.ready.is_empty(), self.share)) {
             self.sack.request();
         }
         messages.len() - before

@@ -141,6 +141,14 @@ impl StreamOrder {
         }
     }
 
+    /// True if the peer's streams have credit.
+    #[inline]
+    pub(super) fn has_credits(&self) -> bool {
+        self.numbers.state().is_some_and(|waiting| {
+            waiting.interleaved.as_ref().is_some_and(|interleaved| interleaved.credits.is_some())
+        })
+    }
+
     /// Returns what was received in I-DATA chunks, if these are expected.
     pub(super) fn interleaved(&self) -> Option<&Interleaved> {
         self.numbers.state()?.interleaved.as_deref()

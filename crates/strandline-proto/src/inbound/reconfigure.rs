@@ -43,11 +43,17 @@ pub(super) fn is_barred(inbound: &mut Inbound, data: &Data<'_>, place: Place) ->
 /// asked for.
 pub(crate) fn bar_past(inbound: &mut Inbound) {
     let overtaking = Overtaking::new(inbound.map.cumulative(), inbound.map.highest());
+    if let Some(credits) = inbound.order.interleaved_mut().and_then(|held| held.credits.as_deref_mut()) {
+        credits.note();
+    }
     inbound.order.set_barred(Some(Barred::Past(overtaking)));
 }
 
 /// Bars messages of the peer, or none any more. They are dropped as if they had been lost.
 pub(crate) fn set_barred(inbound: &mut Inbound, barred: Option<Barred>) {
+    if let Some(credits) = inbound.order.interleaved_mut().and_then(|held| held.credits.as_deref_mut()) {
+        credits.forget_recent();
+    }
     inbound.order.set_barred(barred);
 }
 
@@ -79,7 +85,7 @@ pub(crate) fn renumber(inbound: &mut Inbound, next: Tsn) -> (usize, Option<Strea
     inbound.window.release((inbound.window.used() as usize).saturating_sub(readable));
     inbound.reassembly = Reassembly::default();
     if let Some(interleaved) = inbound.order.interleaved_mut() {
-        *interleaved = Interleaved::default();
+        interleaved.renumber(next);
     }
     inbound.order.drop_messages();
     inbound.order.set_barred(None);

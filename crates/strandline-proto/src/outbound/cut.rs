@@ -13,21 +13,23 @@ use crate::time::Time;
 pub(super) struct Cut<'a> {
     /// The chunks before it.
     pub(super) outstanding: &'a Outstanding,
+    /// Its bytes of user data.
+    pub(super) len: usize,
     /// True if it is the first one of its message.
     pub(super) begins: bool,
     /// True if it is the last one of its message.
     pub(super) ends: bool,
 }
 
-/// Cuts the next chunk of new data off its message, as [`next_new`](Outbound::next_new) returns it. `number` assigns its
-/// numbers within the stream.
+/// Cuts the next chunk of new data off its message, of at most `most` bytes of user data, as
+/// [`next_new`](Outbound::next_new) returns it. `number` assigns its numbers within the stream.
 #[inline(always)]
 pub(super) fn cut_next<N>(
     outbound: &mut Outbound,
     now: Time,
     path: PathIndex,
-    space: usize,
-    packet_space: usize,
+    (space, packet_space): (usize, usize),
+    most: usize,
     number: impl FnOnce(&mut Numbers, &mut Message, Cut<'_>) -> N,
 ) -> Option<(Data<'_>, N)> {
     let Outbound { busy, window, numbers, .. } = outbound;
@@ -39,9 +41,10 @@ pub(super) fn cut_next<N>(
     let message = messages.get_mut(fragment.message)?;
     let rest = message.rest();
     let len = fragment::payload_len(rest, space, packet_space)?;
-    let len = window.admit(len, rest, packet_space, outstanding.is_empty())?.min(fragment.bytes_max);
+    let len =
+        window.admit(len, rest, packet_space, outstanding.is_empty())?.min(fragment.bytes_max).min(most);
     let (begins, ends) = (!rest.begun, len == rest.len);
-    let assigned = number(numbers, message, Cut { outstanding, begins, ends });
+    let assigned = number(numbers, message, Cut { outstanding, len, begins, ends });
     let offset = message.on_sent(len);
     if let Some(rack) = rack {
         rack.set_packet(packet_space);

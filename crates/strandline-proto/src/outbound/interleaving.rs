@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use strandline_wire::chunk::i_forward_tsn::{self, SkippedMessage};
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, I_DATA_CHUNK_HEADER_LEN, IData, PacketBuilder};
 
+use super::accounts::Accounts;
 use super::cut::{Cut, cut_next};
 use super::messages::Message;
 use super::outstanding::Outstanding;
@@ -26,6 +27,8 @@ struct ChunkNumbers {
     unordered: bool,
     mid: Mid,
     fsn: Fsn,
+    /// Bytes that count towards the credit of the stream; 0 once its account has begun anew.
+    len: u16,
 }
 
 /// The numbers of the sending half of an association that sends I-DATA.
@@ -39,14 +42,18 @@ pub(crate) struct Interleaving {
     sent: VecDeque<ChunkNumbers>,
     /// The TSN of the first one.
     first: Tsn,
+    /// The credit of the streams, if it was negotiated.
+    pub(super) accounts: Option<Box<Accounts>>,
 }
 
 impl Interleaving {
-    /// Assigns the numbers of the chunk that gets the next TSN. `ends`: nothing of its message follows.
+    /// Assigns the numbers of the chunk with `len` bytes that gets the next TSN; one of data that was given up has none.
+    /// `ends`: nothing of its message follows.
     pub(super) fn assign(
         &mut self,
         outstanding: &Outstanding,
         (stream, unordered): (StreamId, bool),
+        len: usize,
         ends: bool,
     ) -> (Mid, Fsn) {
         let (mid, fsn) = self.open.get(&stream).copied().unwrap_or_else(|| {
@@ -58,17 +65,29 @@ impl Interleaving {
         } else {
             self.open.insert(stream, (mid, fsn.next()));
         }
-        self.forget(outstanding);
-        self.sent.push_back(ChunkNumbers { stream, unordered, mid, fsn });
+        self.settle(outstanding.cumulative_ack());
+        // A chunk is at most as long as its length field can say.
+        let len = len as u16;
+        if let Some(accounts) = self.accounts.as_mut().filter(|_| len > 0) {
+            accounts.on_sent(stream, outstanding.next_tsn(), len);
+        }
+        self.sent.push_back(ChunkNumbers { stream, unordered, mid, fsn, len });
         (mid, fsn)
     }
 
-    /// Drops the numbers of chunks that are acknowledged for good.
-    fn forget(&mut self, outstanding: &Outstanding) {
-        let first = outstanding.cumulative_ack().next();
+    /// Drops the numbers of chunks that are acknowledged for good: those up to the Cumulative TSN Ack Point.
+    pub(super) fn settle(&mut self, cumulative: Tsn) {
+        let first = cumulative.next();
         let gone = (first.distance_from(self.first) as usize).min(self.sent.len());
-        self.sent.drain(..gone);
+        self.drop_first(gone);
         self.first = first;
+    }
+
+    fn drop_first(&mut self, count: usize) {
+        let gone = self.sent.drain(..count);
+        if let Some(accounts) = &mut self.accounts {
+            gone.for_each(|numbers| accounts.on_acked(numbers.stream, numbers.len));
+        }
     }
 
     fn get(&self, tsn: Tsn) -> Option<&ChunkNumbers> {
@@ -89,6 +108,12 @@ impl Interleaving {
     /// Sets the MIDs of streams back to 0 (section 2.3.2).
     pub(super) fn reset(&mut self, streams: &Streams) {
         self.next.retain(|stream, _| !streams.contains(*stream));
+        if let Some(accounts) = &mut self.accounts {
+            accounts.reset(streams);
+            // The peer has these chunks, though it may not have acknowledged them.
+            let earlier = self.sent.iter_mut().filter(|numbers| streams.contains(numbers.stream));
+            earlier.for_each(|numbers| numbers.len = 0);
+        }
     }
 
     /// Handles a reset of all TSNs, with nothing outstanding.
@@ -104,6 +129,7 @@ impl Interleaving {
 
     /// Frees what is not needed while nothing is outstanding.
     pub(super) fn release_idle(&mut self) {
+        self.drop_first(self.sent.len());
         self.sent = VecDeque::new();
     }
 
@@ -113,6 +139,7 @@ impl Interleaving {
             + self.next.len() * size_of::<(StreamId, [Mid; 2])>()
             + self.open.len() * size_of::<(StreamId, (Mid, Fsn))>()
             + self.sent.capacity() * size_of::<ChunkNumbers>()
+            + self.accounts.as_ref().map_or(0, |accounts| accounts.heap_bytes())
     }
 }
 
@@ -157,20 +184,21 @@ pub(crate) fn set_interleaving(outbound: &mut Outbound, wanted: bool) -> bool {
     true
 }
 
-/// As [`next_new`](Outbound::next_new), for I-DATA.
+/// As [`next_new`](Outbound::next_new), for I-DATA, with at most `most` bytes of user data.
 pub(super) fn next_new(
     outbound: &mut Outbound,
     now: Time,
     path: PathIndex,
-    space: usize,
-    packet_space: usize,
+    (space, packet_space): (usize, usize),
+    most: usize,
 ) -> Option<IData<'_>> {
     let number = |numbers: &mut Numbers, message: &mut Message, cut: Cut<'_>| {
         let interleaving = numbers.state_or_default().interleaving.get_or_insert_default();
-        interleaving.assign(cut.outstanding, (message.info.stream, message.info.unordered), cut.ends)
+        let Cut { outstanding, len, ends, .. } = cut;
+        interleaving.assign(outstanding, (message.info.stream, message.info.unordered), len, ends)
     };
     let (space, packet_space) = (space.saturating_sub(EXTRA_LEN), packet_space.saturating_sub(EXTRA_LEN));
-    let (data, (mid, fsn)) = cut_next(outbound, now, path, space, packet_space, number)?;
+    let (data, (mid, fsn)) = cut_next(outbound, now, path, (space, packet_space), most, number)?;
     Some(IData::of(data, mid, fsn))
 }
 

@@ -10,11 +10,13 @@
 //! This half knows no packets, timers or congestion windows: `association` asks for one chunk after another while those
 //! allow it, and applies the effects of each acknowledgement to each path.
 
+mod accounts;
 mod ack;
 mod asked;
 mod bundle;
 mod congestion_event;
 mod copies;
+pub(crate) mod credit;
 mod cut;
 mod fragment;
 mod frto;
@@ -26,6 +28,7 @@ mod messages;
 mod miss_indications;
 mod on_sack;
 mod outstanding;
+mod parked;
 pub(crate) mod partial;
 mod queue;
 mod rack;
@@ -52,7 +55,7 @@ pub(crate) use ack::{PathAck, SackOutcome};
 pub(crate) use bundle::{Bundled, Urgency};
 pub(crate) use frto::ASKING_PACKETS;
 pub(crate) use retransmit::Retransmission;
-pub(crate) use state::{is_blocked, marked_chunks};
+pub(crate) use state::{is_blocked, marked_chunks, waits_for_credit};
 
 use bytes::Bytes;
 use strandline_wire::{Data, Sack};
@@ -386,7 +389,7 @@ impl Outbound {
                 message.ssn = numbers.take(message.info.stream);
             }
         };
-        cut_next(self, now, path, space, packet_space, number).map(|(data, ())| data)
+        cut_next(self, now, path, (space, packet_space), usize::MAX, number).map(|(data, ())| data)
     }
 
     /// Returns the chunk that `next_retransmission` will return, if any is marked.
@@ -511,6 +514,7 @@ impl Outbound {
             return SackOutcome::Violation("SACK names a TSN in a gap block that was never sent");
         }
         let in_flight = busy.sent.outstanding.in_flight_bytes();
+        busy.queue.on_answer();
         if sack.duplicates().len() > 0 {
             busy.sent.on_duplicates(sack.duplicates(), paths);
         }

@@ -445,6 +445,10 @@ pub(crate) fn abandon_lower(
         if message.len() == 0 || rest == 0 || (message.is_begun() && !agreed) {
             continue;
         }
+        // What waits for credit does not count against the send buffer.
+        if queue.parked().is_some_and(|parked| parked.contains(message.info.stream)) {
+            continue;
+        }
         bytes += rest;
         count += usize::from(!message.is_begun());
         due.add(*key, FailureCause::LowPriority);
@@ -522,7 +526,7 @@ fn push_abandoned(
         return false;
     }
     if let Some(interleaving) = interleaving {
-        let _ = interleaving.assign(outstanding, (message.info.stream, message.info.unordered), true);
+        let _ = interleaving.assign(outstanding, (message.info.stream, message.info.unordered), 0, true);
     }
     true
 }

@@ -9,7 +9,8 @@ use crate::number::StreamId;
 
 use super::held::Held;
 use super::messages::{Message, MessageKey, Messages};
-use super::scheduler::{AnyScheduler, Fragment, Scheduler};
+use super::parked::Parked;
+use super::scheduler::{AnyScheduler, Fragment, Keep, Scheduler};
 use super::settings::Settings;
 
 /// Fraction of a send buffer that has grown with the congestion window which must be free before the application is
@@ -50,6 +51,10 @@ pub(super) struct Queue {
     limit: u32,
     /// Messages that wait for a reset of their streams; allocated while one is under way.
     pub(super) held: Option<Box<Held>>,
+    /// Messages of streams that wait for credit; allocated while there are any.
+    parked: Option<Box<Parked>>,
+    /// Streams that were parked, and of which a message was refused that may have room now.
+    pub(super) writable: Vec<StreamId>,
 }
 
 impl Queue {
@@ -74,13 +79,13 @@ impl Queue {
         limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
         let crowded = self.waiting >= config.send_messages_max as usize;
-        if crowded || self.buffered_bytes + len > self.limit as usize {
+        if crowded || self.buffered_bytes + len > self.limit as usize || self.parked.is_some() {
             return self.check_full(stream, len, config, limit);
         }
         Ok(())
     }
 
-    /// Checks a buffer that seems to be full.
+    /// Checks a buffer that seems to be full, or whose streams wait for credit.
     #[cold]
     fn check_full(
         &mut self,
@@ -89,7 +94,12 @@ impl Queue {
         config: &AssociationConfig,
         limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        let crowded = self.waiting >= config.send_messages_max as usize;
+        let messages_max = config.send_messages_max as usize;
+        let parked = self.parked.as_mut();
+        if let Some(fits) = parked.and_then(|p| p.has_room(stream, len, self.limit as usize, messages_max)) {
+            return if fits { Ok(()) } else { Err(SendError::StreamBlocked { stream: stream.0 }) };
+        }
+        let crowded = self.unparked() >= messages_max;
         if self.is_over(len) {
             self.limit = limit();
         }
@@ -120,7 +130,7 @@ impl Queue {
         count: usize,
     ) -> bool {
         let buffered = self.buffered_bytes.saturating_sub(bytes);
-        let waiting = self.waiting.saturating_sub(count);
+        let waiting = self.unparked().saturating_sub(count);
         waiting < messages_max && (buffered == 0 || buffered + len <= self.limit as usize)
     }
 
@@ -132,6 +142,9 @@ impl Queue {
         let (stream, len) = (message.info.stream, message.len());
         let key = messages.insert(message);
         if self.held.is_some() && self.hold_back(messages, stream, key) {
+            return key;
+        }
+        if self.parked.is_some() && self.park_behind(messages, stream, key) {
             return key;
         }
         self.pending_bytes += len;
@@ -164,6 +177,9 @@ impl Queue {
             false
         });
         self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
+        if self.parked.is_some() {
+            bytes += self.remove_parked(messages, &is_due);
+        }
         let Some(held) = &mut self.held else { return bytes };
         let held_back: Vec<_> = core::iter::from_fn(|| held.pop(messages)).collect();
         for key in held_back {
@@ -206,11 +222,16 @@ impl Queue {
     /// Returns true once when there is room again after a refusal.
     pub(super) fn take_writable(&mut self) -> bool {
         let Some(Blocked { bytes_max, messages_max }) = self.blocked else { return false };
-        let room = self.buffered_bytes <= bytes_max as usize && self.waiting <= messages_max as usize;
+        let room = self.buffered_bytes <= bytes_max as usize && self.unparked() <= messages_max as usize;
         if room {
             self.blocked = None;
         }
         room
+    }
+
+    /// Returns the number of messages of which nothing was sent, without those of streams that wait for credit.
+    fn unparked(&self) -> usize {
+        self.waiting - self.parked.as_ref().map_or(0, |parked| parked.waiting)
     }
 
     /// Returns what must be sent next.
@@ -271,8 +292,11 @@ impl Queue {
         let Some(mut held) = self.held.take() else { return };
         while let Some(key) = held.pop(messages) {
             let Some(message) = messages.get(key) else { continue };
-            self.pending_bytes += message.len();
-            let stream = message.info.stream;
+            let (stream, len) = (message.info.stream, message.len());
+            if self.parked.is_some() && self.park_behind(messages, stream, key) {
+                continue;
+            }
+            self.pending_bytes += len;
             self.scheduler.push(messages, &self.settings, stream, key);
         }
     }
@@ -299,6 +323,16 @@ impl Queue {
             taken.push(key);
             false
         });
+        let waiting = &mut self.waiting;
+        let keep = &mut |key, message: &Message| {
+            let keeps = message.is_begun() || !wanted(message);
+            if !keeps {
+                *waiting -= 1;
+                taken.push(key);
+            }
+            keeps
+        };
+        retain_parked(&mut self.parked, &mut self.writable, messages, keep);
         taken
     }
 
@@ -351,6 +385,10 @@ impl Queue {
         if let Some(held) = &mut self.held {
             keys.extend(core::iter::from_fn(|| held.pop(messages)));
         }
+        if let Some(mut parked) = self.parked.take() {
+            let streams: Vec<_> = parked.streams().collect();
+            streams.into_iter().for_each(|stream| keys.extend(parked.take(messages, stream, |_| {})));
+        }
         keys
     }
 
@@ -364,7 +402,7 @@ impl Queue {
 
     /// Returns the number of messages of which nothing was sent and that may be.
     pub(super) fn ready_messages(&self) -> usize {
-        self.waiting.saturating_sub(self.held.as_ref().map_or(0, |held| held.count))
+        self.unparked().saturating_sub(self.held.as_ref().map_or(0, |held| held.count))
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {
@@ -376,6 +414,105 @@ impl Queue {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.scheduler.heap_bytes() + self.settings.heap_bytes()
+        let parked = self.parked.as_ref().map_or(0, |parked| parked.heap_bytes());
+        self.scheduler.heap_bytes() + self.settings.heap_bytes() + parked
+    }
+}
+
+/// Streams that wait for credit.
+impl Queue {
+    /// Adds a message behind those of its stream if that waits for credit.
+    #[cold]
+    #[inline(never)]
+    fn park_behind(&mut self, messages: &mut Messages, stream: StreamId, key: MessageKey) -> bool {
+        let Some(parked) = self.parked.as_mut().filter(|parked| parked.contains(stream)) else {
+            return false;
+        };
+        let len = messages.get(key).map_or(0, Message::len);
+        self.buffered_bytes = self.buffered_bytes.saturating_sub(len);
+        parked.push(messages, stream, key);
+        true
+    }
+
+    /// Takes the messages of a stream out of the scheduler until it has credit. Their unsent bytes don't count against the
+    /// send buffer in the meantime.
+    #[cold]
+    pub(super) fn park(&mut self, messages: &mut Messages, stream: StreamId) {
+        let parked = self.parked.get_or_insert_default();
+        let before = parked.bytes;
+        for key in self.scheduler.take_stream(messages, stream) {
+            parked.push(messages, stream, key);
+        }
+        let bytes = parked.bytes - before;
+        self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
+        self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
+    }
+
+    /// Schedules the messages of a stream that has credit.
+    pub(super) fn unpark(&mut self, messages: &mut Messages, stream: StreamId) {
+        let Some(parked) = &mut self.parked else { return };
+        let before = parked.bytes;
+        let keys = parked.take(messages, stream, |stream| self.writable.push(stream));
+        parked.on_granted();
+        let bytes = before - parked.bytes;
+        self.pending_bytes += bytes;
+        self.buffered_bytes += bytes;
+        for key in keys {
+            self.scheduler.push(messages, &self.settings, stream, key);
+        }
+        self.parked.take_if(|parked| parked.is_empty());
+    }
+
+    /// Removes parked messages that are given up. Returns the bytes of them that were not sent, which count against the
+    /// send buffer again until the message is gone.
+    #[cold]
+    fn remove_parked(&mut self, messages: &mut Messages, is_due: impl Fn(MessageKey) -> bool) -> usize {
+        let Self { parked, writable, waiting, held, .. } = self;
+        let mut bytes = 0;
+        let keep = &mut |key, message: &Message| {
+            let keeps = !is_due(key);
+            if !keeps {
+                bytes += message.rest().len;
+                *waiting -= usize::from(!message.is_begun());
+                if let Some(held) = held {
+                    held.on_gone(message.info.stream);
+                }
+            }
+            keeps
+        };
+        retain_parked(parked, writable, messages, keep);
+        self.buffered_bytes += bytes;
+        bytes
+    }
+
+    /// Returns what waits for credit.
+    pub(super) fn parked(&self) -> Option<&Parked> {
+        self.parked.as_deref()
+    }
+
+    /// Records an acknowledgement, which the peer sends in answer to a question for credit.
+    #[inline]
+    pub(super) fn on_answer(&mut self) {
+        if let Some(parked) = &mut self.parked {
+            parked.on_answer();
+        }
+    }
+
+    /// Returns what waits for credit.
+    pub(super) fn parked_mut(&mut self) -> Option<&mut Parked> {
+        self.parked.as_deref_mut()
+    }
+}
+
+/// Removes messages of streams that wait for credit.
+fn retain_parked(
+    parked: &mut Option<Box<Parked>>,
+    writable: &mut Vec<StreamId>,
+    messages: &mut Messages,
+    keep: &mut Keep<'_>,
+) {
+    if let Some(held) = parked {
+        held.retain(messages, keep, |stream| writable.push(stream));
+        parked.take_if(|parked| parked.is_empty());
     }
 }

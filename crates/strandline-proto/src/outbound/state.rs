@@ -41,6 +41,12 @@ pub(crate) fn is_blocked(outbound: &Outbound) -> bool {
     outbound.busy.as_ref().is_some_and(|busy| busy.queue.is_blocked())
 }
 
+/// Returns whether data waits for credit of its stream.
+#[inline]
+pub(crate) fn waits_for_credit(outbound: &Outbound) -> bool {
+    outbound.busy.as_ref().is_some_and(|busy| busy.queue.parked().is_some())
+}
+
 /// Returns the number of chunks marked for retransmission.
 pub(crate) fn marked_chunks(outbound: &Outbound) -> u32 {
     outbound.sent().map_or(0, |sent| sent.outstanding.marked())
@@ -65,10 +71,9 @@ impl Outbound {
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_pending()
-            && self
-                .busy
-                .as_deref()
-                .is_none_or(|busy| busy.sent.outstanding.is_empty() && busy.queue.held.is_none())
+            && self.busy.as_deref().is_none_or(|busy| {
+                busy.sent.outstanding.is_empty() && busy.queue.held.is_none() && busy.queue.parked().is_none()
+            })
     }
 
     /// True if data waits that was never sent and may be.

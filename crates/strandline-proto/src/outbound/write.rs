@@ -1,9 +1,10 @@
 //! Chunks written into a packet one at a time, as DATA or I-DATA.
 
-use strandline_wire::{DATA_CHUNK_HEADER_LEN, IData, PacketBuilder};
+use strandline_wire::{DATA_CHUNK_HEADER_LEN, I_DATA_CHUNK_HEADER_LEN, IData, PacketBuilder};
 
 use super::Outbound;
 use super::bundle::Urgency;
+use super::credit;
 use super::interleaving::{self, EXTRA_LEN, interleaves, numbers_of};
 use crate::number::Tsn;
 use crate::path_index::PathIndex;
@@ -55,7 +56,9 @@ fn write_new_i_data(
     urgency: Urgency,
     packet: &mut PacketBuilder<'_>,
 ) -> Option<Written> {
-    let mut data = interleaving::next_new(outbound, now, path, packet.remaining(), packet_space)?;
+    let most = credit::admit(outbound, packet_space.saturating_sub(I_DATA_CHUNK_HEADER_LEN))?;
+    let space = (packet.remaining(), packet_space);
+    let mut data = interleaving::next_new(outbound, now, path, space, most)?;
     let bytes = chunk_len(data.payload.len());
     data.immediate |= urgency.at(bytes);
     let pushed = packet.push(&data);

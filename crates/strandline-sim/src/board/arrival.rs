@@ -19,6 +19,7 @@ impl Board {
     pub(crate) fn on_arrival(&mut self, now: Time, chunks: &[RawChunk<'_>], state: AssociationState) {
         let mut in_set_up = state.in_setup();
         self.renumbered.on_chunks(chunks.iter().copied(), false);
+        self.credit.on_chunks(chunks.iter().copied(), true);
         for (at, chunk) in chunks.iter().enumerate() {
             let completes = match chunk.kind {
                 kind::COOKIE_ACK | kind::DATA | kind::I_DATA => state == AssociationState::CookieEchoed,

@@ -4,7 +4,9 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use strandline_proto::authentication::{Authentication, HmacAlgorithms};
-use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod, LinkMtu, Recovery, StreamScheduler};
+use strandline_proto::config::{
+    EndpointConfig, ErrorDetectionMethod, LinkMtu, Recovery, StreamCredit, StreamScheduler,
+};
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::reconfiguration::PeerRequests;
 use strandline_proto::time::Time;
@@ -12,6 +14,7 @@ use strandline_wire::chunk::kind;
 
 use super::{ClientPlan, Features, HostPlan, address, config};
 use crate::app::{Ending, Plan, Reading, Sizes};
+use crate::board::INITIAL_MAX;
 use crate::limits::LimitPlan;
 use crate::random::Random;
 use crate::reconfiguration::ReconfigurePlan;
@@ -136,6 +139,24 @@ pub(super) fn interleave(hosts: &mut [HostPlan], seed: u64) -> bool {
             association.stream_scheduler = StreamScheduler::RoundRobin;
         }
         any |= association.extensions.interleaving;
+    }
+    any
+}
+
+/// Lets some hosts of some runs with I-DATA offer credit for each stream: both, one or none of two peers. Returns true if
+/// any does. Uses its own random numbers, so that the rest of a seed's plan does not change.
+pub(super) fn grant(hosts: &mut [HostPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 22);
+    let wanted = random.chance(0.6);
+    let mut any = false;
+    for host in hosts.iter_mut().filter(|_| wanted) {
+        let extensions = &mut Arc::make_mut(&mut host.config.association).extensions;
+        let initial = random.log_range(1 << 10, u64::from(INITIAL_MAX)) as u32;
+        let credit = StreamCredit { initial, max: initial * random.pick(&[1, 2, 16]) };
+        if extensions.interleaving && random.chance(0.9) {
+            extensions.stream_credit = Some(credit);
+            any = true;
+        }
     }
     any
 }

@@ -211,4 +211,7 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (25_680, "the same, without reordering"),
     (40_003_939, "keys differ after an attacker altered an INIT ACK (of the checker)"),
+    (50_000_088, "a message larger than its stream's credit waited for the rest of itself (stream credit)"),
+    (50_001_906, "an unordered message waited for credit behind another one (stream credit)"),
+    (50_001_300, "messages that wait for credit were given up to make room in the send buffer"),
 ];

@@ -40,6 +40,10 @@ pub const ASCONF_ACK: u8 = 0x80;
 pub const RE_CONFIG: u8 = 130;
 /// PAD: padding (RFC 4820).
 pub const PAD: u8 = 0x84;
+/// STREAM CREDIT: how far the peer may send on streams (docs/stream-credit.md).
+pub const STREAM_CREDIT: u8 = 188;
+/// STREAM BLOCKED: streams with data beyond their credit (docs/stream-credit.md).
+pub const STREAM_BLOCKED: u8 = 189;
 /// FORWARD TSN: a new cumulative TSN beyond data that was given up (RFC 3758).
 pub const FORWARD_TSN: u8 = 192;
 /// ASCONF: requests to change the addresses of an association (RFC 5061).
@@ -47,7 +51,7 @@ pub const ASCONF: u8 = 0xc1;
 /// I-FORWARD-TSN: a new cumulative TSN beyond I-DATA chunks that were given up (RFC 8260).
 pub const I_FORWARD_TSN: u8 = 194;
 
-/// Returns the RFC's name of a chunk type, or `None` if this crate doesn't know the type.
+/// Returns the name of a chunk type, or `None` if this crate doesn't know the type.
 #[must_use]
 pub const fn name(kind: u8) -> Option<&'static str> {
     Some(match kind {
@@ -71,6 +75,8 @@ pub const fn name(kind: u8) -> Option<&'static str> {
         ASCONF_ACK => "ASCONF-ACK",
         RE_CONFIG => "RE-CONFIG",
         PAD => "PAD",
+        STREAM_CREDIT => "STREAM CREDIT",
+        STREAM_BLOCKED => "STREAM BLOCKED",
         FORWARD_TSN => "FORWARD TSN",
         ASCONF => "ASCONF",
         I_FORWARD_TSN => "I-FORWARD-TSN",

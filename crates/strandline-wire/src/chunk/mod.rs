@@ -25,6 +25,8 @@ pub mod sack;
 mod shutdown;
 mod shutdown_ack;
 mod shutdown_complete;
+pub mod stream_blocked;
+pub mod stream_credit;
 
 pub use abort::Abort;
 pub use asconf::Asconf;
@@ -50,6 +52,8 @@ pub use sack::{GapBlock, Sack};
 pub use shutdown::Shutdown;
 pub use shutdown_ack::ShutdownAck;
 pub use shutdown_complete::ShutdownComplete;
+pub use stream_blocked::StreamBlocked;
+pub use stream_credit::StreamCredit;
 
 use crate::encode::Encode;
 use crate::error::ChunkError;
@@ -103,6 +107,10 @@ pub enum Chunk<'a> {
     IData(IData<'a>),
     /// I-FORWARD-TSN: a new cumulative TSN beyond I-DATA chunks that were given up.
     IForwardTsn(IForwardTsn<'a>),
+    /// STREAM CREDIT: how far the peer may send on streams.
+    StreamCredit(StreamCredit<'a>),
+    /// STREAM BLOCKED: streams with data beyond their credit.
+    StreamBlocked(StreamBlocked<'a>),
     /// A chunk of a type that this crate doesn't know; [`RawChunk::unrecognised_action`] returns what the
     /// type asks of its receiver.
     Unknown(RawChunk<'a>),
@@ -164,6 +172,8 @@ impl<'a> RawChunk<'a> {
             kind::FORWARD_TSN => Chunk::ForwardTsn(ForwardTsn::parse(self)?),
             kind::I_DATA => Chunk::IData(IData::parse(self)?),
             kind::I_FORWARD_TSN => Chunk::IForwardTsn(IForwardTsn::parse(self)?),
+            kind::STREAM_CREDIT => Chunk::StreamCredit(StreamCredit::parse(self)?),
+            kind::STREAM_BLOCKED => Chunk::StreamBlocked(StreamBlocked::parse(self)?),
             _ => Chunk::Unknown(*self),
         })
     }
@@ -196,6 +206,8 @@ impl Chunk<'_> {
             Self::ForwardTsn(chunk) => f(chunk),
             Self::IData(chunk) => f(chunk),
             Self::IForwardTsn(chunk) => f(chunk),
+            Self::StreamCredit(chunk) => f(chunk),
+            Self::StreamBlocked(chunk) => f(chunk),
             Self::Unknown(chunk) => f(chunk),
         }
     }

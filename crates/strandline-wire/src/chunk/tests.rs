@@ -1,4 +1,5 @@
 use super::i_forward_tsn::SkippedMessage;
+use super::stream_credit::Credit;
 use super::*;
 use crate::action::UnrecognisedAction;
 use crate::builder::PacketBuilder;
@@ -282,6 +283,72 @@ fn i_forward_tsn() {
     let endless = core::iter::repeat(entries[0]);
     assert!(!i_forward_tsn::write(&mut builder, Tsn(258), endless.clone().take(most + 1)));
     assert!(!i_forward_tsn::write(&mut builder, Tsn(258), endless));
+}
+
+#[test]
+fn stream_credit_chunk() {
+    let bytes = [
+        188, 0, 0, 32, 0, 0, 1, 2, // Cumulative TSN 258.
+        0, 5, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, // Stream 5.
+        0xff, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1,
+    ];
+    let credits = [
+        Credit { stream: StreamId(5), accepted: 512, limit: 65_536 },
+        Credit { stream: StreamId(0xffff), accepted: u32::MAX, limit: 1 },
+    ];
+    parse_then(&bytes, |chunk| {
+        let Ok(Chunk::StreamCredit(chunk)) = chunk else { panic!("{chunk:?}") };
+        assert_eq!(chunk.cumulative_tsn(), Tsn(258));
+        assert_eq!(chunk.credits().collect::<Vec<_>>(), credits);
+        round_trip(&Chunk::StreamCredit(chunk), &bytes);
+    });
+    // Reserved bits are ignored.
+    let mut reserved = bytes;
+    reserved[10..12].fill(0xff);
+    parse_then(&reserved, |chunk| {
+        let Ok(Chunk::StreamCredit(chunk)) = chunk else { panic!("{chunk:?}") };
+        assert_eq!(chunk.credits().collect::<Vec<_>>(), credits);
+    });
+    for found in 0..4 {
+        rejects(&bytes[..4 + found], ChunkError::TooShort { kind: 188, minimum: 4, found });
+    }
+    for found in [1, 4, 11, 13, 23] {
+        rejects(&bytes[..8 + found], ChunkError::NotAMultiple { kind: 188, element: 12, found });
+    }
+    for (room, fits) in [(8, 0), (19, 0), (20, 1), (31, 1), (32, 2)] {
+        assert_eq!(stream_credit::entries_in(room), fits);
+        let mut buffer = vec![0xff; 12 + room];
+        let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+        assert_eq!(stream_credit::write(&mut builder, Tsn(258), credits.into_iter()), fits);
+        assert_eq!(builder.len(), if fits == 0 { 12 } else { 20 + 12 * fits });
+        if fits == 2 {
+            assert_eq!(&buffer[12..], bytes);
+        }
+    }
+    assert_eq!(UnrecognisedAction::of(kind::STREAM_CREDIT), UnrecognisedAction::Skip);
+}
+
+#[test]
+fn stream_blocked_chunk() {
+    let bytes = [189, 0, 0, 8, 0, 5, 0xff, 0xff];
+    let streams = [StreamId(5), StreamId(0xffff)];
+    parse_then(&bytes, |chunk| {
+        let Ok(Chunk::StreamBlocked(chunk)) = chunk else { panic!("{chunk:?}") };
+        assert_eq!(chunk.streams().collect::<Vec<_>>(), streams);
+        round_trip(&Chunk::StreamBlocked(chunk), &bytes);
+    });
+    for found in [1, 3] {
+        rejects(&bytes[..4 + found], ChunkError::NotAMultiple { kind: 189, element: 2, found });
+    }
+    for (room, fits) in [(4, 0), (5, 0), (8, 2)] {
+        let mut buffer = vec![0; 12 + room];
+        let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+        assert_eq!(stream_blocked::write(&mut builder, streams.into_iter()), fits);
+        if fits == 2 {
+            assert_eq!(&buffer[12..], bytes);
+        }
+    }
+    assert_eq!(UnrecognisedAction::of(kind::STREAM_BLOCKED), UnrecognisedAction::Skip);
 }
 
 #[test]

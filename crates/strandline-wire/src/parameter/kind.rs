@@ -15,12 +15,13 @@ pub use super::pad::KIND as PAD;
 pub use super::random::KIND as RANDOM;
 pub use super::re_config::kind::*;
 pub use super::state_cookie::KIND as STATE_COOKIE;
+pub use super::stream_credit::KIND as STREAM_CREDIT;
 pub use super::supported_address_types::KIND as SUPPORTED_ADDRESS_TYPES;
 pub use super::supported_extensions::KIND as SUPPORTED_EXTENSIONS;
 pub use super::unrecognised_parameter::KIND as UNRECOGNISED_PARAMETER;
 pub use super::zero_checksum_acceptable::KIND as ZERO_CHECKSUM_ACCEPTABLE;
 
-/// Returns the RFC's name of a parameter type, or `None` if this crate doesn't know the type.
+/// Returns the name of a parameter type, or `None` if this crate doesn't know the type.
 #[must_use]
 pub const fn name(kind: u16) -> Option<&'static str> {
     Some(match kind {
@@ -51,6 +52,7 @@ pub const fn name(kind: u16) -> Option<&'static str> {
         SET_PRIMARY => "Set Primary IP Address",
         SUCCESS_INDICATION => "Success Indication",
         ADAPTATION_LAYER => "Adaptation Layer Indication",
+        STREAM_CREDIT => "Stream Credit",
         FORWARD_TSN_SUPPORTED => "Forward-TSN-Supported",
         _ => return None,
     })

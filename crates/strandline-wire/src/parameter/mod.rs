@@ -18,6 +18,7 @@ mod random;
 mod raw;
 pub mod re_config;
 mod state_cookie;
+mod stream_credit;
 mod supported_address_types;
 mod supported_extensions;
 mod unrecognised_parameter;
@@ -66,6 +67,11 @@ pub enum Parameter<'a> {
     ZeroChecksumAcceptable {
         /// Error Detection Method Identifier of the alternative error detection, assigned or not.
         edmid: u32,
+    },
+    /// The sender grants credit for each stream.
+    StreamCredit {
+        /// Initial credit of each of the peer's streams, in units of 1,024 bytes.
+        initial_kib: u16,
     },
     /// A random number from which keys are derived, of any length.
     Random(&'a [u8]),
@@ -122,6 +128,7 @@ impl<'a> RawParameter<'a> {
                 Parameter::ZeroChecksumAcceptable { edmid: zero_checksum_acceptable::parse(self)? }
             }
             kind::SUPPORTED_EXTENSIONS => Parameter::SupportedExtensions(supported_extensions::parse(self)),
+            kind::STREAM_CREDIT => Parameter::StreamCredit { initial_kib: stream_credit::parse(self)? },
             kind::RANDOM => Parameter::Random(random::parse(self)),
             kind::CHUNK_LIST => Parameter::ChunkList(chunk_list::parse(self)?),
             kind::HMAC_ALGO => Parameter::HmacAlgo(HmacIdentifiers::parse(self)?),
@@ -159,6 +166,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::ForwardTsnSupported => kind::FORWARD_TSN_SUPPORTED,
             Self::SupportedExtensions(_) => kind::SUPPORTED_EXTENSIONS,
             Self::ZeroChecksumAcceptable { .. } => kind::ZERO_CHECKSUM_ACCEPTABLE,
+            Self::StreamCredit { .. } => kind::STREAM_CREDIT,
             Self::Random(_) => kind::RANDOM,
             Self::ChunkList(_) => kind::CHUNK_LIST,
             Self::HmacAlgo(_) => kind::HMAC_ALGO,
@@ -180,7 +188,8 @@ impl EncodeTlv for Parameter<'_> {
             Self::Ipv4Address(_)
             | Self::CookiePreservative { .. }
             | Self::ZeroChecksumAcceptable { .. }
-            | Self::AdaptationLayer { .. } => 4,
+            | Self::AdaptationLayer { .. }
+            | Self::StreamCredit { .. } => 4,
             Self::Ipv6Address(_) => 16,
             Self::SupportedAddressTypes(types) => types.as_bytes().len(),
             Self::HmacAlgo(list) => list.as_bytes().len(),
@@ -207,6 +216,10 @@ impl EncodeTlv for Parameter<'_> {
             Self::EcnCapable | Self::ForwardTsnSupported => {}
             Self::ZeroChecksumAcceptable { edmid } => put(out, &edmid.to_be_bytes()),
             Self::AdaptationLayer { code_point } => put(out, &code_point.to_be_bytes()),
+            Self::StreamCredit { initial_kib } => {
+                let [high, low] = initial_kib.to_be_bytes();
+                put(out, &[high, low, 0, 0]);
+            }
             Self::Pad { .. } => out.fill(0),
             Self::Unknown(raw) => put(out, raw.value),
         }

@@ -142,6 +142,16 @@ fn zero_checksum_acceptable_is_skipped_by_others() {
 }
 
 #[test]
+fn stream_credit() {
+    round_trip(&Parameter::StreamCredit { initial_kib: 0x0102 }, &[0xbc, 0x5c, 0, 8, 1, 2, 0, 0]);
+    for found in [0, 3, 5, 8] {
+        rejects(0xbc5c, found, ParameterError::WrongLength { kind: 0xbc5c, expected: 4, found });
+    }
+    // Peers that don't know it skip it without a report.
+    assert_eq!(UnrecognisedAction::of_parameter(kind::STREAM_CREDIT), UnrecognisedAction::Skip);
+}
+
+#[test]
 fn unknown_parameters_say_what_to_do() {
     for (kind, action) in [
         (0x3fff_u16, UnrecognisedAction::Stop),

@@ -1,9 +1,11 @@
 use crate::builder::PacketBuilder;
 use crate::cause::{Cause, Causes, MissingParameters};
 use crate::chunk::i_forward_tsn::SkippedMessage;
+use crate::chunk::stream_credit::Credit;
 use crate::chunk::{
     Abort, Asconf, AsconfAck, Auth, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, IData,
-    Init, Pad, ReConfig, Shutdown, ShutdownComplete, forward_tsn, i_forward_tsn, sack,
+    Init, Pad, ReConfig, Shutdown, ShutdownComplete, forward_tsn, i_forward_tsn, sack, stream_blocked,
+    stream_credit,
 };
 use crate::encode::EncodeTlv;
 use crate::number::{AsconfNumber, Fsn, Mid, Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
@@ -161,6 +163,20 @@ fn i_data_and_i_forward_tsn() {
     assert_eq!(
         line(&buffer[..len]).to_string(),
         "1 > 2 tag 0x00000003: I-FORWARD-TSN new cum 11 skipped 4:70000 4:U70000"
+    );
+}
+
+#[test]
+fn stream_credit_and_stream_blocked() {
+    let mut buffer = [0; 200];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    let credits = [4, 5].map(|stream| Credit { stream: StreamId(stream), accepted: 10, limit: 65_536 });
+    assert_eq!(stream_credit::write(&mut builder, Tsn(11), credits.into_iter()), 2);
+    assert_eq!(stream_blocked::write(&mut builder, [StreamId(4), StreamId(5)].into_iter()), 2);
+    let len = builder.finish();
+    assert_eq!(
+        line(&buffer[..len]).to_string(),
+        "1 > 2 tag 0x00000003: STREAM CREDIT cum 11 credits 4:10/65536 5:10/65536; STREAM BLOCKED streams 4 5"
     );
 }
 

@@ -1,21 +1,14 @@
 use bytes::Bytes;
 use strandline_proto::event::AssociationId as EngineId;
-use strandline_proto::number::{Ppid, Ssn, Tsn};
+use strandline_proto::number::Ppid;
 
 use super::*;
 
 fn part(stream: u16, unordered: bool, text: &'static str, (begins, ends): (bool, bool)) -> Message {
     let data = Bytes::from_static(text.as_bytes());
-    Message {
-        stream: StreamId(stream),
-        ssn: Ssn(0),
-        tsn: Tsn(0),
-        ppid: Ppid(1),
-        unordered,
-        begins,
-        ends,
-        data,
-    }
+    let mut part = Message::whole(StreamId(stream), Ppid(1), data);
+    (part.unordered, part.begins, part.ends) = (unordered, begins, ends);
+    part
 }
 
 const FIRST: (bool, bool) = (true, false);

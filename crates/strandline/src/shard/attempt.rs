@@ -72,6 +72,7 @@ pub(crate) fn poll_ahead<T>(
     // Takes part in tokio's cooperative budget, so that a task that always succeeds lets others run.
     let budget = std::task::ready!(tokio::task::coop::poll_proceed(cx));
     let result = shard.with(|state, now| {
+        state.blocked_stream = None;
         if !state.is_turn(place, *token) && !is_ahead(state) && state.wait(place, token, cx.waker()) {
             return Poll::Pending;
         }

@@ -61,6 +61,11 @@ impl State {
                 }
                 self.drop_idle_cell(id);
             }
+            Event::StreamWritable { stream } => {
+                if let Some(cell) = self.table.cell_mut(id) {
+                    cell.write.wake_stream(stream, &mut self.to_wake);
+                }
+            }
             Event::PeerShutdown => {
                 self.refuse_writers(id);
                 self.endpoint_notification(socket, id, event);
@@ -148,6 +153,7 @@ impl State {
                 cell.read.wake_all(to_wake);
             }
             Event::Writable => cell.write.wake_next(to_wake),
+            Event::StreamWritable { stream } => cell.write.wake_stream(*stream, to_wake),
             Event::Established { .. } => {
                 cell.established = true;
                 cell.change.wake_all(to_wake);

@@ -3,7 +3,7 @@
 use std::task::Poll;
 
 use bytes::Bytes;
-use strandline_proto::endpoint::Connect;
+use strandline_proto::endpoint::{Connect, Credit};
 use strandline_proto::error::{ConnectError as Refusal, SendError as EngineSendError};
 use strandline_proto::event::{AssociationId, CloseReason, Message, SendInfo};
 use strandline_proto::number::{Ssn, StreamId};
@@ -21,6 +21,9 @@ use crate::notification::{Notification, NotificationQueue};
 /// Minimum limit of bytes queued for readers of single streams before no more messages are taken from the
 /// engine.
 const ROUTED_BYTES_MIN: usize = 64 << 10;
+
+/// Limit of these bytes if each stream has credit: hundreds of streams that are not read.
+const CREDITED_BYTES: usize = 16 << 20;
 
 /// Limit of messages received in one call, during which a lock is held.
 pub(crate) const RECV_MANY_MAX: usize = 1024;
@@ -96,6 +99,10 @@ impl State {
                 Poll::Ready(Ok(()))
             }
             Err(EngineSendError::Closed) => Poll::Ready(Err(self.why_not_writable(id))),
+            Err(EngineSendError::StreamBlocked { stream }) => {
+                self.blocked_stream = Some(StreamId(stream));
+                Poll::Pending
+            }
             Err(error) => match SendError::of(error) {
                 Some(error) => Poll::Ready(Err(error)),
                 None => Poll::Pending,
@@ -123,6 +130,9 @@ impl State {
             Some(routes) => {
                 let was_full = routes.is_full();
                 let item = routes.pop(stream);
+                if let Some(Item::Message(message)) = &item {
+                    Credit::of(&mut self.engine, id).read(now, message.stream, message.data.len());
+                }
                 if item.is_some() && was_full {
                     self.route(now, id);
                 }
@@ -223,7 +233,13 @@ impl State {
             return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams: status.inbound_streams });
         }
         // As large as the receive buffer, so that one slow stream doesn't close the window at once.
-        let limit = (status.a_rwnd.saturating_add(status.receive_buffered) as usize).max(ROUTED_BYTES_MIN);
+        let buffer = status.a_rwnd.saturating_add(status.receive_buffered) as usize;
+        let limit = match status.extensions.stream_credit {
+            false => buffer.max(ROUTED_BYTES_MIN),
+            // Each stream keeps to its credit, and one that is not read must not hold up the others.
+            true => buffer.max(CREDITED_BYTES),
+        };
+        Credit::of(&mut self.engine, id).report_reads();
         let cell = self.table.cell_mut(id).ok_or(OpenStreamError::Ended)?;
         let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit)));
         if !routes.claim(stream) {

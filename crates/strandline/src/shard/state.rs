@@ -4,6 +4,7 @@ use std::task::{Poll, Waker};
 
 use strandline_proto::error::UnknownAssociation;
 use strandline_proto::event::AssociationId;
+use strandline_proto::number::StreamId;
 use strandline_proto::time::Time;
 
 use super::outbox::Outbox;
@@ -47,6 +48,8 @@ pub(crate) struct State {
     pub(crate) gone: bool,
     /// Tasks that wait for the last association to end.
     pub(crate) idle: WaitQueue,
+    /// The stream that had no room for the message of the latest attempt to send, although the send buffer had.
+    pub(crate) blocked_stream: Option<StreamId>,
     sweeps: Vec<Sweep>,
 }
 
@@ -66,6 +69,7 @@ impl State {
             orphaned: false,
             gone: false,
             idle: WaitQueue::default(),
+            blocked_stream: None,
             sweeps: Vec::new(),
         }
     }
@@ -123,8 +127,10 @@ impl State {
         }
         if let Some(id) = place.written() {
             let may_be_gone = matches!(place, Place::WritePolled(_));
-            let entry = self.table.get_mut(id);
-            return entry.map(|entry| entry.cell_mut().write.register(token, waker, may_be_gone)).is_some();
+            let stream = self.blocked_stream.take();
+            let Some(entry) = self.table.get_mut(id) else { return false };
+            entry.cell_mut().write.register(token, waker, may_be_gone, stream);
+            return true;
         }
         self.queue(place).map(|queue| queue.register(token, waker)).is_some()
     }

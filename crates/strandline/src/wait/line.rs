@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
+use strandline_proto::number::StreamId;
+
 use super::Token;
 
 /// A task in the queue.
@@ -13,6 +15,15 @@ struct Waiting {
     waker: Option<Waker>,
     /// The task may have stopped waiting without notice: see [`Line::register`].
     may_be_gone: bool,
+    /// The task waits for room on this stream, which keeps no others from theirs.
+    stream: Option<StreamId>,
+}
+
+impl Waiting {
+    /// True if those behind it need not wait for it.
+    fn lets_others_pass(&self) -> bool {
+        self.stream.is_some() || (self.may_be_gone && self.waker.is_none())
+    }
 }
 
 /// Tasks that wait for room, in order of arrival. Only the first is woken when there is room; when it leaves,
@@ -41,23 +52,36 @@ impl Line {
     pub(crate) fn is_turn(&self, token: Token) -> bool {
         let ahead = self.waiting.iter().flat_map(|waiting| waiting.iter());
         let mut ahead = ahead.take_while(|waiting| Some(waiting.token) != token);
-        ahead.all(|waiting| waiting.may_be_gone && waiting.waker.is_none())
+        ahead.all(Waiting::lets_others_pass)
     }
 
     /// Adds a task at the end, or updates its waker in its position. `may_be_gone` marks poll functions, whose
-    /// caller may never call them again: once woken, such a task no longer blocks those behind it.
-    pub(crate) fn register(&mut self, token: &mut Token, waker: &Waker, may_be_gone: bool) {
+    /// caller may never call them again: once woken, such a task no longer blocks those behind it. Nor does a task that
+    /// waits for room on a `stream`.
+    pub(crate) fn register(
+        &mut self,
+        token: &mut Token,
+        waker: &Waker,
+        may_be_gone: bool,
+        stream: Option<StreamId>,
+    ) {
         let waiting = self.waiting.get_or_insert_default();
         if let Some(found) = waiting.iter_mut().find(|waiting| Some(waiting.token) == *token) {
             match &mut found.waker {
                 Some(old) => old.clone_from(waker),
                 none => *none = Some(waker.clone()),
             }
+            found.stream = stream;
             return;
         }
         self.last_token = self.last_token.wrapping_add(1);
         *token = Some(self.last_token);
-        waiting.push_back(Waiting { token: self.last_token, waker: Some(waker.clone()), may_be_gone });
+        waiting.push_back(Waiting {
+            token: self.last_token,
+            waker: Some(waker.clone()),
+            may_be_gone,
+            stream,
+        });
     }
 
     /// Removes a task and wakes the one whose turn is next. Must be called for every task that stops waiting.
@@ -71,11 +95,20 @@ impl Line {
     /// Wakes the first task unless it was already woken, and the task behind each one that may be gone. Called
     /// when there may be room.
     pub(crate) fn wake_next(&mut self, to_wake: &mut Vec<Waker>) {
-        for waiting in self.waiting.iter_mut().flat_map(|waiting| waiting.iter_mut()) {
+        let waiting = self.waiting.iter_mut().flat_map(|waiting| waiting.iter_mut());
+        for waiting in waiting.filter(|waiting| waiting.stream.is_none()) {
             to_wake.extend(waiting.waker.take());
             if !waiting.may_be_gone {
                 return;
             }
+        }
+    }
+
+    /// Wakes the tasks that wait for room on a stream.
+    pub(crate) fn wake_stream(&mut self, stream: StreamId, to_wake: &mut Vec<Waker>) {
+        let waiting = self.waiting.iter_mut().flat_map(|waiting| waiting.iter_mut());
+        for waiting in waiting.filter(|waiting| waiting.stream == Some(stream)) {
+            to_wake.extend(waiting.waker.take());
         }
     }
 

@@ -34,6 +34,7 @@ mod receive_queue;
 mod restart;
 mod settings;
 mod setup;
+mod stream_credit;
 mod stream_schedulers;
 mod teardown;
 mod verification;

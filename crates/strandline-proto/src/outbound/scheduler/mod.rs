@@ -92,6 +92,19 @@ pub(super) trait Scheduler {
     /// Removes messages without sending them. The others keep their order.
     fn retain(&mut self, messages: &mut Messages, keep: &mut Keep<'_>);
 
+    /// Removes all messages of a stream, without sending them. They are returned in their order.
+    fn take_stream(&mut self, messages: &mut Messages, stream: StreamId) -> Vec<MessageKey> {
+        let mut taken = Vec::new();
+        self.retain(messages, &mut |key, message| {
+            let keep = message.info.stream != stream;
+            if !keep {
+                taken.push(key);
+            }
+            keep
+        });
+        taken
+    }
+
     /// Returns true if a message of this stream may exceed the send buffer, because streams take turns and it has
     /// nothing queued.
     fn has_reserve(&self, stream: StreamId) -> bool;

@@ -44,21 +44,13 @@ fn departs(ledger: &mut Ledger, now: Time) -> Result<(), Violation> {
 fn fails(ledger: &mut Ledger, now: Time, cause: FailureCause, sent: bool) -> Result<(), Violation> {
     let limit = ledger.records[1].reliability;
     let info = SendInfo::on(StreamId(0)).ppid(Ppid(1)).context(!1).reliability(limit);
-    ledger.failed(now, FROM, 1, true, &FailedMessage { info, data: payload::content(1, LEN), sent, cause })
+    ledger.failed(now, FROM, 1, true, &FailedMessage::new(info, payload::content(1, LEN), sent, cause))
 }
 
 fn arrives(ledger: &mut Ledger, number: u32, ssn: u16) -> Result<(), Violation> {
     let data: Bytes = payload::content(number, LEN);
-    let message = Message {
-        stream: StreamId(0),
-        ssn: Ssn(ssn),
-        tsn: Tsn(0),
-        ppid: Ppid(number),
-        unordered: false,
-        begins: true,
-        ends: true,
-        data,
-    };
+    let mut message = Message::whole(StreamId(0), Ppid(number), data);
+    message.ssn = Ssn(ssn);
     ledger.received(TO, 0, (1, 2), &message).map(|_| ())
 }
 

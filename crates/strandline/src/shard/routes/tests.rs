@@ -1,19 +1,10 @@
 use super::*;
 use bytes::Bytes;
-use strandline_proto::number::{Ppid, Ssn, Tsn};
+use strandline_proto::number::Ppid;
 use strandline_proto::reconfiguration::Streams;
 
 fn message(stream: u16, size: usize) -> Message {
-    Message {
-        stream: StreamId(stream),
-        ssn: Ssn(0),
-        tsn: Tsn(0),
-        ppid: Ppid(0),
-        unordered: false,
-        begins: true,
-        ends: true,
-        data: Bytes::from(vec![0; size]),
-    }
+    Message::whole(StreamId(stream), Ppid(0), Bytes::from(vec![0; size]))
 }
 
 /// Removes the next item: the message's stream and size, or `None` for a restart.

@@ -5,7 +5,7 @@ fn line(tasks: &[bool]) -> (Line, Vec<Token>) {
     let mut line = Line::default();
     let tokens = tasks.iter().map(|may_be_gone| {
         let mut token = None;
-        line.register(&mut token, Waker::noop(), *may_be_gone);
+        line.register(&mut token, Waker::noop(), *may_be_gone, None);
         token
     });
     let tokens = tokens.collect();
@@ -51,7 +51,7 @@ fn a_woken_task_that_leaves_wakes_the_next() {
 fn a_task_that_waits_on_keeps_its_place() {
     let (mut line, mut tokens) = line(&[false, false]);
     line.wake_next(&mut Vec::new());
-    line.register(&mut tokens[0], Waker::noop(), false);
+    line.register(&mut tokens[0], Waker::noop(), false, None);
     assert!(line.is_turn(tokens[0]) && !line.is_turn(tokens[1]));
     assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 1);
 }
@@ -63,7 +63,7 @@ fn vanished_waiter_blocks_nobody() {
     assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 3);
     assert!(line.is_turn(tokens[2]) && !line.is_turn(tokens[3]));
     // If the task was still there, it is first again.
-    line.register(&mut tokens[0], Waker::noop(), true);
+    line.register(&mut tokens[0], Waker::noop(), true, None);
     assert!(line.is_turn(tokens[0]) && !line.is_turn(tokens[2]));
 }
 
@@ -74,4 +74,30 @@ fn none_waits_after_the_end() {
     assert_eq!(woken(|to_wake| line.dissolve(to_wake)), 2, "one had been woken");
     assert!(line.is_empty());
     assert!(tokens.iter().all(|token| line.is_turn(*token)));
+}
+
+#[test]
+fn tasks_waiting_for_streams_let_others_pass() {
+    let mut line = Line::default();
+    let [mut first, mut second, mut third] = [None; 3];
+    line.register(&mut first, Waker::noop(), false, Some(StreamId(1)));
+    assert!(line.is_turn(None));
+    line.register(&mut second, Waker::noop(), false, None);
+    line.register(&mut third, Waker::noop(), false, Some(StreamId(2)));
+    assert!(line.is_turn(second) && !line.is_turn(third) && !line.is_turn(None));
+    let woken = |wake: &mut dyn FnMut(&mut Vec<Waker>)| {
+        let mut to_wake = Vec::new();
+        wake(&mut to_wake);
+        to_wake.len()
+    };
+    // Room in the send buffer is for the task that waits for that.
+    assert_eq!(woken(&mut |to_wake| line.wake_next(to_wake)), 1);
+    assert_eq!(woken(&mut |to_wake| line.wake_stream(StreamId(3), to_wake)), 0);
+    assert_eq!(woken(&mut |to_wake| line.wake_stream(StreamId(1), to_wake)), 1);
+    assert_eq!(woken(&mut |to_wake| line.wake_stream(StreamId(1), to_wake)), 0, "it is woken already");
+    // It has room on its stream, and waits for the send buffer now.
+    line.register(&mut first, Waker::noop(), false, None);
+    assert!(line.is_turn(first) && !line.is_turn(second));
+    assert_eq!(woken(&mut |to_wake| line.leave(first, to_wake)), 0);
+    assert!(line.is_turn(second));
 }

@@ -1,0 +1,146 @@
+//! The credit of outgoing streams, as their sender counts it (docs/stream-credit.md).
+//!
+//! A stream sends new data while its sum is below the limit that the peer granted. One whose credit has no room is
+//! [`parked`](super::parked): the others go on. Retransmissions need no credit, since their bytes were counted before.
+
+use strandline_wire::PacketBuilder;
+use strandline_wire::chunk::stream_blocked;
+use strandline_wire::chunk::stream_credit::StreamCredit;
+
+use super::accounts::Accounts;
+use super::fragment::FRAGMENT_MIN;
+use super::interleaving;
+use super::messages::Message;
+use super::parked::Parked;
+use super::{Busy, Outbound};
+use crate::number::StreamId;
+
+/// Maximum number of streams that are asked about at a time: more answers don't fit into a packet.
+const QUESTION_MAX: usize = 64;
+
+/// Counts credit from now on, or not: `initial_kib` is the peer's initial one, in units of 1,024 bytes.
+pub(crate) fn set_credit(outbound: &mut Outbound, initial_kib: Option<u16>) {
+    let initial = initial_kib.map(|kib| u32::from(kib) << 10);
+    let next = outbound.next_tsn();
+    let Some(interleaving) = interleaving::state_mut(&mut outbound.numbers) else { return };
+    match (initial, &mut interleaving.accounts) {
+        (None, accounts) => *accounts = None,
+        // At another attempt to set the association up, after data was sent.
+        (Some(initial), Some(accounts)) => {
+            accounts.set_initial(initial);
+        }
+        (Some(initial), accounts) => {
+            *accounts = Some(Box::new(Accounts::new(initial, next)));
+        }
+    }
+    unpark(outbound, |_| true);
+}
+
+/// Parks each stream that is next and that has no room for what would be sent, in a packet with room for `packet_space`
+/// bytes of chunks. Returns how much the next one may send.
+pub(super) fn admit(outbound: &mut Outbound, packet_space: usize) -> Option<usize> {
+    let Outbound { busy, numbers, .. } = outbound;
+    let Busy { queue, messages, .. } = busy.as_deref_mut()?;
+    let Some(accounts) = interleaving::state(numbers).and_then(|state| state.accounts.as_deref()) else {
+        return Some(usize::MAX);
+    };
+    loop {
+        let next = queue.next(messages)?;
+        let rest = messages.get(next.message).map(Message::rest)?.len;
+        let room = accounts.room(next.stream) as usize;
+        // Neither is a message cut for little room, as a peer grants more once that is used up.
+        let wanted = rest.min(packet_space).min(accounts.initial() as usize / 2).max(rest.min(FRAGMENT_MIN));
+        if room >= wanted {
+            return Some(room);
+        }
+        queue.park(messages, next.stream);
+    }
+}
+
+/// Takes credits of the peer. Returns true if streams that waited may send.
+pub(crate) fn on_credit(outbound: &mut Outbound, chunk: &StreamCredit<'_>) -> bool {
+    let next = outbound.next_tsn();
+    let cumulative = chunk.cumulative_tsn();
+    let current = outbound.sent().map_or(next.previous(), |sent| sent.outstanding.cumulative_ack());
+    if cumulative.is_at_or_after(next) {
+        // It was never sent, or is of before a reset of all numbers.
+        return false;
+    }
+    let Some(state) = interleaving::state_mut(&mut outbound.numbers) else { return false };
+    state.settle(current);
+    let Some(accounts) = state.accounts.as_deref_mut() else { return false };
+    let mut opened = Vec::new();
+    for credit in chunk.credits() {
+        if accounts.take(credit, cumulative, cumulative == current) {
+            opened.push(credit.stream);
+        }
+    }
+    unpark(outbound, |stream| opened.contains(&stream));
+    !opened.is_empty()
+}
+
+/// Returns a stream of which a message was refused with [`StreamBlocked`](crate::error::SendError::StreamBlocked), and that
+/// may have room now.
+pub(crate) fn take_writable_stream(outbound: &mut Outbound) -> Option<StreamId> {
+    outbound.busy.as_mut()?.queue.writable.pop()
+}
+
+/// Schedules the messages of parked streams again.
+fn unpark(outbound: &mut Outbound, is_open: impl Fn(StreamId) -> bool) {
+    let Some(Busy { queue, messages, .. }) = outbound.busy.as_deref_mut() else { return };
+    let streams: Vec<_> =
+        queue.parked().iter().flat_map(|parked| parked.streams()).filter(|stream| is_open(*stream)).collect();
+    for stream in streams {
+        queue.unpark(messages, stream);
+    }
+}
+
+/// Returns by which power of two the time until the next question for credit is longer than an RTO: 0 to 8.
+pub(crate) fn back_off(outbound: &Outbound) -> u8 {
+    parked(outbound).map_or(0, Parked::back_off)
+}
+
+/// Returns the streams that wait for credit, beginning behind those of the last question.
+pub(crate) fn to_ask(outbound: &Outbound) -> Vec<StreamId> {
+    parked(outbound).map_or_else(Vec::new, |parked| parked.to_ask().collect())
+}
+
+/// Writes a question for credit: a STREAM BLOCKED chunk with as many of the streams as fit. Returns their number.
+pub(crate) fn write_question(streams: &[StreamId], packet: &mut PacketBuilder<'_>) -> usize {
+    stream_blocked::write(packet, streams.iter().copied().take(QUESTION_MAX))
+}
+
+/// True if the peer has not acknowledged anything since the last question for credit.
+pub(crate) fn is_unanswered(outbound: &Outbound) -> bool {
+    parked(outbound).is_some_and(Parked::is_unanswered)
+}
+
+/// Records a question about the first `count` of these streams.
+pub(crate) fn on_asked(outbound: &mut Outbound, streams: &[StreamId], count: usize) {
+    let last = count.checked_sub(1).and_then(|last| streams.get(last));
+    let parked = outbound.busy.as_mut().and_then(|busy| busy.queue.parked_mut());
+    if let (Some(parked), Some(last)) = (parked, last) {
+        parked.on_asked(*last);
+    }
+}
+
+/// Returns the bytes that a stream may send before it needs more credit; `None` without credit.
+pub(crate) fn room(outbound: &Outbound, stream: StreamId) -> Option<u32> {
+    Some(interleaving::state(&outbound.numbers)?.accounts.as_ref()?.room(stream))
+}
+
+/// Returns the streams that take no more messages until they have credit.
+pub(crate) fn refused_streams(outbound: &Outbound) -> Vec<StreamId> {
+    let Some(busy) = &outbound.busy else { return Vec::new() };
+    let refused = busy.queue.parked().into_iter().flat_map(Parked::refused);
+    refused.chain(busy.queue.writable.iter().copied()).collect()
+}
+
+/// True if a stream's data waits for credit.
+pub(crate) fn is_parked(outbound: &Outbound, stream: StreamId) -> bool {
+    parked(outbound).is_some_and(|parked| parked.contains(stream))
+}
+
+fn parked(outbound: &Outbound) -> Option<&Parked> {
+    outbound.busy.as_ref()?.queue.parked()
+}
