@@ -3,8 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod harmless;
+
 use core::net::{Ipv4Addr, Ipv6Addr};
 
+use harmless::{is_harmless, walk};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use strandline_wire::cause::{MissingParameters, RawCause};
@@ -12,13 +15,12 @@ use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 use strandline_wire::chunk::stream_credit::Credit;
 use strandline_wire::chunk::{forward_tsn, i_forward_tsn, kind, sack, stream_blocked, stream_credit};
 use strandline_wire::parameter::HmacIdentifiers;
-use strandline_wire::parameter::asconf::AsconfParameter;
 use strandline_wire::parameter::re_config::{
-    AddIncomingStreams, AddOutgoingStreams, Combination, IncomingSsnReset, NextTsns, OutgoingSsnReset,
-    ReConfigParameter, Response, ResultCode, SsnTsnReset, StreamList,
+    AddIncomingStreams, AddOutgoingStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReConfigParameter,
+    Response, ResultCode, SsnTsnReset, StreamList,
 };
 use strandline_wire::{
-    Abort, Auth, Cause, Causes, Chunk, CookieEcho, Cwr, Data, Ecne, Encode, EncodeTlv, Error, Fsn, GapBlock,
+    Abort, Auth, Cause, Causes, Chunk, CookieEcho, Cwr, Data, Ecne, EncodeTlv, Error, Fsn, GapBlock,
     Heartbeat, IData, Init, Mid, Packet, PacketBuilder, Pad, Parameter, Parameters, Ppid, ReConfig,
     RequestNumber, Shutdown, ShutdownComplete, Ssn, StreamId, TlvWriter, Tsn, VerificationTag, padded, print,
 };
@@ -358,99 +360,6 @@ fn chunk() -> impl Strategy<Value = Owned> {
             .prop_map(|(cumulative_tsn, credits)| Owned::StreamCredit { cumulative_tsn, credits }),
         vec(any::<u16>(), 1..20).prop_map(Owned::StreamBlocked),
     ]
-}
-
-/// Visits every chunk, parameter and cause, and the lists within causes. Returns the number of elements seen.
-fn walk(bytes: &[u8]) -> usize {
-    let Ok(packet) = Packet::parse(bytes) else { return 0 };
-    let mut seen = 0;
-    for raw in packet.chunks() {
-        seen += 1;
-        let Ok(raw) = raw else { continue };
-        assert_eq!(raw.as_bytes().len(), 4 + raw.value.len());
-        let Ok(chunk) = raw.parse() else { continue };
-        assert_eq!(chunk.kind(), raw.kind);
-        seen += match chunk {
-            Chunk::Init(init) | Chunk::InitAck(init) => walk_parameters(init.parameters),
-            Chunk::Abort(Abort { causes, .. }) | Chunk::Error(Error { causes }) => walk_causes(causes),
-            Chunk::Sack(sack) => sack.gap_blocks().count() + sack.duplicates().count(),
-            Chunk::Asconf(asconf) => 1 + walk_asconf(asconf.parameters),
-            Chunk::AsconfAck(ack) => walk_asconf(ack.responses),
-            Chunk::ReConfig(re_config) => walk_re_config(re_config.parameters),
-            Chunk::ForwardTsn(forward) => forward.skipped().count(),
-            Chunk::IForwardTsn(forward) => forward.skipped().count(),
-            Chunk::StreamCredit(chunk) => chunk.credits().count(),
-            Chunk::StreamBlocked(chunk) => chunk.streams().count() / 2,
-            _ => 0,
-        };
-    }
-    seen
-}
-
-fn walk_parameters(parameters: Parameters<'_>) -> usize {
-    let mut seen = 0;
-    for raw in parameters.iter() {
-        seen += 1;
-        let Ok(raw) = raw else { continue };
-        assert_eq!(raw.as_bytes().len(), 4 + raw.value.len());
-        if let Ok(Parameter::SupportedAddressTypes(types)) = raw.parse() {
-            seen += types.iter().count() / 2;
-        }
-    }
-    seen
-}
-
-fn walk_re_config(parameters: Parameters<'_>) -> usize {
-    let _ = Combination::of(parameters);
-    let mut seen = 0;
-    for raw in parameters.iter() {
-        seen += 1;
-        let Ok(raw) = raw else { continue };
-        if let Some(Ok(
-            ReConfigParameter::OutgoingSsnReset(OutgoingSsnReset { streams, .. })
-            | ReConfigParameter::IncomingSsnReset(IncomingSsnReset { streams, .. }),
-        )) = raw.parse_re_config()
-        {
-            seen += streams.iter().count() / 2;
-        }
-    }
-    seen
-}
-
-fn walk_asconf(parameters: Parameters<'_>) -> usize {
-    let mut seen = 0;
-    for raw in parameters.iter() {
-        seen += 1;
-        let Ok(raw) = raw else { continue };
-        if let Some(Ok(AsconfParameter::Error { causes, .. })) = raw.parse_asconf() {
-            seen += walk_causes(strandline_wire::Causes::new(causes));
-        }
-    }
-    seen
-}
-
-fn walk_causes(causes: Causes<'_>) -> usize {
-    let mut seen = 0;
-    for raw in causes.iter() {
-        seen += 1;
-        let Ok(raw) = raw else { continue };
-        seen += match raw.parse() {
-            Ok(Cause::UnrecognisedParameters(parameters) | Cause::RestartWithNewAddresses(parameters)) => {
-                walk_parameters(parameters)
-            }
-            Ok(Cause::MissingParameters(missing)) => missing.iter().count() / 2,
-            _ => 0,
-        };
-    }
-    seen
-}
-
-/// Returns whether parsing and printing end and every element took at least four bytes of the packet.
-fn is_harmless(bytes: &[u8]) {
-    let seen = walk(bytes);
-    assert!(seen <= bytes.len() / 4 + 3, "{seen} elements in {} bytes", bytes.len());
-    let line = print::line(bytes).to_string();
-    assert!(!line.chars().any(char::is_control), "{line:?}");
 }
 
 /// Returns chunk-like bytes: a likely type, any flags, and a length that is right, a little off, or
