@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use strandline_wire::cause::{Cause, code};
 use strandline_wire::chunk::{self, Chunk, Data, IData, kind};
-use strandline_wire::{Chunks, Packet, RawChunk, UnrecognisedAction};
+use strandline_wire::{Packet, RawChunk, UnrecognisedAction};
 
 use super::auth::{self, Admission};
 use super::context::Shared;
@@ -44,7 +44,6 @@ struct Seen {
     immediate: bool,
     heartbeats: u8,
     re_configs: u8,
-    asconfs: u8,
     forward_tsns: u8,
     sack: bool,
     /// The path of the acknowledgement before this packet.
@@ -85,30 +84,12 @@ impl Association {
             self.hear_from(cx, now, index);
         }
         let mut seen = Seen { sack_path: Some(self.sack_path), ..Seen::default() };
-        let guarded = self.features.has(Extensions::AUTHENTICATION);
-        if guarded && !take_guarded(self, cx, now, packet, (source, from), &mut seen) {
+        let lives = match self.features.has(Extensions::AUTHENTICATION) {
+            false => take_chunks(self, cx, now, packet, (source, from), &mut seen),
+            true => take_guarded(self, cx, now, packet, (source, from), &mut seen),
+        };
+        if !lives {
             return;
-        }
-        let chunks = if guarded { Chunks::default() } else { packet.chunks() };
-        for raw in chunks {
-            let Ok(raw) = raw else {
-                // A length that points outside the packet: the chunks before it count (section 6.10, 8.4).
-                break;
-            };
-            let came_from = from.unwrap_or(self.control_path);
-            let goes_on = match raw.parse_data() {
-                Some(Ok(data)) => {
-                    seen.chunks += 1;
-                    self.on_data_chunk(cx, now, &data, came_from, &mut seen)
-                }
-                _ => self.handle_chunk(cx, now, &raw, source, came_from, &mut seen),
-            };
-            if !goes_on {
-                break;
-            }
-            if self.state.is_closed() {
-                return;
-            }
         }
         if let Some(ecn) = &mut self.ecn {
             ecn.end_packet();
@@ -344,6 +325,36 @@ impl Association {
     }
 }
 
+/// Processes the chunks of a packet of an association without authentication. Returns false if that ended the association.
+#[inline]
+fn take_chunks(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    packet: &Packet<'_>,
+    (source, from): (SocketAddr, Option<PathIndex>),
+    seen: &mut Seen,
+) -> bool {
+    // A length that points outside the packet: the chunks before it count (section 6.10, 8.4).
+    for raw in packet.chunks().map_while(Result::ok) {
+        let came_from = from.unwrap_or(association.control_path);
+        let goes_on = match raw.parse_data() {
+            Some(Ok(data)) => {
+                seen.chunks += 1;
+                association.on_data_chunk(cx, now, &data, came_from, seen)
+            }
+            _ => association.handle_chunk(cx, now, &raw, source, came_from, seen),
+        };
+        if !goes_on {
+            break;
+        }
+        if association.state.is_closed() {
+            return false;
+        }
+    }
+    true
+}
+
 /// Processes the chunks of a packet of an association with authentication (RFC 4895 section 6.3). Returns false if that
 /// ended the association.
 #[cold]
@@ -358,7 +369,7 @@ fn take_guarded(
 ) -> bool {
     auth::begin_packet(association);
     let dynamic = association.features.has(Extensions::DYNAMIC_ADDRESSES);
-    let mut from = from;
+    let (mut from, mut asconfs) = (from, 0);
     for raw in packet.chunks().map_while(Result::ok) {
         match auth::admit(association, cx, packet, &raw) {
             Admission::Process => {}
@@ -376,7 +387,7 @@ fn take_guarded(
         let goes_on = match raw.kind {
             kind::ASCONF | kind::ASCONF_ACK if dynamic => {
                 seen.chunks += 1;
-                let goes_on = take_asconf(association, cx, now, &raw, source, seen);
+                let goes_on = take_asconf(association, cx, now, &raw, source, &mut asconfs);
                 // It may have added the address that it comes from.
                 from = association.paths.by_address(source.ip());
                 goes_on
@@ -392,7 +403,7 @@ fn take_guarded(
             return false;
         }
     }
-    if seen.asconfs > 0 {
+    if asconfs > 0 {
         asconf::flush(association, cx, source);
     }
     true
@@ -414,21 +425,21 @@ fn on_malformed(
     false
 }
 
-/// Processes an ASCONF or ASCONF-ACK chunk.
+/// Processes an ASCONF or ASCONF-ACK chunk. `asconfs` is the number of ASCONF chunks in the packet so far.
 fn take_asconf(
     association: &mut Association,
     cx: &mut Shared,
     now: Time,
     raw: &RawChunk<'_>,
     source: SocketAddr,
-    seen: &mut Seen,
+    asconfs: &mut u8,
 ) -> bool {
-    let before = seen.asconfs;
+    let before = *asconfs;
     if raw.kind == kind::ASCONF {
         if before == asconf::ASCONFS_MAX {
             return true;
         }
-        seen.asconfs += 1;
+        *asconfs += 1;
     }
     asconf::on_chunk(association, cx, now, raw, source, before)
 }
