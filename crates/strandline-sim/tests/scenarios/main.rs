@@ -31,6 +31,7 @@ mod rfc9406;
 mod rfc9438;
 mod rfc9937;
 mod scene;
+mod stream_credit;
 mod swift;
 
 use core::time::Duration;

@@ -1,5 +1,5 @@
 //! Parameters of ASCONF and ASCONF-ACK chunks (RFC 5061 section 4.2): one file for each, with its diagram.
-//! [`Parameter`](super::Parameter) leaves them unknown, because INIT and INIT ACK need none of them.
+//! [`Parameter`] leaves them unknown, because INIT and INIT ACK need none of them.
 
 mod add_ip;
 mod delete_ip;
