@@ -216,3 +216,72 @@ async fn senders_wait_for_their_stream_alone() {
     client.abort("enough");
     assert!(stuck.await.unwrap_err().is_panic(), "its sender gets the end");
 }
+
+/// Room that a sender was woken for, and that its stream has no use for, is for the senders behind it.
+#[tokio::test(start_paused = true)]
+async fn senders_behind_a_blocked_one_go_on() {
+    let (client, server) = with_credit().await;
+    let _stalled = server.open_recv(StreamId(1)).unwrap();
+    let mut read = server.open_recv(StreamId(2)).unwrap();
+    // All of them wait for the send buffer before the stream has used up its credit.
+    let senders: Vec<_> = (0..4)
+        .map(|number| {
+            let (client, stream) = (client.clone(), StreamId(1 + number % 2));
+            tokio::spawn(async move {
+                for _ in 0..3000 {
+                    client.send(&[1; 1000], SendInfo::on(stream)).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for number in 0..6000 {
+        let message = timeout(Duration::from_secs(600), read.recv()).await.unwrap().unwrap();
+        assert_eq!(message.unwrap().data.len(), 1000, "{number}");
+    }
+    assert!(!senders[0].is_finished() && !senders[2].is_finished());
+}
+
+/// A reader that is registered before the set-up is complete stalls its stream alone, too.
+#[tokio::test(start_paused = true)]
+async fn readers_before_the_set_up_have_credit() {
+    let extensions = ExtensionsConfig {
+        interleaving: true,
+        stream_credit: Some(StreamCredit::default()),
+        ..ExtensionsConfig::default()
+    };
+    let config = AssociationConfig { extensions, ..AssociationConfig::default() };
+    let (here, there) = stacks_with(Network::builder(), &config);
+    let listener = strandline::Listener::bind(&there, 7).unwrap();
+    let client = Association::start(&here, common::server(7), 0, None).unwrap();
+    let _stalled = client.open_recv(StreamId(1)).unwrap();
+    let mut read = client.open_recv(StreamId(2)).unwrap();
+    let server = listener.accept().await.unwrap();
+    tokio::spawn({
+        let server = server.clone();
+        async move {
+            loop {
+                server.send(&[1; 1000], SendInfo::on(StreamId(1))).await.unwrap();
+            }
+        }
+    });
+    // Sleeps because the first stream must have used up everything that it may, in paused time.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let before = client.status().unwrap().receive_buffered;
+    for _ in 0..20_000 {
+        server.send(&[2; 1000], SendInfo::on(StreamId(2))).await.unwrap();
+        assert_eq!(read.recv().await.unwrap().unwrap().data.len(), 1000);
+    }
+    assert_eq!(before, 0, "what is not read waits in the socket layer");
+}
+
+/// Dropping an association discards what was not read, so that the peer can finish.
+#[tokio::test(start_paused = true)]
+async fn dropped_readers_let_the_peer_finish() {
+    let (client, server) = with_credit().await;
+    let reader = server.open_recv(StreamId(1)).unwrap();
+    for _ in 0..100 {
+        client.send(&[1; 1000], SendInfo::on(StreamId(1))).await.unwrap();
+    }
+    drop((reader, server));
+    assert_eq!(timeout(Duration::from_secs(20), client.closed()).await, Ok(Ended::ShutDown));
+}

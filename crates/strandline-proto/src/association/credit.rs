@@ -16,8 +16,8 @@ use crate::time::Time;
 pub(super) fn adopt(association: &mut Association) {
     let Association { features, inbound, outbound, config, .. } = association;
     let credit = features.credit();
-    outgoing::set_credit(outbound, credit.map(|InitialCredit { outgoing, .. }| outgoing));
-    let granted = credit.map(|InitialCredit { incoming, .. }| incoming);
+    outgoing::set_credit(outbound, credit.map(InitialCredit::outgoing_kib));
+    let granted = credit.map(InitialCredit::incoming_kib);
     incoming::set_credit(inbound, granted, config.extensions.stream_credit);
 }
 

@@ -16,8 +16,9 @@ use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
 use crate::inbound::i_data::on_i_data;
 use crate::number::{StreamId, Tsn};
+use crate::outbound::credit::check_buffer;
 use crate::outbound::interleaving::wire_bytes;
-use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome, is_blocked};
+use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome, is_blocked, waits_for_credit};
 use crate::path::{Asking, PathLoss, PathSack};
 use crate::path_index::PerPath;
 use crate::time::Time;
@@ -392,11 +393,10 @@ pub(crate) fn ask_writable(association: &mut Association, pressure: Pressure) ->
     }
     let (config, paths) = (&association.config, &association.paths);
     let room = |rwnd| send_buffer(config, paths, rwnd, pressure);
-    match association.outbound.room_for(SendInfo::default(), 1, config, room) {
-        // Other streams have room.
-        Err(SendError::StreamBlocked { .. }) | Ok(_) => Ok(()),
-        Err(error) => Err(error),
+    if waits_for_credit(&association.outbound) {
+        return check_buffer(&mut association.outbound, config, room);
     }
+    association.outbound.room_for(SendInfo::default(), 1, config, room).map(drop)
 }
 
 /// Converts an acknowledgement for a path of which it acknowledges something.

@@ -235,34 +235,44 @@ pub(crate) struct Features {
     credit: InitialCredit,
 }
 
-/// The initial credit of each stream in units of 1,024 bytes; 0 without credit.
+/// The initial credit of each stream in both directions, as powers of two of 1,024 bytes, in four bits each: an association
+/// has no room for more. What a peer grants beyond a power of two is used once it grants more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct InitialCredit {
-    /// Credit of the peer's streams, as this side grants it.
-    pub(crate) incoming: u16,
-    /// Credit of our streams.
-    pub(crate) outgoing: u16,
-}
+pub(crate) struct InitialCredit(u8);
 
 impl InitialCredit {
     /// Number of bytes in a State Cookie.
-    pub(crate) const LEN: usize = 4;
+    pub(crate) const LEN: usize = 1;
 
-    /// Returns what a configuration grants.
+    /// Returns what a configuration grants the peer's streams.
     fn granted_by(config: &AssociationConfig) -> Self {
-        let incoming = config.extensions.stream_credit.map_or(0, StreamCredit::initial_kib);
-        Self { incoming, outgoing: 0 }
+        let kib = config.extensions.stream_credit.map_or(1, StreamCredit::initial_kib);
+        Self((kib.max(1).ilog2() as u8) << 4)
+    }
+
+    /// Adds what the peer grants our streams, in units of 1,024 bytes.
+    fn with_outgoing(self, kib: u16) -> Self {
+        Self((self.0 & 0xf0) | kib.max(1).ilog2() as u8)
+    }
+
+    /// Returns the credit of the peer's streams, in units of 1,024 bytes.
+    pub(crate) const fn incoming_kib(self) -> u16 {
+        1 << (self.0 >> 4)
+    }
+
+    /// Returns the credit of our streams, in units of 1,024 bytes.
+    pub(crate) const fn outgoing_kib(self) -> u16 {
+        1 << (self.0 & 0xf)
     }
 
     /// Returns the bytes of a State Cookie.
-    pub(crate) fn to_bytes(self) -> [u8; Self::LEN] {
-        let ([a, b], [c, d]) = (self.incoming.to_be_bytes(), self.outgoing.to_be_bytes());
-        [a, b, c, d]
+    pub(crate) const fn to_bytes(self) -> [u8; Self::LEN] {
+        [self.0]
     }
 
     /// Returns the credit according to a State Cookie.
-    pub(crate) fn from_bytes([a, b, c, d]: [u8; Self::LEN]) -> Self {
-        Self { incoming: u16::from_be_bytes([a, b]), outgoing: u16::from_be_bytes([c, d]) }
+    pub(crate) const fn from_bytes([byte]: [u8; Self::LEN]) -> Self {
+        Self(byte)
     }
 }
 
@@ -292,7 +302,7 @@ impl Features {
         if !agreed.has(Extensions::INTERLEAVING) {
             agreed = agreed.without(Extensions::STREAM_CREDIT);
         }
-        let credit = InitialCredit { outgoing: peer.credit_kib, ..self.credit };
+        let credit = self.credit.with_outgoing(peer.credit_kib);
         Self { zero_checksum, agreed, credit, ..self }
     }
 
@@ -336,7 +346,7 @@ impl Features {
     /// Returns the parameter of an INIT that grants the peer's streams their initial credit, if that is offered.
     #[inline]
     pub(crate) fn offered_credit(self) -> Option<Parameter<'static>> {
-        let initial_kib = self.credit.incoming;
+        let initial_kib = self.credit.incoming_kib();
         self.offers(Extensions::STREAM_CREDIT).then_some(Parameter::StreamCredit { initial_kib })
     }
 

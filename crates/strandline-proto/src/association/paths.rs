@@ -9,6 +9,7 @@ use super::diagnostics::{log_mtu_change, log_of};
 use crate::config::AssociationConfig;
 use crate::congestion::Algorithm;
 use crate::event::{Event, PathChange};
+use crate::outbound::credit::unparked_messages;
 use crate::outbound::scheduling::set_scheduler;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
@@ -121,7 +122,8 @@ impl Association {
 
     /// Returns the number of bytes that `send` would accept.
     pub(crate) fn send_space(&self, pressure: Pressure) -> usize {
-        let crowded = self.outbound.pending_messages() >= self.config.send_messages_max as usize;
+        let waiting = unparked_messages(&self.outbound);
+        let crowded = waiting >= self.config.send_messages_max as usize;
         if crowded || !self.state.takes_messages() {
             return 0;
         }

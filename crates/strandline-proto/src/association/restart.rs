@@ -221,14 +221,11 @@ impl Association {
         if !adopt_interleaving(self) {
             return refuse_other_chunks(self, cx, now);
         }
-        credit::report_writable(self, cx);
         for failed in self.outbound.set_peer(cookie.peer_rwnd, cookie.outbound_streams) {
             cx.on_send_bytes_gone(failed.data.len());
             cx.event(self.id, Event::SendFailed(failed));
         }
-        if self.outbound.take_writable() {
-            cx.event(self.id, Event::Writable);
-        }
+        credit::report_writable(self, cx);
         let named = core::iter::once(cookie.source.ip()).chain(cookie.addresses.iter().copied());
         for ip in named {
             if self.paths.by_address(ip).is_none() {

@@ -371,6 +371,8 @@ impl Association {
         };
         cx.event(self.id, event);
         auth::report_support(self, cx);
+        // Data that went with the COOKIE ECHO may have used up the credit of a stream.
+        self.watch_window(now, self.control_path);
     }
 
     /// Builds the listener's association from its cookie (section 5.1.5 step 5).

@@ -11,6 +11,7 @@ use super::diagnostics::{ControlTimer, enter, log_of};
 use super::offer::encode_cause;
 use super::{Association, State, asconf, reconfig};
 use crate::event::{CloseReason, Event, FailureCause};
+use crate::outbound::credit::parked_bytes;
 use crate::path::PathState;
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
@@ -127,7 +128,7 @@ impl Association {
 
     /// SEND FAILURE for every message that is not completely acknowledged.
     pub(super) fn fail_queued(&mut self, cx: &mut Shared, cause: FailureCause) {
-        cx.on_send_bytes_gone(self.outbound.buffered_bytes());
+        cx.on_send_bytes_gone(self.outbound.buffered_bytes() + parked_bytes(&self.outbound));
         for failed in self.outbound.fail_all(cause) {
             cx.events.push_back((self.id, Event::SendFailed(failed)));
         }

@@ -10,6 +10,7 @@ use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
 };
 use super::{Association, State, asconf, credit, reconfig};
+use crate::outbound::credit as outgoing;
 use crate::outbound::interleaving::wire_bytes;
 use crate::outbound::partial::forward_again;
 use crate::outbound::{marked_chunks, waits_for_credit};
@@ -22,13 +23,11 @@ impl Association {
     /// SACK for the last data is what closes the window.
     pub(super) fn watch_window(&mut self, now: Time, index: PathIndex) {
         if self.outbound.window_probe_wanted() {
-            if self.deadlines.probe == Time::MAX {
-                self.deadlines.probe = now + self.paths.get(index).rto.rto();
-            }
+            self.deadlines.probe = self.deadlines.probe.min(now + self.paths.get(index).rto.rto());
         } else if !waits_for_credit(&self.outbound) {
             self.deadlines.probe = Time::MAX;
-        } else if self.deadlines.probe == Time::MAX {
-            self.deadlines.probe = credit::question_deadline(self, now);
+        } else if outgoing::take_changed(&mut self.outbound) || self.deadlines.probe == Time::MAX {
+            self.deadlines.probe = self.deadlines.probe.min(credit::question_deadline(self, now));
         }
     }
 

@@ -48,7 +48,7 @@ impl ErrorDetectionMethod {
 /// received in parts (see [`Message`](crate::event::Message)), because the rest of it comes once the beginning was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamCredit {
-    /// Bytes that a new stream may hold: 1 KiB to 64 MiB less 1 KiB, in steps of 1 KiB. Default 64 KiB.
+    /// Bytes that a new stream may hold, rounded down to a power of two: 1 KiB to 32 MiB. Default 64 KiB.
     pub initial: u32,
     /// Bytes that a stream with a fast reader may hold. Default 1 MiB.
     pub max: u32,
@@ -119,9 +119,9 @@ impl ExtensionsConfig {
         let check = |ok: bool, name, wants| if ok { Ok(()) } else { Err(ConfigError { name, wants }) };
         check(self.interleaving, "extensions.stream_credit", "extensions.interleaving")?;
         check(
-            credit.initial >= 1 << 10 && credit.initial >> 10 <= u32::from(u16::MAX),
+            (1 << 10..=32 << 20).contains(&credit.initial),
             "extensions.stream_credit.initial",
-            "1 KiB to 65,535 KiB",
+            "1 KiB to 32 MiB",
         )?;
         check(
             (credit.initial..=1 << 30).contains(&credit.max),

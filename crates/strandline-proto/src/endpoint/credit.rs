@@ -23,7 +23,8 @@ impl<'a> Credit<'a> {
     }
 
     /// Lets [`read`](Self::read) say what the application has read, instead of [`recv`](Endpoint::recv): for a caller that
-    /// takes messages from the endpoint before they are read. It holds until the association ends, restarts included.
+    /// takes messages from the endpoint before they are read. Call it once the association is established. It holds until
+    /// the association ends, restarts included.
     pub fn report_reads(&mut self) {
         if let Ok((association, _)) = self.endpoint.live(self.id) {
             incoming::set_by_report(&mut association.inbound, true);
@@ -38,6 +39,14 @@ impl<'a> Credit<'a> {
         incoming::on_reported(&mut association.inbound, stream, len);
         if !association.flags().queued && association.wants_transmit(now) {
             self.endpoint.queue(self.id.slot);
+        }
+    }
+
+    /// Counts everything as read that the application has not read, and from now on what [`recv`](Endpoint::recv) returns,
+    /// because the application discards it. Call `poll_transmit` afterwards.
+    pub fn discard(&mut self) {
+        if let Ok((association, _)) = self.endpoint.live(self.id) {
+            incoming::discard(&mut association.inbound);
         }
     }
 

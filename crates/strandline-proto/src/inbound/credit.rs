@@ -7,7 +7,7 @@
 //! the cumulative TSN, and the peer finds the difference.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::stream_credit::{self, Credit};
@@ -36,6 +36,9 @@ const RTT_MIN: Duration = Duration::from_millis(2);
 /// A peer that does not send small fragments may leave up to this fraction of the initial credit unused.
 const TIGHT_DIVISOR: u32 = 2;
 
+/// Maximum number of chunks that are noted while the peer is asked to reset all numbers: as many as may be in flight.
+const RECENT_MAX: usize = 65_536;
+
 /// Maximum number of streams that one question may name.
 const ASKED_MAX: usize = 128;
 
@@ -57,11 +60,13 @@ struct Account {
     window: u32,
     /// When the peer was last told a larger limit.
     granted_at: Time,
+    /// The TSN of the first chunk that was accepted, or an earlier one that arrived later. The peer ignores credit of before.
+    first: Tsn,
 }
 
 impl Account {
-    const fn new(window: u32) -> Self {
-        Self { accepted: 0, beyond: 0, read: 0, limit: window, window, granted_at: Time::ZERO }
+    const fn new(window: u32, first: Tsn) -> Self {
+        Self { accepted: 0, beyond: 0, read: 0, limit: window, window, granted_at: Time::ZERO, first }
     }
 
     /// Returns by how much the limit may grow.
@@ -90,7 +95,7 @@ pub(crate) struct Credits {
     /// Streams whose limits the peer must be told.
     due: BTreeSet<StreamId>,
     /// The chunks that arrived since the peer was asked to reset all numbers, until it has answered.
-    recent: Option<Vec<(Tsn, StreamId, u16)>>,
+    recent: Option<VecDeque<(Tsn, StreamId, u16)>>,
 }
 
 impl Credits {
@@ -124,16 +129,22 @@ impl Credits {
 
     /// Records an accepted chunk.
     pub(super) fn on_accepted(&mut self, stream: StreamId, tsn: Tsn, len: usize, place: Place) {
-        let account = self.accounts.entry(stream).or_insert(Account::new(self.initial));
+        let account = self.accounts.entry(stream).or_insert_with(|| Account::new(self.initial, tsn));
         // A chunk is at most as long as its length field can say.
         let len = len as u16;
+        if tsn.is_before(account.first) && account.beyond == account.accepted {
+            account.first = tsn;
+        }
         account.accepted = account.accepted.wrapping_add(u32::from(len));
         if place == Place::Ahead {
             account.beyond += u32::from(len);
             self.beyond.insert(tsn.0, (stream, len));
         }
         if let Some(recent) = &mut self.recent {
-            recent.push((tsn, stream, len));
+            if recent.len() == RECENT_MAX {
+                recent.pop_front();
+            }
+            recent.push_back((tsn, stream, len));
         }
     }
 
@@ -152,7 +163,7 @@ impl Credits {
     }
 
     /// Counts the chunks up to the cumulative TSN.
-    fn settle(&mut self, cumulative: Tsn) {
+    pub(super) fn settle(&mut self, cumulative: Tsn) {
         if !cumulative.is_after(self.settled) {
             return;
         }
@@ -202,7 +213,7 @@ impl Credits {
 
     /// Notes chunks from now on for [`go_on`](Self::go_on).
     pub(super) fn note(&mut self) {
-        self.recent = Some(Vec::new());
+        self.recent = Some(VecDeque::new());
     }
 
     /// Ends that.
@@ -275,6 +286,22 @@ pub(crate) fn set_by_report(inbound: &mut Inbound, by_report: bool) {
     }
 }
 
+/// Counts everything as read: the application discards it, and what `recv` returns from now on.
+pub(crate) fn discard(inbound: &mut Inbound) {
+    let Some(credits) = credits_of(inbound) else { return };
+    credits.by_report = false;
+    let Credits { accounts, due, .. } = credits;
+    for (stream, account) in accounts {
+        account.read = account.accepted;
+        if account.is_due() {
+            due.insert(*stream);
+        }
+    }
+    if !due.is_empty() {
+        inbound.sack.request();
+    }
+}
+
 /// Returns whether the application reports what it has read.
 pub(crate) fn is_by_report(inbound: &Inbound) -> bool {
     let interleaved = inbound.order.interleaved();
@@ -331,10 +358,15 @@ fn write_credits(inbound: &mut Inbound, now: Time, packet: &mut PacketBuilder<'_
     let granted: Vec<Credit> = told.iter().map(|stream| credits.grant(now, rtt, *stream)).collect();
     let written = stream_credit::write(packet, cumulative, granted.iter().copied());
     debug_assert_eq!(written, granted.len(), "as many as fit");
+    let more = credits.due.len() > told.len();
     for stream in &told {
-        credits.due.remove(stream);
+        // The peer ignores credit from before the stream's first chunk: it is told again with the SACKs that follow.
+        let is_known = |account: &Account| !cumulative.is_before(account.first) || account.beyond == 0;
+        if credits.accounts.get(stream).is_none_or(is_known) {
+            credits.due.remove(stream);
+        }
     }
-    if !told.is_empty() && !credits.due.is_empty() {
+    if more && !told.is_empty() {
         inbound.sack.request();
     }
 }

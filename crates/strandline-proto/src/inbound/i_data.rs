@@ -59,6 +59,10 @@ pub(crate) fn on_i_data(
         credits.on_accepted(data.stream, data.tsn, data.payload.len(), place);
     }
     inbound.record(data.tsn, place);
+    let cumulative = inbound.map.cumulative();
+    if let Some(credits) = inbound.order.interleaved_mut().and_then(|held| held.credits.as_deref_mut()) {
+        credits.settle(cumulative);
+    }
     inbound.window.on_taken(data.payload.len());
     let Inbound { order, window, ready, .. } = inbound;
     let before = ready.len();

@@ -13,6 +13,8 @@ use super::interleaving;
 use super::messages::Message;
 use super::parked::Parked;
 use super::{Busy, Outbound};
+use crate::config::AssociationConfig;
+use crate::error::SendError;
 use crate::number::StreamId;
 
 /// Maximum number of streams that are asked about at a time: more answers don't fit into a packet.
@@ -48,7 +50,7 @@ pub(super) fn admit(outbound: &mut Outbound, packet_space: usize) -> Option<usiz
         let next = queue.next(messages)?;
         let rest = messages.get(next.message).map(Message::rest)?.len;
         let room = accounts.room(next.stream) as usize;
-        // Neither is a message cut for little room, as a peer grants more once that is used up.
+        // A message is not cut for little room: the peer grants more once that is used up.
         let wanted = rest.min(packet_space).min(accounts.initial() as usize / 2).max(rest.min(FRAGMENT_MIN));
         if room >= wanted {
             return Some(room);
@@ -110,6 +112,12 @@ pub(crate) fn write_question(streams: &[StreamId], packet: &mut PacketBuilder<'_
     stream_blocked::write(packet, streams.iter().copied().take(QUESTION_MAX))
 }
 
+/// Returns true once after a stream began to wait for credit, or got some: the next question is due after an RTO.
+pub(crate) fn take_changed(outbound: &mut Outbound) -> bool {
+    let parked = outbound.busy.as_mut().and_then(|busy| busy.queue.parked_mut());
+    parked.is_some_and(Parked::take_changed)
+}
+
 /// True if the peer has not acknowledged anything since the last question for credit.
 pub(crate) fn is_unanswered(outbound: &Outbound) -> bool {
     parked(outbound).is_some_and(Parked::is_unanswered)
@@ -127,6 +135,28 @@ pub(crate) fn on_asked(outbound: &mut Outbound, streams: &[StreamId], count: usi
 /// Returns the bytes that a stream may send before it needs more credit; `None` without credit.
 pub(crate) fn room(outbound: &Outbound, stream: StreamId) -> Option<u32> {
     Some(interleaving::state(&outbound.numbers)?.accounts.as_ref()?.room(stream))
+}
+
+/// Returns the bytes of user data that wait for credit, which don't count against the send buffer.
+pub(crate) fn parked_bytes(outbound: &Outbound) -> usize {
+    parked(outbound).map_or(0, |parked| parked.bytes)
+}
+
+/// Checks whether a message of one byte has room in the send buffer, on a stream that does not wait for credit. Otherwise
+/// the application is notified when it has.
+pub(crate) fn check_buffer(
+    outbound: &mut Outbound,
+    config: &AssociationConfig,
+    send_buffer: impl FnOnce(u32) -> u32,
+) -> Result<(), SendError> {
+    let rwnd = outbound.window.rwnd();
+    let Some(busy) = &mut outbound.busy else { return Ok(()) };
+    busy.queue.check_buffer(StreamId(0), 1, config, || send_buffer(rwnd))
+}
+
+/// Returns the number of messages of which nothing was sent, without those that wait for credit.
+pub(crate) fn unparked_messages(outbound: &Outbound) -> usize {
+    outbound.pending_messages() - parked(outbound).map_or(0, |parked| parked.waiting)
 }
 
 /// Returns the streams that take no more messages until they have credit.

@@ -31,6 +31,8 @@ pub(super) struct Parked {
     pub(super) bytes: usize,
     /// Messages of which nothing was sent.
     pub(super) waiting: usize,
+    /// A stream was parked, or got credit, since the timer was last set.
+    changed: bool,
     /// Questions since the peer last granted credit.
     questions: u8,
     /// The peer has not acknowledged anything since the last question.
@@ -134,9 +136,15 @@ impl Parked {
         self.unanswered
     }
 
-    /// Records that the peer granted credit.
+    /// Records that a stream was parked, or that the peer granted credit.
     pub(super) fn on_granted(&mut self) {
         self.questions = 0;
+        self.changed = true;
+    }
+
+    /// Returns true once after a stream was parked, or got credit: the next question is due after an RTO.
+    pub(super) fn take_changed(&mut self) -> bool {
+        core::mem::take(&mut self.changed)
     }
 
     /// Returns by which power of two the interval of questions is longer than the RTO.

@@ -99,7 +99,19 @@ impl Queue {
         if let Some(fits) = parked.and_then(|p| p.has_room(stream, len, self.limit as usize, messages_max)) {
             return if fits { Ok(()) } else { Err(SendError::StreamBlocked { stream: stream.0 }) };
         }
-        let crowded = self.unparked() >= messages_max;
+        self.check_buffer(stream, len, config, limit)
+    }
+
+    /// Checks a buffer that seems to be full, for a stream that does not wait for credit.
+    pub(super) fn check_buffer(
+        &mut self,
+        stream: StreamId,
+        len: usize,
+        config: &AssociationConfig,
+        limit: impl FnOnce() -> u32,
+    ) -> Result<(), SendError> {
+        let messages_max = config.send_messages_max as usize;
+        let crowded = unparked(self) >= messages_max;
         if self.is_over(len) {
             self.limit = limit();
         }
@@ -130,7 +142,7 @@ impl Queue {
         count: usize,
     ) -> bool {
         let buffered = self.buffered_bytes.saturating_sub(bytes);
-        let waiting = self.unparked().saturating_sub(count);
+        let waiting = unparked(self).saturating_sub(count);
         waiting < messages_max && (buffered == 0 || buffered + len <= self.limit as usize)
     }
 
@@ -222,16 +234,11 @@ impl Queue {
     /// Returns true once when there is room again after a refusal.
     pub(super) fn take_writable(&mut self) -> bool {
         let Some(Blocked { bytes_max, messages_max }) = self.blocked else { return false };
-        let room = self.buffered_bytes <= bytes_max as usize && self.unparked() <= messages_max as usize;
+        let room = self.buffered_bytes <= bytes_max as usize && unparked(self) <= messages_max as usize;
         if room {
             self.blocked = None;
         }
         room
-    }
-
-    /// Returns the number of messages of which nothing was sent, without those of streams that wait for credit.
-    fn unparked(&self) -> usize {
-        self.waiting - self.parked.as_ref().map_or(0, |parked| parked.waiting)
     }
 
     /// Returns what must be sent next.
@@ -402,7 +409,7 @@ impl Queue {
 
     /// Returns the number of messages of which nothing was sent and that may be.
     pub(super) fn ready_messages(&self) -> usize {
-        self.unparked().saturating_sub(self.held.as_ref().map_or(0, |held| held.count))
+        unparked(self).saturating_sub(self.held.as_ref().map_or(0, |held| held.count))
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {
@@ -439,6 +446,7 @@ impl Queue {
     #[cold]
     pub(super) fn park(&mut self, messages: &mut Messages, stream: StreamId) {
         let parked = self.parked.get_or_insert_default();
+        parked.on_granted();
         let before = parked.bytes;
         for key in self.scheduler.take_stream(messages, stream) {
             parked.push(messages, stream, key);
@@ -515,4 +523,9 @@ fn retain_parked(
         held.retain(messages, keep, |stream| writable.push(stream));
         parked.take_if(|parked| parked.is_empty());
     }
+}
+
+/// Returns the number of messages of which nothing was sent, without those of streams that wait for credit.
+fn unparked(queue: &Queue) -> usize {
+    queue.waiting - queue.parked.as_ref().map_or(0, |parked| parked.waiting)
 }

@@ -1,15 +1,18 @@
 //! Dispatches the engine's events to the associations, sockets and tasks that they concern.
 
 use bytes::Bytes;
+use strandline_proto::endpoint::Credit;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::{Outcome, Streams};
 use strandline_proto::time::Time;
 
+use super::cell::Cell;
 use super::restarts::Restart;
 use super::socket::Socket;
 use super::state::State;
 use super::table::Owner;
+use crate::engine::Engine;
 use crate::notification::Notification;
 
 impl State {
@@ -157,11 +160,13 @@ impl State {
             Event::Established { .. } => {
                 cell.established = true;
                 cell.change.wake_all(to_wake);
+                begin_credit(&mut self.engine, cell, id);
             }
             Event::Restarted { unread, cut } => {
                 // The peer has lost its state, including a shutdown in progress.
                 cell.peer_done = false;
                 cell.restarts.get_or_insert_default().push(*unread, Restart::of_peer(*cut));
+                begin_credit(&mut self.engine, cell, id);
                 if let Some(routes) = &mut cell.routes {
                     routes.expect_restart();
                 }
@@ -225,6 +230,15 @@ impl State {
             routes.push(message, &mut cell.read, &mut self.to_wake);
         }
         cell.forget_reached_restarts();
+    }
+}
+
+/// Lets readers of single streams say what was read, if streams have credit: they may be registered before the set-up.
+pub(crate) fn begin_credit(engine: &mut Engine, cell: &mut Cell, id: AssociationId) {
+    let Some(routes) = &mut cell.routes else { return };
+    if engine.status(id).is_some_and(|status| status.extensions.stream_credit) {
+        routes.begin_credit();
+        Credit::of(engine, id).report_reads();
     }
 }
 

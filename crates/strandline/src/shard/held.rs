@@ -10,6 +10,7 @@ use strandline_proto::number::{Ssn, StreamId};
 use strandline_proto::time::Time;
 
 use super::cell::Cell;
+use super::dispatch::begin_credit;
 use super::restarts::{Anew, Restart};
 use super::routes::{Item, Routes};
 use super::state::State;
@@ -21,9 +22,6 @@ use crate::notification::{Notification, NotificationQueue};
 /// Minimum limit of bytes queued for readers of single streams before no more messages are taken from the
 /// engine.
 const ROUTED_BYTES_MIN: usize = 64 << 10;
-
-/// Limit of these bytes if each stream has credit: hundreds of streams that are not read.
-const CREDITED_BYTES: usize = 16 << 20;
 
 /// Limit of messages received in one call, during which a lock is held.
 pub(crate) const RECV_MANY_MAX: usize = 1024;
@@ -233,16 +231,12 @@ impl State {
             return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams: status.inbound_streams });
         }
         // As large as the receive buffer, so that one slow stream doesn't close the window at once.
-        let buffer = status.a_rwnd.saturating_add(status.receive_buffered) as usize;
-        let limit = match status.extensions.stream_credit {
-            false => buffer.max(ROUTED_BYTES_MIN),
-            // Each stream keeps to its credit, and one that is not read must not hold up the others.
-            true => buffer.max(CREDITED_BYTES),
-        };
-        Credit::of(&mut self.engine, id).report_reads();
+        let limit = (status.a_rwnd.saturating_add(status.receive_buffered) as usize).max(ROUTED_BYTES_MIN);
         let cell = self.table.cell_mut(id).ok_or(OpenStreamError::Ended)?;
         let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit)));
-        if !routes.claim(stream) {
+        let claimed = routes.claim(stream);
+        begin_credit(&mut self.engine, cell, id);
+        if !claimed {
             return Err(OpenStreamError::InUse(stream.0));
         }
         let next = self.engine.gaps(id).next_ssn(stream).ok_or(OpenStreamError::Ended)?;

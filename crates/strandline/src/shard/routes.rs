@@ -13,6 +13,10 @@ use crate::wait::WaitQueue;
 /// engine and not read yet.
 const MESSAGE_OVERHEAD: usize = 64;
 
+/// Limit of messages taken from the engine and not read yet if each stream has credit, in bytes: so that hundreds of streams
+/// may be unread before they hold up the others.
+const CREDITED_BYTES: usize = 16 << 20;
+
 /// What a reader gets next.
 #[derive(Debug)]
 pub(crate) enum Item {
@@ -66,6 +70,11 @@ pub(crate) struct Routes {
 impl Routes {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         Self { streams: HashMap::new(), rest: VecDeque::new(), held_bytes: 0, limit_bytes }
+    }
+
+    /// Allows more unread messages, because each stream keeps to its credit.
+    pub(crate) fn begin_credit(&mut self) {
+        self.limit_bytes = self.limit_bytes.max(CREDITED_BYTES);
     }
 
     /// Registers a reader for a stream. Returns false if the stream has one.

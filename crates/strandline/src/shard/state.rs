@@ -2,6 +2,7 @@
 
 use std::task::{Poll, Waker};
 
+use strandline_proto::endpoint::Credit;
 use strandline_proto::error::UnknownAssociation;
 use strandline_proto::event::AssociationId;
 use strandline_proto::number::StreamId;
@@ -129,7 +130,12 @@ impl State {
             let may_be_gone = matches!(place, Place::WritePolled(_));
             let stream = self.blocked_stream.take();
             let Some(entry) = self.table.get_mut(id) else { return false };
-            entry.cell_mut().write.register(token, waker, may_be_gone, stream);
+            let line = &mut entry.cell_mut().write;
+            line.register(token, waker, may_be_gone, stream);
+            if stream.is_some() {
+                // The room that this task was woken for is for those behind it.
+                line.wake_next(&mut self.to_wake);
+            }
             return true;
         }
         self.queue(place).map(|queue| queue.register(token, waker)).is_some()
@@ -180,6 +186,7 @@ impl State {
             return;
         }
         self.table.set_owner(id, Owner::Orphan);
+        Credit::of(&mut self.engine, id).discard();
         if self.end(now, id).is_err() {
             self.give_back(id);
             return;

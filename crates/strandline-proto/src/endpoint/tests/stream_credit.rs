@@ -480,3 +480,49 @@ fn unanswered_questions_end_the_association() {
     pair.pass_dropping(Duration::from_secs(600), |_| true);
     assert_eq!(pair.closed(CLIENT), Some(&CloseReason::TimedOut));
 }
+
+/// What waits for credit when an association ends is given back to the limit of all associations.
+#[test]
+fn waiting_bytes_are_given_back_at_the_end() {
+    let (mut pair, a, _) = established();
+    try_send(&mut pair, a, 1, 5 * INITIAL as usize).unwrap();
+    pair.run();
+    assert!(is_awaited(&mut pair, a, 1));
+    // `Pair` checks after each step that the sum is that of the associations.
+    pair.hosts[CLIENT].endpoint.abort(pair.now, a, bytes::Bytes::new()).unwrap();
+    pair.run();
+    assert_eq!(pair.hosts[CLIENT].endpoint.shared.memory.sent_in_all(), 0);
+}
+
+/// New credit sets the interval of questions back.
+#[test]
+fn questions_follow_new_credit_after_an_rto() {
+    let (mut pair, a, b) = established();
+    try_send(&mut pair, a, 1, 8 * INITIAL as usize).unwrap();
+    pair.pass(Duration::from_secs(600));
+    read(&mut pair, b, 1, 7000);
+    assert!(is_awaited(&mut pair, a, 1));
+    let now = pair.now;
+    Credit::of(&mut pair.hosts[SERVER].endpoint, b).read(now, StreamId(1), 7000);
+    pair.run_dropping(has(kind::STREAM_CREDIT));
+    let from = pair.log.len();
+    pair.pass(Duration::from_secs(3));
+    assert!(pair.log[from..].iter().any(|sent| has(kind::STREAM_BLOCKED)(sent)));
+}
+
+/// Credit from before a stream's first chunk is ignored, because an earlier TSN is missing. It is told again.
+#[test]
+fn credit_behind_a_gap_is_told_again() {
+    let (mut pair, a, b) = established();
+    try_send(&mut pair, a, 2, 1000).unwrap();
+    let mut first = true;
+    pair.run_dropping(|sent| has(kind::I_DATA)(sent) && core::mem::take(&mut first));
+    try_send(&mut pair, a, 1, INITIAL as usize - 100).unwrap();
+    pair.run();
+    let len = take(&mut pair, SERVER, b).get(&1).copied().unwrap_or_default();
+    read(&mut pair, b, 1, len);
+    let before = pair.log.len();
+    pair.pass(LONG);
+    assert_eq!(room(&mut pair, a, 1), INITIAL, "{len}");
+    assert!(!pair.log[before..].iter().any(|sent| has(kind::STREAM_BLOCKED)(sent)));
+}
