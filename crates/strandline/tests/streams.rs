@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{pair, pattern, stacks, stacks_with};
-use strandline::memory::Network;
+use strandline::memory::{Network, NetworkBuilder};
 use strandline::{
     Association, AssociationConfig, Ended, ExtensionsConfig, OpenStreamError, SendInfo, StreamCredit,
     StreamId, StreamScheduler, TrySendError,
@@ -133,6 +133,10 @@ async fn abort_fails_reads_and_writes() {
 
 /// Streams of 64 KiB of credit, over a network with losses.
 async fn with_credit() -> (Association, Association) {
+    credit_over(Network::builder().delay(Duration::from_millis(5)).loss(0.02).seed(7)).await
+}
+
+async fn credit_over(network: NetworkBuilder) -> (Association, Association) {
     let extensions = ExtensionsConfig {
         interleaving: true,
         stream_credit: Some(StreamCredit::default()),
@@ -144,7 +148,6 @@ async fn with_credit() -> (Association, Association) {
         stream_scheduler: StreamScheduler::RoundRobin,
         ..AssociationConfig::default()
     };
-    let network = Network::builder().delay(Duration::from_millis(5)).loss(0.02).seed(7);
     let (here, there) = stacks_with(network, &config);
     let (client, server) = pair(&here, &there).await;
     assert!(client.status().is_some_and(|status| status.extensions.stream_credit));
@@ -277,7 +280,7 @@ async fn readers_before_the_set_up_have_credit() {
 /// Dropping an association discards what was not read, so that the peer can finish.
 #[tokio::test(start_paused = true)]
 async fn dropped_readers_let_the_peer_finish() {
-    let (client, server) = with_credit().await;
+    let (client, server) = credit_over(Network::builder()).await;
     let reader = server.open_recv(StreamId(1)).unwrap();
     for _ in 0..100 {
         client.send(&[1; 1000], SendInfo::on(StreamId(1))).await.unwrap();
