@@ -152,6 +152,7 @@ fn push(owned: &Owned, builder: &mut PacketBuilder<'_>) -> bool {
             });
             i_forward_tsn::write(builder, Tsn(*new_cumulative_tsn), skipped)
         }
+        // As many as fit are written; here all of them or none.
         Owned::StreamCredit { cumulative_tsn, credits } => {
             let count = credits.len();
             let credits = credits.iter().map(|&(stream, accepted, limit)| Credit {
@@ -159,10 +160,13 @@ fn push(owned: &Owned, builder: &mut PacketBuilder<'_>) -> bool {
                 accepted,
                 limit,
             });
-            stream_credit::write(builder, Tsn(*cumulative_tsn), credits) == count
+            stream_credit::entries_in(builder.remaining()) >= count
+                && stream_credit::write(builder, Tsn(*cumulative_tsn), credits) == count
         }
         Owned::StreamBlocked(streams) => {
-            stream_blocked::write(builder, streams.iter().copied().map(StreamId)) == streams.len()
+            let len = 4 + 2 * streams.len();
+            builder.remaining() >= len
+                && stream_blocked::write(builder, streams.iter().copied().map(StreamId)) == streams.len()
         }
         _ => builder.push(&borrowed(owned, &mut scratch)),
     }
