@@ -3,11 +3,11 @@
 use core::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use strandline_wire::TlvWriter;
 use strandline_wire::cause::{Cause, Causes, code};
 use strandline_wire::chunk::{Asconf, AsconfAck, kind};
 use strandline_wire::parameter::Parameters;
 use strandline_wire::parameter::asconf::AsconfParameter;
+use strandline_wire::{TlvWriter, write_checksum};
 
 use super::super::Association;
 use super::super::addresses::nearest;
@@ -186,12 +186,22 @@ fn transmit(association: &mut Association, cx: &mut Shared, now: Time) {
     let asconf =
         Asconf { number: sent.number, address: sent.address, parameters: Parameters::new(writer.finish()) };
     let reserve = reserve(association);
-    cx.control.push(route, CONTROL_PACKET_LEN_MAX, |buffer| {
-        finish_control(association, buffer, reserve, |packet| packet.push(&asconf))
-    });
+    cx.control.push(route, CONTROL_PACKET_LEN_MAX, |buffer| write(association, buffer, reserve, &asconf));
     association.stats.packets_sent += 1;
     let Some(dynamic) = state_mut(association) else { return };
     dynamic.deadline = now + rto;
+}
+
+/// Writes the packet. It always has a checksum, also if the peer accepts zero (RFC 9653 section 5.2 rule 3).
+#[cold]
+fn write(association: &Association, buffer: &mut [u8], reserve: usize, asconf: &Asconf<'_>) -> usize {
+    let len = finish_control(association, buffer, reserve, |packet| packet.push(asconf));
+    if len > 0
+        && let Some(packet) = buffer.get_mut(..len)
+    {
+        write_checksum(packet);
+    }
+    len
 }
 
 fn parameter_of(id: u32, request: AddressRequest) -> AsconfParameter<'static> {

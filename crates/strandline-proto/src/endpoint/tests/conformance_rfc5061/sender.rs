@@ -1,6 +1,7 @@
 //! Requests of an application, and the ASCONF chunks that carry them (sections 5.1 and 5.3).
 
 use super::*;
+use crate::config::ErrorDetectionMethod;
 
 #[test]
 fn added_address_carries_data_after_its_confirmation() {
@@ -64,6 +65,28 @@ fn ask(peer: &mut Peer, requests: &[AddressRequest]) -> Vec<Sent> {
 fn results(peer: &mut Peer) -> Vec<AddressOutcome> {
     peer.pair().collect();
     outcomes(peer.pair(), SERVER).into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// RFC 9653 section 5.2 rule 3: an ASCONF has a checksum although the peer accepts zero; the ASCONF-ACK needs none.
+#[test]
+fn asconf_has_a_checksum_where_others_have_none() {
+    let configs = [CLIENT, SERVER].map(|host| {
+        let mut config = with_dynamic_addresses(1, host);
+        let mut association = (*config.association).clone();
+        association.extensions.zero_checksum = Some(ErrorDetectionMethod::SctpOverDtls);
+        config.association = Arc::new(association);
+        config
+    });
+    let [client, server] = configs;
+    let (mut pair, client, _) = Pair::with(client, server).establish();
+    let new = new_address(CLIENT, 0);
+    gain(&mut pair, CLIENT, new);
+    request(&mut pair, CLIENT, client, &[AddressRequest::Add(new.ip())]).unwrap();
+    pair.run();
+    let sent = |kind| pair.log.iter().rev().find(|sent| has(kind)(sent)).expect("a packet with the chunk");
+    let verified = |kind| Packet::parse(&sent(kind).bytes).unwrap().verify_checksum();
+    assert!(verified(kind::ASCONF));
+    assert!(!verified(kind::ASCONF_ACK));
 }
 
 /// Section 5.1 rules A1 to A3: numbers from the initial TSN on, correlation IDs of their own, one chunk outstanding, and
