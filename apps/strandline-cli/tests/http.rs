@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -201,16 +201,14 @@ fn files_with_one_name_are_all_kept() {
 #[test]
 fn exit_codes_are_those_of_curl() {
     let server = Server::start();
-    // Ports where nothing listens.
-    let tcp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let udp = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let closed = format!("http://127.0.0.1:{tcp}/");
+    // Nothing listens on port 1, and no socket that asks for any port is given it.
+    let (udp, closed) = ("1", "http://127.0.0.1:1/");
     let (missing, page) = (server.url("http+sctp", "missing"), server.url("http+sctp", "file5"));
     let cases: [(&[&str], i32); 6] = [
         (&["ftp://127.0.0.1/"], 1),
         (&["http://"], 3),
-        (&["--encapsulation-port", &udp, &closed], 7),
-        (&["--encapsulation-port", &udp, "http+sctp://127.0.0.1:9/"], 7),
+        (&["--encapsulation-port", udp, closed], 7),
+        (&["--encapsulation-port", udp, "http+sctp://127.0.0.1:9/"], 7),
         (&[&missing], 22),
         (&["--output", "/dev/full", &page], 23),
     ];

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
 
 mod checked;
+mod ports;
 mod sip_server;
 mod waiting;
 
@@ -112,9 +113,7 @@ fn register(socket: &UdpSocket, server: &Server, number: u32) -> String {
 fn collector_sees_messages_as_received_and_sent() {
     for (blank, credentials) in [("", "******"), ("blank_credentials = false\n", "Digest")] {
         let folder = Folder::new(&format!("seen{}", blank.len()));
-        let free = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let at = free.local_addr().unwrap();
-        drop(free);
+        let at = SocketAddr::from(([127, 0, 0, 1], ports::free_port()));
         let collector = Collector::start(&folder.0, at, "secret");
         let config = folder.config(&format!(
             "[hep]\ncollector = \"{at}\"\ncapture_id = 2001\npassword = \"secret\"\n{blank}"

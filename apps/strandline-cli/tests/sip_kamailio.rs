@@ -6,6 +6,7 @@
 #[path = "kamailio/agent.rs"]
 mod agent;
 mod kamailio;
+mod ports;
 #[allow(dead_code, reason = "phones here say by themselves what they are")]
 mod sip_server;
 #[allow(dead_code, reason = "only ports are wanted of it")]
@@ -29,7 +30,7 @@ struct Both {
 
 /// Starts Strandline and Kamailio, connected over this protocol.
 fn start(name: &str, protocol: &str, oc: &str) -> Both {
-    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, sipp::free_port()));
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free_port()));
     let gateway = Agent::new("gateway", "udp", at);
     let config = format!(
         "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n[[listen]]\n\

@@ -4,6 +4,7 @@
 mod databases;
 #[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
+mod ports;
 mod sip_server;
 mod waiting;
 
@@ -12,8 +13,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use databases::{Database, Kind, for_each_kind, free_port};
+use databases::{Database, Kind, for_each_kind};
 use phones::{Carrier, Phone};
+use ports::free_port;
 use sip_server::{PROGRAM, Server};
 use waiting::at_last;
 

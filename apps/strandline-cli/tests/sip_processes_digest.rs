@@ -4,6 +4,7 @@
 
 mod credentials;
 mod looked_after;
+mod ports;
 mod processes;
 mod sip_generator;
 mod sip_server;

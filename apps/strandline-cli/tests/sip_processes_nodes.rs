@@ -4,12 +4,14 @@
 mod databases;
 #[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
+mod ports;
 mod processes;
 mod sip_server;
 mod waiting;
 
-use databases::{Database, Kind, for_each_kind, free_port};
+use databases::{Database, Kind, for_each_kind};
 use phones::{Carrier, Phone};
+use ports::free_port;
 use processes::metric;
 use serde_json::Value;
 use sip_server::Server;

@@ -4,6 +4,7 @@
 
 mod certificates;
 mod databases;
+mod ports;
 mod sip_server;
 mod udp_phone;
 mod waiting;

@@ -4,6 +4,7 @@
 mod checked;
 mod credentials;
 mod databases;
+mod ports;
 mod sip_server;
 mod udp_phone;
 mod waiting;
@@ -223,7 +224,7 @@ fn store_and_node_errors_are_reported() {
 fn missing_store_error_hides_its_password() {
     let folder = std::env::temp_dir().join(format!("strandline-stores-absent-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let port = databases::free_port();
+    let port = ports::free_port();
     for (kind, url) in [
         ("mysql", format!("mysql://sip:secret@127.0.0.1:{port}/sip")),
         ("postgresql", format!("postgresql://sip:secret@127.0.0.1:{port}/sip")),

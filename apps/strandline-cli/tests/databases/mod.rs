@@ -3,16 +3,16 @@
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 use strandline_tls::OwnFiles;
 
+use super::ports::free_port;
 use super::waiting::{at_last, found_at_last, stop};
 
 /// User id of nobody: database servers refuse to run as root.
@@ -33,18 +33,6 @@ impl Kind {
             Self::MySql => "mysql",
             Self::PostgreSql => "postgresql",
             Self::Redis => "redis",
-        }
-    }
-}
-
-/// Returns a free port below the ephemeral ports.
-pub fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 20_000 + (std::process::id() % 100) as u16 * 100;
-    loop {
-        let port = start + NEXT.fetch_add(1, Ordering::Relaxed) % 1000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
         }
     }
 }

@@ -1,9 +1,8 @@
 //! sipp, an independent user agent, installed by `tests/interop/setup`.
 
-use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 
+use super::ports::free_port;
 use super::sip_server::Server;
 
 /// Starts sipp with a scenario; `transport` selects its number of sockets (`u1`, `un`).
@@ -37,18 +36,4 @@ pub fn succeed(child: Child, what: &str) {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{what}: {}; sipp said: {said}", output.status);
-}
-
-/// Returns a port that is free for both protocols, and different in each call in a process. It is below the
-/// kernel's ephemeral ports (from 32,768): otherwise a connection of another test may take it before sipp
-/// binds.
-pub fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 20_000 + (std::process::id() % 100) as u16 * 100;
-    (0..100)
-        .map(|_| start + NEXT.fetch_add(1, Ordering::Relaxed) % 100)
-        .find(|&port| {
-            UdpSocket::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok()
-        })
-        .unwrap_or_else(|| panic!("no port of {start} to {} is free", start + 99))
 }
