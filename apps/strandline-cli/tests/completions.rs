@@ -1,5 +1,4 @@
 //! Tests of `strandline completions` in the shells that use it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

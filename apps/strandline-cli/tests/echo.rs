@@ -1,15 +1,12 @@
 //! End-to-end tests of `strandline echo` and `strandline load echo`, for each transport.
-#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
-mod announced;
-mod waiting;
-
-use announced::announced;
 use serde_json::Value;
-use waiting::{at_last, found_at_last};
+
+use crate::announced::announced;
+use crate::waiting::{at_last, found_at_last};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 

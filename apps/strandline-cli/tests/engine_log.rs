@@ -1,12 +1,10 @@
 //! Tests of the engine's log events in the commands of the program (docs/diagnostics.md).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 use std::process::{Child, Command, Output};
 
-mod announced;
-
-use announced::announced;
 use serde_json::Value;
+
+use crate::announced::announced;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 

@@ -1,5 +1,4 @@
 //! End-to-end tests of `strandline http serve` and `strandline http get`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-mod announced;
-
-use announced::announced;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use crate::announced::announced;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 /// Files of the site besides the page.

@@ -1,5 +1,4 @@
 //! `strandline http get` as curl's users know it: options, standard output, and exit codes.
-#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
 use std::fs;
 use std::io::{Read, Write};

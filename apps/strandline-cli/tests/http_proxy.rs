@@ -1,5 +1,4 @@
 //! `strandline http proxy` with curl, wget, nginx and Chromium.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 use std::fmt::Write;
 use std::fs;
@@ -7,12 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-mod announced;
-mod browser;
-
-use announced::announced;
-use browser::browse;
 use serde_json::Value;
+
+use crate::announced::announced;
+use crate::browser::browse;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 const FILES: usize = 200;

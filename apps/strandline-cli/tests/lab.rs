@@ -1,13 +1,11 @@
 //! End-to-end tests of `strandline lab`: from plans to a report in a browser.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first error")]
-
-mod laboratory;
 
 use std::fs;
 use std::process::{Command, Stdio};
 
-use laboratory::{Laboratory, PLAN, PROGRAM};
 use serde_json::Value;
+
+use crate::laboratory::{Laboratory, PLAN, PROGRAM};
 
 #[test]
 fn what_was_measured_is_not_measured_again() {

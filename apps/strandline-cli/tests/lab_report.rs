@@ -1,14 +1,10 @@
 //! Tests of the report in headless Chromium, from real measurements: on a phone and on a large screen, light
 //! and dark. The screenshots are in target/tmp/lab-report-*.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first error")]
-
-mod browser;
-mod laboratory;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use laboratory::Laboratory;
+use crate::laboratory::Laboratory;
 
 /// Lines over a sweep on a logarithmic scale, in virtual time, beside published numbers.
 const LINES: &str = r#"
@@ -227,7 +223,7 @@ fn a_browser_shows_the_report_at_every_width() {
 
 /// Returns the DOM and log of headless Chromium for a file.
 fn browse(page: &Path, arguments: &[&str]) -> (String, String) {
-    browser::browse(&page.with_extension("profile"), &format!("file://{}", page.display()), arguments)
+    crate::browser::browse(&page.with_extension("profile"), &format!("file://{}", page.display()), arguments)
 }
 
 /// Writes a page with a report in frames of several widths, with all collapsible parts open. Below each frame

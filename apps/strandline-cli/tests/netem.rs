@@ -1,17 +1,14 @@
 //! End-to-end tests of the network emulator. Needs root, to create network namespaces.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod netem_network;
-mod waiting;
 
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use netem_network::{Network, PROGRAM, Side, receive_all, require_root};
 use rustix::net::sockopt::set_ip_tos;
 use serde_json::Value;
+
+use crate::netem_network::{Network, PROGRAM, Side, receive_all, require_root};
 
 fn strandline(arguments: &[&str]) -> Output {
     require_root();
@@ -64,7 +61,7 @@ fn nothing_arrives_before_its_delay() {
     let network = Network::up(&["--delay", "30ms", "--to-left", "delay=20ms"]);
     let (left, right) = network.sockets(1);
     for number in 1..=5 {
-        let sent = netem_network::now();
+        let sent = crate::netem_network::now();
         network.send(&left, vec![number], 100);
         assert_eq!(receive_all(&right, 1), [number]);
         assert!(sent.elapsed() >= Duration::from_millis(30));
@@ -83,7 +80,7 @@ fn the_rate_is_kept() {
     let network = Network::up(&["--rate", "10mbit"]);
     let (left, right) = network.sockets(1);
     let took = |_: u32| {
-        let begin = netem_network::now();
+        let begin = crate::netem_network::now();
         network.send(&left, numbers(1, 100), 1222);
         assert_eq!(receive_all(&right, 100).len(), 100);
         begin.elapsed()
@@ -269,8 +266,8 @@ fn a_signal_ends_programs_and_network() {
     let name = format!("test-signal-{}", std::process::id());
     let arguments = ["netem", "exec", "--name", &name, "--left=sleep 60", "--right=sleep 60"];
     let child = Command::new(PROGRAM).args(arguments).spawn().unwrap();
-    netem_network::wait_until_up(&name);
-    let output = netem_network::signal_and_wait(child, rustix::process::Signal::INT);
+    crate::netem_network::wait_until_up(&name);
+    let output = crate::netem_network::signal_and_wait(child, rustix::process::Signal::INT);
     assert_eq!(output.code(), Some(130));
     assert!(!Path::new("/run/strandline/netem").join(&name).exists());
     assert!(!Path::new("/run/netns").join(format!("strandline-{name}-left")).exists());

@@ -1,5 +1,4 @@
 //! Tests with unwritable output: a full disk, or a closed pipe.
-#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
 use std::fs::{File, OpenOptions};
 use std::process::{Command, Output, Stdio};

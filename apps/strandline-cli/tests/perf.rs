@@ -1,5 +1,4 @@
 //! End-to-end tests of `strandline perf`: a server, and clients of every kind.
-#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};

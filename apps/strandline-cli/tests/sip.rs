@@ -1,17 +1,14 @@
 //! End-to-end tests of `strandline sip` over UDP, TCP and SCTP, including crashes and invalid input.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod checked;
-mod sip_server;
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-use checked::check;
-use sip_server::{Server, again};
 use strandline::{Endpoint, SendInfo, Stack};
+
+use crate::checked::check;
+use crate::sip_server::{Server, again};
 
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -360,7 +357,7 @@ fn unopenable_file_error_has_a_hint() {
     let server = Server::start(&["--store", file.to_str().unwrap()]);
     let start = |arguments: &[&str]| {
         let listen = ["sip", "--listen", "udp:127.0.0.1:0"];
-        let output = Command::new(sip_server::PROGRAM).args(listen).args(arguments).output().unwrap();
+        let output = Command::new(crate::sip_server::PROGRAM).args(listen).args(arguments).output().unwrap();
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
@@ -393,7 +390,7 @@ fn users_of_domains_that_are_none_are_told() {
         ("a@example.net:password:x\n", "auth.users: line 1: example.net is an alias: use example.com"),
     ] {
         std::fs::write(&file, users).unwrap();
-        checked::says(&config, says);
+        crate::checked::says(&config, says);
     }
     std::fs::remove_dir_all(folder).unwrap();
 }

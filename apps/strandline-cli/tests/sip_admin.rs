@@ -1,8 +1,4 @@
 //! Tests of administering a running `strandline sip`: `[admin]`, `strandline sip admin`, SIGHUP.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_server;
-mod waiting;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,8 +8,9 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde_json::Value;
-use sip_server::{PROGRAM, Server, again};
-use waiting::at_last;
+
+use crate::sip_server::{PROGRAM, Server, again};
+use crate::waiting::at_last;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";

@@ -1,23 +1,16 @@
 //! Tests of connections that neighbours open to `strandline sip` and that it reuses for requests to them (RFC
 //! 5923).
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod certificates;
-#[allow(dead_code, reason = "not every test counts questions or has NAPTR records")]
-mod name_server;
-mod sip_server;
-mod waiting;
-mod wire;
 
 use std::net::UdpSocket;
 
-use certificates::Folder;
-use name_server::{NameServer, host, srv};
-use sip_server::Server;
 use strandline_tls::{ClientCertificates, ServerTls, Wire};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{READ_TIMEOUT, next};
+
+use crate::certificates::Folder;
+use crate::name_server::{NameServer, host, srv};
+use crate::sip_server::Server;
+use crate::wire::{READ_TIMEOUT, next};
 
 /// Sends a request that is to be forwarded to a URI.
 fn ask(server: &Server, uri: &str, branch: &str) {

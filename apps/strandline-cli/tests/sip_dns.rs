@@ -1,20 +1,15 @@
 //! Tests of locating the servers of other domains (RFC 3263), with a DNS server for the test.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod checked;
-mod name_server;
-mod sip_server;
-mod waiting;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use name_server::{NameServer, host, naptr, srv};
-use sip_server::{Server, again};
 use strandline::{Endpoint, Stack};
-use waiting::at_last;
+
+use crate::name_server::{NameServer, host, naptr, srv};
+use crate::sip_server::{Server, again};
+use crate::waiting::at_last;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -292,6 +287,6 @@ fn what_is_wrong_with_the_table_is_told() {
         ),
         (format!("{}[dns]\nenabled = false\n", alias.replace("b@", "sip:b@")), "and dns.enabled is false"),
     ] {
-        checked::says(&text, says);
+        crate::checked::says(&text, says);
     }
 }

@@ -1,8 +1,5 @@
 //! Tests that the documentation of `strandline sip` is complete: keys, options, admin requests, metrics.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 #![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
-
-mod sip_server;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use sip_server::{PROGRAM, Server};
+use crate::sip_server::{PROGRAM, Server};
 
 const PAGE: &str = include_str!("../../../docs/sip.md");
 

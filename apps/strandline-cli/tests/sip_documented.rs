@@ -1,13 +1,11 @@
 //! Tests of the documented configuration: phones with passwords, a store, and the systemd unit.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_server;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use sip_server::{PROGRAM, Server};
+
+use crate::sip_server::{PROGRAM, Server};
 
 /// A folder, which is removed when this value is dropped.
 struct Folder(PathBuf);

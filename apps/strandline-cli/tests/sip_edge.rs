@@ -1,17 +1,13 @@
 //! Tests of `strandline sip` with real sockets, as an edge proxy of another registrar (RFC 5626), and with
 //! requests too large for a datagram (RFC 3261 section 18.1.1).
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_server;
-mod udp_phone;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use sip_server::{Server, again};
-use udp_phone::Phone;
+use crate::sip_server::{Server, again};
+use crate::udp_phone::Phone;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -1,9 +1,5 @@
 //! Tests of newly accepted TCP connections: data sent at once, later or in pieces, and connections closed at
 //! once.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_server;
-mod waiting;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,8 +7,9 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
-use sip_server::{Server, again};
-use waiting::at_last;
+
+use crate::sip_server::{Server, again};
+use crate::waiting::at_last;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 

@@ -1,11 +1,5 @@
 //! Tests of copies of messages for a collector (HEP version 3), as sngrep decodes them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 #![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
-
-mod checked;
-mod ports;
-mod sip_server;
-mod waiting;
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -13,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use sip_server::{Server, again};
-use waiting::found_at_last;
+use crate::sip_server::{Server, again};
+use crate::waiting::found_at_last;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -113,7 +107,7 @@ fn register(socket: &UdpSocket, server: &Server, number: u32) -> String {
 fn collector_sees_messages_as_received_and_sent() {
     for (blank, credentials) in [("", "******"), ("blank_credentials = false\n", "Digest")] {
         let folder = Folder::new(&format!("seen{}", blank.len()));
-        let at = SocketAddr::from(([127, 0, 0, 1], ports::free_port()));
+        let at = SocketAddr::from(([127, 0, 0, 1], crate::ports::free_port()));
         let collector = Collector::start(&folder.0, at, "secret");
         let config = folder.config(&format!(
             "[hep]\ncollector = \"{at}\"\ncapture_id = 2001\npassword = \"secret\"\n{blank}"
@@ -195,6 +189,6 @@ fn what_is_wrong_with_the_table_is_told() {
         ),
         ("[hep]\n".to_owned(), "missing field `collector`"),
     ] {
-        checked::says(&text, says);
+        crate::checked::says(&text, says);
     }
 }

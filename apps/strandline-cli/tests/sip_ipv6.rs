@@ -1,16 +1,11 @@
 //! Tests of `strandline sip` over IPv6, and over both families at once.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-#[allow(dead_code, reason = "not every test has all of it")]
-mod phones;
-mod sip_server;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-use phones::{Carrier, Phone};
-use sip_server::{PROGRAM, Server, again};
+use crate::phones::{Carrier, Phone};
+use crate::sip_server::{PROGRAM, Server, again};
 
 fn serve(arguments: &[&str]) -> Server {
     Server::announced(
@@ -32,7 +27,7 @@ fn phones_call_one_another_over_ipv6() {
     }
     for caller in 0..phones.len() {
         for callee in (0..phones.len()).filter(|callee| *callee != caller) {
-            phones::call(&mut phones, caller, callee);
+            crate::phones::call(&mut phones, caller, callee);
         }
     }
 }

@@ -1,22 +1,12 @@
 //! Interoperability tests with Kamailio as the hop of a route, as an edge proxy that adds a Path, and as an
 //! upstream proxy that adds a Record-Route; each over UDP and TCP, with an INVITE, a re-INVITE and a BYE from
 //! either end.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-#[path = "kamailio/agent.rs"]
-mod agent;
-mod kamailio;
-mod ports;
-#[allow(dead_code, reason = "phones here say by themselves what they are")]
-mod sip_server;
-#[allow(dead_code, reason = "only ports are wanted of it")]
-mod sipp;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use agent::Agent;
-use kamailio::Kamailio;
-use sip_server::Server;
+use crate::kamailio::Kamailio;
+use crate::kamailio::agent::Agent;
+use crate::sip_server::Server;
 
 const PROTOCOLS: [&str; 2] = ["udp", "tcp"];
 
@@ -30,7 +20,7 @@ struct Both {
 
 /// Starts Strandline and Kamailio, connected over this protocol.
 fn start(name: &str, protocol: &str, oc: &str) -> Both {
-    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free_port()));
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, crate::ports::free_port()));
     let gateway = Agent::new("gateway", "udp", at);
     let config = format!(
         "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n[[listen]]\n\

@@ -1,10 +1,4 @@
 //! Tests of limits that need real sockets: associations, access lists, and responses pending at the end.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_server;
-#[allow(dead_code, reason = "its phones do not register here")]
-mod udp_phone;
-mod waiting;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -12,10 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
-use sip_server::{Server, again};
 use strandline::{Association, Peer, SendInfo, Stack};
-use udp_phone::Phone;
-use waiting::at_last;
+
+use crate::sip_server::{Server, again};
+use crate::udp_phone::Phone;
+use crate::waiting::at_last;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const LISTEN: &str =

@@ -1,9 +1,4 @@
 //! Tests of the live page of `strandline sip`, in a browser, and of its data.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod browser;
-mod sip_server;
-mod waiting;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,10 +7,11 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use browser::browse;
 use serde_json::Value;
-use sip_server::{PROGRAM, Server};
-use waiting::at_last;
+
+use crate::browser::browse;
+use crate::sip_server::{PROGRAM, Server};
+use crate::waiting::at_last;
 
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("sip-live-{name}"));

@@ -1,13 +1,9 @@
 //! Interoperability tests of `strandline sip` with sipp over the SCTP of the Linux kernel. `make interop` boots
 //! the kernel and runs this within its network namespace.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-#[allow(dead_code, reason = "phones are in another kernel here, which finds the way by itself")]
-mod sip_server;
 
 use std::process::Command;
 
-use sip_server::Server;
+use crate::sip_server::Server;
 
 /// Runs sipp in the guest with a scenario, a port and more options. Its output goes to a file, which is printed
 /// on failure.

@@ -1,18 +1,15 @@
 //! Tests of `strandline load sip` with `strandline sip`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_generator;
-mod sip_server;
 
 use std::process::Command;
 
 use serde_json::Value;
-use sip_generator::load;
-use sip_server::{PROGRAM, Server};
+
+use crate::sip_generator::load;
+use crate::sip_server::{PROGRAM, Server};
 
 /// Asserts that all requests succeeded, and no connection was lost.
 fn succeeded(server: &str, arguments: &str) -> u64 {
-    let report = sip_generator::succeeded(server, arguments);
+    let report = crate::sip_generator::succeeded(server, arguments);
     assert_eq!(report["connections_lost"], 0, "{arguments}: {report}");
     report["succeeded"].as_u64().unwrap()
 }
@@ -165,7 +162,7 @@ fn flows_are_kept_alive_by_crlf_and_stun() {
         let arguments = format!(
             "register --rate 20 --users 40 --sources 20 --keep-alive 0.1 --encapsulation {carrier} --transport {transport}"
         );
-        let report = sip_generator::succeeded(&to, &arguments);
+        let report = crate::sip_generator::succeeded(&to, &arguments);
         let count = |name: &str| report[name].as_u64().unwrap();
         assert_eq!(count("keep_alives") >= 20, kept, "{arguments}: {report}");
         // The last ones may be outstanding at the end.

@@ -1,10 +1,4 @@
 //! Tests of the log of `strandline sip`, in both formats: it contains no secrets at any level.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_server;
-#[allow(dead_code, reason = "its phones prove who they are here")]
-mod udp_phone;
-mod waiting;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use sip_server::{PROGRAM, Server};
 use strandline_sip::auth::{Algorithm, response};
 use strandline_sip::codec::Digest;
-use udp_phone::Phone;
-use waiting::at_last;
+
+use crate::sip_server::{PROGRAM, Server};
+use crate::udp_phone::Phone;
+use crate::waiting::at_last;
 
 const TOKEN: &str = "0123456789secret0123456789";
 const PASSWORD: &str = "in-a-wonderful-land";

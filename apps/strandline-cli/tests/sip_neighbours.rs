@@ -1,17 +1,13 @@
 //! Tests of overload control between two servers (RFC 7339): one is overloaded and reports it, the other
 //! reduces its rate.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_server;
-mod waiting;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sip_server::Server;
-use waiting::{at_last, found_at_last};
+use crate::sip_server::Server;
+use crate::waiting::{at_last, found_at_last};
 
 fn request(method: &str, uri: &str, name: &str, at: SocketAddr) -> String {
     format!(

@@ -1,23 +1,15 @@
 //! Tests of three nodes of `strandline sip` with one database, and calls between phones at different nodes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod databases;
-#[allow(dead_code, reason = "not every test has all of it")]
-mod phones;
-mod ports;
-mod sip_server;
-mod waiting;
 
 use std::collections::HashSet;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use databases::{Database, Kind, for_each_kind};
-use phones::{Carrier, Phone};
-use ports::free_port;
-use sip_server::{PROGRAM, Server};
-use waiting::at_last;
+use crate::databases::{Database, Kind, for_each_kind};
+use crate::phones::{Carrier, Phone};
+use crate::ports::free_port;
+use crate::sip_server::{PROGRAM, Server};
+use crate::waiting::at_last;
 
 /// A node at its own address.
 struct Node {
@@ -102,7 +94,7 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
     for caller in 0..phones.len() {
         for callee in 0..phones.len() {
             if caller != callee {
-                phones::call(&mut phones, caller, callee);
+                crate::phones::call(&mut phones, caller, callee);
             }
         }
     }
@@ -123,17 +115,17 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
     for told in [", nodes down: n2, ", "\nnode n0: up, tcp:127.0.0.2:", "\nnode n2: down, tcp:127.0.0.4:"] {
         assert!(top.contains(told), "{told}: {top}");
     }
-    phones::call(&mut phones, 0, 6);
-    phones::call(&mut phones, 3, 6);
-    phones::call(&mut phones, 1, 4);
-    assert!(phones::refused(&mut phones[0], "nat2").starts_with("SIP/2.0 480"));
-    assert!(phones::refused(&mut phones[4], "nat2").starts_with("SIP/2.0 480"));
+    crate::phones::call(&mut phones, 0, 6);
+    crate::phones::call(&mut phones, 3, 6);
+    crate::phones::call(&mut phones, 1, 4);
+    assert!(crate::phones::refused(&mut phones[0], "nat2").starts_with("SIP/2.0 480"));
+    assert!(crate::phones::refused(&mut phones[4], "nat2").starts_with("SIP/2.0 480"));
     // One of them registers at another node, where all reach it.
     phones[7].server = nodes[0].server().address("udp");
     assert!(phones[7].register().starts_with("SIP/2.0 200"));
     wait_for_users(&[&nodes[0], &nodes[1]], 9);
     at_last("the other node knows where it is now", || {
-        phones::try_call(&mut phones, 3, 7).starts_with("SIP/2.0 200")
+        crate::phones::try_call(&mut phones, 3, 7).starts_with("SIP/2.0 200")
     });
     // The node returns, loads all bindings, and doesn't undo that.
     nodes[2].start();
@@ -143,10 +135,10 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
     });
     phones[8] = Phone::new("tcp2", Carrier::Tcp, nodes[2].server());
     assert!(phones[8].register().starts_with("SIP/2.0 200"));
-    phones::call(&mut phones, 8, 7);
-    phones::call(&mut phones, 8, 0);
+    crate::phones::call(&mut phones, 8, 7);
+    crate::phones::call(&mut phones, 8, 0);
     at_last("the others know its new connection", || {
-        phones::try_call(&mut phones, 1, 8).starts_with("SIP/2.0 200")
+        crate::phones::try_call(&mut phones, 1, 8).starts_with("SIP/2.0 200")
     });
     // A binding removed at another node is gone everywhere, also at a node that starts later.
     phones[7].server = nodes[1].server().address("udp");
@@ -201,7 +193,7 @@ fn a_node_dies_under_load(kind: Kind) {
     nodes[2].kill();
     // Calls between phones of the other nodes continue.
     for round in 0..5 {
-        phones::call(&mut phones, round % 3, 3 + round % 3);
+        crate::phones::call(&mut phones, round % 3, 3 + round % 3);
     }
     at_last("there is more load", || nodes[1].metric("strandline_sip_registered_total") > 1500.0);
     end.store(true, Ordering::Relaxed);

@@ -1,13 +1,5 @@
 //! Tests of `strandline sip` with several processes at one address.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-#[allow(dead_code, reason = "not every test has all of it")]
-mod phones;
-mod processes;
-mod sip_server;
-mod waiting;
-
 use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -16,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use phones::{Carrier, Phone};
-use processes::{is_there, kill, metric, restarts, workers};
-use sip_server::{PROGRAM, Server, again};
-use waiting::at_last;
+use crate::phones::{Carrier, Phone};
+use crate::processes::{is_there, kill, metric, restarts, workers};
+use crate::sip_server::{PROGRAM, Server, again};
+use crate::waiting::at_last;
 
 /// A folder, which is removed after the test.
 struct Folder(PathBuf);
@@ -61,7 +53,7 @@ fn all_call_one_another(phones: &mut [Phone]) {
     for caller in 0..phones.len() {
         for callee in 0..phones.len() {
             if caller != callee {
-                phones::call(phones, caller, callee);
+                crate::phones::call(phones, caller, callee);
             }
         }
     }
@@ -125,8 +117,8 @@ fn killed_process_is_replaced_under_load() {
     // UDP phones are reached by the surviving process, and by the new one.
     let (udp, nat) = (0, 1);
     for round in 1..4 {
-        phones::call(&mut phones, 3 * round + udp, udp);
-        phones::call(&mut phones, 3 * round + nat, nat);
+        crate::phones::call(&mut phones, 3 * round + udp, udp);
+        crate::phones::call(&mut phones, 3 * round + nat, nat);
     }
     at_last("another has taken its place", || metric(&server, "registered_total").len() == 2);
     assert_eq!(restarts(&server), 1);
@@ -142,13 +134,13 @@ fn killed_process_is_replaced_under_load() {
     for number in 0..4 {
         let tcp = 3 * number + 2;
         let caller = 3 * ((number + 1) % 4);
-        let answer = phones::try_call(&mut phones, caller, tcp);
+        let answer = crate::phones::try_call(&mut phones, caller, tcp);
         if answer.starts_with("SIP/2.0 480") {
             lost += 1;
             let name = phones[tcp].name.clone();
             phones[tcp] = Phone::new(&name, Carrier::Tcp, &server);
             assert!(phones[tcp].register().starts_with("SIP/2.0 200"));
-            phones::call(&mut phones, caller, tcp);
+            crate::phones::call(&mut phones, caller, tcp);
         } else {
             assert!(answer.starts_with("SIP/2.0 200"), "{answer}");
         }
@@ -198,7 +190,7 @@ fn bindings_in_memory_are_known_to_all_processes() {
     // Bindings in memory live as long as the server, not just as long as one of its processes.
     kill(workers(&server)[2]);
     at_last("another has taken its place", || metric(&server, "users") == [9.0; 3]);
-    phones::call(&mut phones, 0, 3);
+    crate::phones::call(&mut phones, 0, 3);
 }
 
 #[test]

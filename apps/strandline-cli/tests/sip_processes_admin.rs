@@ -1,21 +1,14 @@
 //! Tests of administering `strandline sip` with several processes as one server.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod looked_after;
-#[allow(dead_code, reason = "not every test has all of it")]
-mod phones;
-mod processes;
-mod sip_server;
-mod waiting;
 
 use std::process::Command;
 
-use looked_after::World;
-use phones::{Carrier, Phone};
-use processes::{kill, metric, restarts, workers};
 use serde_json::Value;
-use sip_server::{PROGRAM, Server};
-use waiting::at_last;
+
+use crate::looked_after::World;
+use crate::phones::{Carrier, Phone};
+use crate::processes::{kill, metric, restarts, workers};
+use crate::sip_server::{PROGRAM, Server};
+use crate::waiting::at_last;
 
 #[test]
 fn all_processes_are_looked_after_as_one() {
@@ -46,7 +39,7 @@ fn all_processes_are_looked_after_as_one() {
     }
     assert_eq!(world.told("bindings tcp")["users"].as_array().unwrap().len(), 0);
     for caller in others {
-        assert!(phones::refused(caller, "tcp0").starts_with("SIP/2.0 404"));
+        assert!(crate::phones::refused(caller, "tcp0").starts_with("SIP/2.0 404"));
     }
     they_are_drained_and_read_the_configuration_again(&mut world, &mut phones[6..]);
 }

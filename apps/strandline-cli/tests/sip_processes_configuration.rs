@@ -1,19 +1,12 @@
 //! Tests that all processes of `strandline sip` have the same configuration, whatever the files contain when
 //! one of them is restarted.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
-mod looked_after;
-#[allow(dead_code, reason = "not every test has all of it")]
-mod phones;
-mod processes;
-mod sip_server;
-mod waiting;
-
-use looked_after::World;
-use phones::{Carrier, Phone};
-use processes::{kill, metric, restarts, workers};
 use rustix::process::{Signal, kill_process};
-use waiting::at_last;
+
+use crate::looked_after::World;
+use crate::phones::{Carrier, Phone};
+use crate::processes::{kill, metric, restarts, workers};
+use crate::waiting::at_last;
 
 /// Returns a configuration with this lifetime of bindings.
 fn registrar(secs: u32) -> String {

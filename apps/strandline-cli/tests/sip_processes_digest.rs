@@ -1,28 +1,17 @@
 //! Tests of digest authentication (RFC 7616) in `strandline sip` with several processes, at whichever process a
 //! phone arrives.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod credentials;
-mod looked_after;
-mod ports;
-mod processes;
-mod sip_generator;
-mod sip_server;
-mod sipp;
-mod udp_phone;
-mod waiting;
-mod web_phone;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use looked_after::World;
-use processes::{kill, metric, restarts, workers};
-use sip_server::again;
 use strandline_sip::auth::Algorithm;
 use tungstenite::Message;
-use udp_phone::Phone;
-use waiting::{at_last, found_at_last};
+
+use crate::looked_after::World;
+use crate::processes::{kill, metric, restarts, workers};
+use crate::sip_server::again;
+use crate::udp_phone::Phone;
+use crate::waiting::{at_last, found_at_last};
 
 const SHA: Algorithm = Algorithm::Sha256;
 
@@ -57,7 +46,7 @@ struct Connection {
 
 impl Connection {
     fn open(world: &World) -> Self {
-        Self { stream: web_phone::tcp(world.server.address("tcp")), cseq: 0 }
+        Self { stream: crate::web_phone::tcp(world.server.address("tcp")), cseq: 0 }
     }
 
     /// Sends a REGISTER of u0 with these credentials and returns its response. Retries if the server is
@@ -88,14 +77,14 @@ impl Connection {
 
     /// Registers with a nonce, used for the `count`th time.
     fn prove(&mut self, nonce: &str, count: u32) -> String {
-        self.register(&credentials::line("u0", "secret", SHA, nonce, count))
+        self.register(&crate::credentials::line("u0", "secret", SHA, nonce, count))
     }
 
     /// Returns the nonce of a challenge to a REGISTER without credentials.
     fn nonce(&mut self) -> String {
         let challenge = self.register("");
         assert!(challenge.starts_with("SIP/2.0 401") && !challenge.contains("stale=true"), "{challenge}");
-        credentials::nonce(&challenge, SHA)
+        crate::credentials::nonce(&challenge, SHA)
     }
 }
 
@@ -129,7 +118,7 @@ fn nonce_counts_at_its_process_and_replays_nowhere() {
     // At the other process the nonce is stale, and the new nonce is valid there.
     let answer = there.prove(&nonce, 1);
     assert!(is_stale(&answer), "{answer}");
-    let other = credentials::nonce(&answer, SHA);
+    let other = crate::credentials::nonce(&answer, SHA);
     assert_ne!(nonce, other);
     assert!(there.prove(&other, 1).starts_with("SIP/2.0 200"));
     // That doesn't use up the first nonce.
@@ -149,7 +138,7 @@ fn nonce_counts_at_its_process_and_replays_nowhere() {
     assert!(there.prove(&other, 2).starts_with("SIP/2.0 200"));
     // Wrong passwords and invented nonces are neither stale nor accepted, at any process.
     for connection in [&mut here, &mut there] {
-        let wrong = connection.register(&credentials::line("u0", "wrong", SHA, &nonce, 9));
+        let wrong = connection.register(&crate::credentials::line("u0", "wrong", SHA, &nonce, 9));
         assert!(wrong.starts_with("SIP/2.0 401") && !wrong.contains("stale=true"), "{wrong}");
         let seal = nonce.split('.').nth(3).unwrap();
         let made_up = nonce.replace(seal, "0123456789abcdef");
@@ -179,7 +168,7 @@ fn phones_authenticate_at_all_processes() {
         let (world, users) = world(&format!("load{}", what.len()), "");
         let protocol = if what.contains("udp") { "udp" } else { "tcp" };
         let arguments = format!("{what} --users 100 --outstanding 8 --password secret");
-        let report = sip_generator::succeeded(&world.server.address(protocol).to_string(), &arguments);
+        let report = crate::sip_generator::succeeded(&world.server.address(protocol).to_string(), &arguments);
         let count = |name: &str| report[name].as_u64().unwrap();
         assert!(count("succeeded") > 0 && count("challenged") > 0, "{what}: {report}");
         let registered = metric(&world.server, "registered_total");
@@ -215,8 +204,8 @@ fn sipp_proves_who_it_is_at_all_processes() {
             "-auth_uri",
             "example.com",
         ];
-        let child = sipp::start(&world.server, protocol, transport, "register_auth", &more);
-        sipp::succeed(child, protocol);
+        let child = crate::sipp::start(&world.server, protocol, transport, "register_auth", &more);
+        crate::sipp::succeed(child, protocol);
         let after = metric(&world.server, "registered_total");
         assert!(before.iter().zip(&after).all(|(before, after)| before < after), "{protocol}: {after:?}");
         assert_eq!(after.iter().sum::<f64>() - before.iter().sum::<f64>(), 200.0, "{protocol}");
@@ -229,21 +218,22 @@ fn phones_in_browsers_prove_who_they_are() {
     let (world, users) = world("ws", "[[listen]]\nprotocol = \"ws\"\naddress = \"127.0.0.1:0\"\n");
     let mut count = 0;
     at_last("both processes have registered some", || {
-        let mut phone = web_phone::connect(&world.server);
+        let mut phone = crate::web_phone::connect(&world.server);
         let user = format!("u{count}");
         count += 1;
-        let plain = web_phone::register(&user);
+        let plain = crate::web_phone::register(&user);
         phone.send(Message::text(plain.clone())).unwrap();
-        let challenge = web_phone::next(&mut phone);
+        let challenge = crate::web_phone::next(&mut phone);
         if challenge.starts_with("SIP/2.0 503") {
             return false;
         }
         assert!(challenge.starts_with("SIP/2.0 401"), "{challenge}");
-        let line = credentials::line(&user, "secret", SHA, &credentials::nonce(&challenge, SHA), 1);
+        let line =
+            crate::credentials::line(&user, "secret", SHA, &crate::credentials::nonce(&challenge, SHA), 1);
         let proving = plain.replace("CSeq: 1", "CSeq: 2").replace("branch=z9hG4bK", "branch=z9hG4bK2");
         let proving = proving.replace("Contact: ", &format!("{line}Contact: "));
         phone.send(Message::text(proving)).unwrap();
-        let answer = web_phone::next(&mut phone);
+        let answer = crate::web_phone::next(&mut phone);
         assert!(answer.starts_with("SIP/2.0 200"), "{answer}");
         metric(&world.server, "registered_total").iter().all(|count| *count > 0.0)
     });
@@ -264,7 +254,8 @@ fn referenced_files_are_those_accepted() {
             answers.take(1000).find(|answer| !answer.starts_with("SIP/2.0 503")).unwrap()
         };
         let challenge = ask("");
-        let line = credentials::line(&user, password, SHA, &credentials::nonce(&challenge, SHA), 1);
+        let line =
+            crate::credentials::line(&user, password, SHA, &crate::credentials::nonce(&challenge, SHA), 1);
         ask(&line).lines().next().unwrap().to_owned()
     };
     let all = |password: &str| -> String {

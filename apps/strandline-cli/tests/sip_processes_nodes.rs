@@ -1,21 +1,13 @@
 //! Tests of two nodes with two processes each and one database: phones at all four processes call each other.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
-mod databases;
-#[allow(dead_code, reason = "not every test has all of it")]
-mod phones;
-mod ports;
-mod processes;
-mod sip_server;
-mod waiting;
-
-use databases::{Database, Kind, for_each_kind};
-use phones::{Carrier, Phone};
-use ports::free_port;
-use processes::metric;
 use serde_json::Value;
-use sip_server::Server;
-use waiting::at_last;
+
+use crate::databases::{Database, Kind, for_each_kind};
+use crate::phones::{Carrier, Phone};
+use crate::ports::free_port;
+use crate::processes::metric;
+use crate::sip_server::Server;
+use crate::waiting::at_last;
 
 fn node(database: &Database, number: u8) -> Server {
     let (udp, tcp) = (free_port(), free_port());
@@ -69,7 +61,7 @@ fn phones_of_all_processes_of_all_nodes_call_one_another(kind: Kind) {
     for caller in 0..phones.len() {
         for callee in 0..phones.len() {
             if caller != callee {
-                phones::call(&mut phones, caller, callee);
+                crate::phones::call(&mut phones, caller, callee);
             }
         }
     }

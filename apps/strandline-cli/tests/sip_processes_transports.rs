@@ -1,25 +1,18 @@
 //! Tests of `strandline sip` with several processes: phones over TLS, WebSocket and SCTP.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod certificates;
-mod processes;
-mod sip_server;
-mod waiting;
-mod web_phone;
-mod wire;
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 
-use certificates::Folder;
-use processes::{kill, metric, workers};
-use sip_server::{Server, again};
 use strandline::{Endpoint, SendInfo, Stack};
 use strandline_tls::Wire;
 use tokio::net::TcpStream;
 use tungstenite::{Error, Message};
-use waiting::at_last;
-use wire::{READ_TIMEOUT, next};
+
+use crate::certificates::Folder;
+use crate::processes::{kill, metric, workers};
+use crate::sip_server::{Server, again};
+use crate::waiting::at_last;
+use crate::wire::{READ_TIMEOUT, next};
 
 fn register(transport: &str, user: &str) -> String {
     let secure = transport.to_lowercase();
@@ -158,10 +151,10 @@ fn websocket_phones_are_called_through_their_process() {
     // So many that each process has some, as the kernel distributes them.
     let mut phones = Vec::new();
     at_last("both processes have two", || {
-        let mut phone = web_phone::connect(&server);
+        let mut phone = crate::web_phone::connect(&server);
         let user = format!("ws{}", phones.len());
-        phone.send(Message::text(web_phone::register(&user))).unwrap();
-        assert!(web_phone::next(&mut phone).starts_with("SIP/2.0 200"));
+        phone.send(Message::text(crate::web_phone::register(&user))).unwrap();
+        assert!(crate::web_phone::next(&mut phone).starts_with("SIP/2.0 200"));
         phones.push((user, phone));
         metric(&server, "connections").iter().all(|count| *count > 1.0)
     });
@@ -170,7 +163,7 @@ fn websocket_phones_are_called_through_their_process() {
         for (at, asker) in askers.iter().enumerate() {
             let id = format!("{user}-{at}");
             asker.send_to(message(user, &id).as_bytes(), server.address("udp")).unwrap();
-            let came = web_phone::next(phone);
+            let came = crate::web_phone::next(phone);
             assert!(came.starts_with("MESSAGE ") && came.contains(&id), "{came}");
             phone.send(Message::text(ok(&came))).unwrap();
         }
@@ -181,10 +174,10 @@ fn websocket_phones_are_called_through_their_process() {
         let (to, id) = (phones[callee].0.clone(), format!("from-{caller}"));
         let text = message(&to, &id).replace("SIP/2.0/UDP 192.0.2.9", "SIP/2.0/WS caller.invalid");
         phones[caller].1.send(Message::text(text)).unwrap();
-        let came = web_phone::next(&mut phones[callee].1);
+        let came = crate::web_phone::next(&mut phones[callee].1);
         assert!(came.starts_with("MESSAGE ") && came.contains(&id), "{came}");
         phones[callee].1.send(Message::text(ok(&came))).unwrap();
-        let answered = web_phone::next(&mut phones[caller].1);
+        let answered = crate::web_phone::next(&mut phones[caller].1);
         assert!(answered.starts_with("SIP/2.0 200") && answered.contains(&id), "{answered}");
     }
     // A phone that unregisters is gone at both processes.

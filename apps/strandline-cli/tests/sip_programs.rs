@@ -1,17 +1,12 @@
 //! Real phones and tools beside `strandline sip` with its default settings: baresip and sipsak register, and fail2ban finds in the log
 //! whom it documents. In a network namespace, since baresip takes no loopback address for its own.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-#[allow(dead_code, reason = "what is served here needs few of its ways")]
-mod sip_server;
-mod waiting;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use sip_server::{PROGRAM, Server};
-use waiting::at_last;
+use crate::sip_server::{PROGRAM, Server};
+use crate::waiting::at_last;
 
 const ADDRESS: &str = "10.61.0.1";
 const DOCUMENT: &str = include_str!("../../../docs/sip-operation.md");

@@ -1,19 +1,15 @@
 //! Tests of `strandline load sip` with scenario files, and with several processes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_generator;
-#[allow(dead_code, reason = "not every test has metrics")]
-mod sip_server;
 
 use serde_json::Value;
-use sip_generator::load;
-use sip_server::Server;
+
+use crate::sip_generator::load;
+use crate::sip_server::Server;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../strandline-load/scenarios");
 
 /// Asserts that all requests succeeded, and that there were some.
 fn succeeded(server: &str, arguments: &str) -> Value {
-    let report = sip_generator::succeeded(server, arguments);
+    let report = crate::sip_generator::succeeded(server, arguments);
     assert!(report["succeeded"].as_u64().unwrap() > 0, "{arguments}: {report}");
     report
 }

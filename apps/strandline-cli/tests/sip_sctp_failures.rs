@@ -1,12 +1,7 @@
 //! Tests that a request for a peer that refuses associations is sent to the next target at once.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
-mod sip_server;
-#[allow(dead_code, reason = "its phones do not register here")]
-mod udp_phone;
-
-use sip_server::Server;
-use udp_phone::Phone;
+use crate::sip_server::Server;
+use crate::udp_phone::Phone;
 
 /// A stack at the encapsulation port without a listener on this SCTP port: it answers with ABORT.
 const NOBODY: &str = "127.0.0.77:5099";

@@ -1,13 +1,8 @@
 //! Interoperability tests of `strandline sip` with sipp, installed by `tests/interop/setup`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
-mod ports;
-mod sip_server;
-mod sipp;
-
-use ports::free_port;
-use sip_server::Server;
-use sipp::{start, start_at, succeed};
+use crate::ports::free_port;
+use crate::sip_server::Server;
+use crate::sipp::{start, start_at, succeed};
 
 const CALLS: &str = "100";
 

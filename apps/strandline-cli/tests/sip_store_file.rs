@@ -1,16 +1,12 @@
 //! `strandline sip` with an SQLite file that is damaged, removed or replaced.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_server;
-mod udp_phone;
-mod waiting;
 
 use std::path::PathBuf;
 
 use rusqlite::Connection;
-use sip_server::Server;
-use udp_phone::Phone;
-use waiting::at_last;
+
+use crate::sip_server::Server;
+use crate::udp_phone::Phone;
+use crate::waiting::at_last;
 
 struct Folder(PathBuf);
 

@@ -1,21 +1,13 @@
 //! Tests of `strandline sip` with its bindings in MariaDB, PostgreSQL and Redis, including stalls and crashes
 //! of the database.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod certificates;
-mod databases;
-mod ports;
-mod sip_server;
-mod udp_phone;
-mod waiting;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use databases::{Database, Kind, for_each_kind};
-use sip_server::{PROGRAM, Server};
-use udp_phone::Phone;
-use waiting::at_last;
+use crate::databases::{Database, Kind, for_each_kind};
+use crate::sip_server::{PROGRAM, Server};
+use crate::udp_phone::Phone;
+use crate::waiting::at_last;
 
 /// Writes a configuration with this database, beside its folder.
 fn configuration(database: &Database, more: &str) -> PathBuf {
@@ -172,8 +164,8 @@ fn redis_waits_for_its_replica() {
 /// Checks each mode of `store.tls` with a server that accepts only TLS and whose certificate is for 127.0.0.1, and with
 /// one whose certificate is for another host.
 fn tls_is_verified_as_configured(kind: Kind) {
-    let certificates = certificates::Folder::new(&format!("{}-store", kind.name()));
-    let stranger = certificates::Folder::new(&format!("{}-stranger", kind.name()));
+    let certificates = crate::certificates::Folder::new(&format!("{}-store", kind.name()));
+    let stranger = crate::certificates::Folder::new(&format!("{}-stranger", kind.name()));
     let [ca, other_ca] = [&certificates, &stranger].map(|folder| folder.0.join("ca.pem"));
     let modes = |mode: &str, ca: &Path| match mode {
         "disable" | "require" => format!("tls = \"{mode}\"\n"),

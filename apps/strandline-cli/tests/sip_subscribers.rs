@@ -1,30 +1,22 @@
 //! Tests of `strandline sip` with subscribers in a table of MariaDB, PostgreSQL, or an SQLite file.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod checked;
-mod credentials;
-mod databases;
-mod ports;
-mod sip_server;
-mod udp_phone;
-mod waiting;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use checked::check;
-use databases::{Database, Kind};
-use sip_server::{PROGRAM, Server};
 use strandline_sip::auth::Algorithm;
-use udp_phone::Phone;
-use waiting::at_last;
+
+use crate::checked::check;
+use crate::databases::{Database, Kind};
+use crate::sip_server::{PROGRAM, Server};
+use crate::udp_phone::Phone;
+use crate::waiting::at_last;
 
 impl Phone {
     /// Returns the first line of the response to a REGISTER with this password.
-    fn register(&mut self, server: &Server, user: &str, password: &str, algorithm: Algorithm) -> String {
+    fn register_as(&mut self, server: &Server, user: &str, password: &str, algorithm: Algorithm) -> String {
         let challenge = self.ask(server, user, "");
-        let nonce = credentials::nonce(&challenge, algorithm);
-        let line = credentials::line(user, password, algorithm, &nonce, 1);
+        let nonce = crate::credentials::nonce(&challenge, algorithm);
+        let line = crate::credentials::line(user, password, algorithm, &nonce, 1);
         self.ask(server, user, &line).lines().next().unwrap().to_owned()
     }
 }
@@ -57,7 +49,7 @@ fn statements(table: &str) -> String {
 fn subscribers_prove_who_they_are(server: &Server) {
     let mut phone = Phone::new();
     let mut register =
-        |user: &str, password: &str, algorithm| phone.register(server, user, password, algorithm);
+        |user: &str, password: &str, algorithm| phone.register_as(server, user, password, algorithm);
     assert_eq!(register("bob", "wonder:land", Algorithm::Sha256), "SIP/2.0 200 OK");
     assert_eq!(register("bob", "wonder:land", Algorithm::Md5), "SIP/2.0 200 OK");
     assert_eq!(register("eve", "paradise", Algorithm::Md5), "SIP/2.0 200 OK");
@@ -74,10 +66,11 @@ fn odd_names_keep_nobody_out(server: &Server) {
     let mut phone = Phone::new();
     for (number, odd) in ["x\\\0", "\u{fffd}\u{1f4de}", &"n".repeat(400)].into_iter().enumerate() {
         let challenge = phone.ask(server, "odd", "");
-        let nonce = credentials::nonce(&challenge, Algorithm::Sha256);
-        let answer = phone.ask(server, "odd", &credentials::line(odd, "x", Algorithm::Sha256, &nonce, 1));
+        let nonce = crate::credentials::nonce(&challenge, Algorithm::Sha256);
+        let answer =
+            phone.ask(server, "odd", &crate::credentials::line(odd, "x", Algorithm::Sha256, &nonce, 1));
         assert!(answer.starts_with("SIP/2.0 401"), "{odd:?}: {answer}");
-        let answer = phone.register(server, &format!("new{number}"), "x", Algorithm::Sha256);
+        let answer = phone.register_as(server, &format!("new{number}"), "x", Algorithm::Sha256);
         assert!(answer.starts_with("SIP/2.0 401"), "after {odd:?}: {answer}");
     }
 }
@@ -116,9 +109,9 @@ fn subscribers_of(kind: Kind) {
     // Bindings don't become durable meanwhile, but the password was right.
     database.stall();
     let mut phone = Phone::new();
-    let answer = phone.register(&server, "zoe", "", Algorithm::Sha256);
+    let answer = phone.register_as(&server, "zoe", "", Algorithm::Sha256);
     assert!(answer.starts_with("SIP/2.0 503"), "{answer}");
-    let answer = phone.register(&server, "bob", "another", Algorithm::Sha256);
+    let answer = phone.register_as(&server, "bob", "another", Algorithm::Sha256);
     assert!(answer.starts_with("SIP/2.0 401"), "{answer}");
     // A user who couldn't be looked up isn't reported as nonexistent.
     assert_eq!(called(&server, "yan", "c3"), UNAVAILABLE);
@@ -127,7 +120,7 @@ fn subscribers_of(kind: Kind) {
     database.restart();
     database
         .sql("INSERT INTO sip_subscribers (username, domain, password) VALUES ('zoe', 'example.com', 'x')");
-    at_last("she is known", || phone.register(&server, "zoe", "x", Algorithm::Sha256) == "SIP/2.0 200 OK");
+    at_last("she is known", || phone.register_as(&server, "zoe", "x", Algorithm::Sha256) == "SIP/2.0 200 OK");
 }
 
 #[test]
@@ -224,7 +217,7 @@ fn store_and_node_errors_are_reported() {
 fn missing_store_error_hides_its_password() {
     let folder = std::env::temp_dir().join(format!("strandline-stores-absent-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let port = ports::free_port();
+    let port = crate::ports::free_port();
     for (kind, url) in [
         ("mysql", format!("mysql://sip:secret@127.0.0.1:{port}/sip")),
         ("postgresql", format!("postgresql://sip:secret@127.0.0.1:{port}/sip")),

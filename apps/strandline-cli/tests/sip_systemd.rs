@@ -1,8 +1,5 @@
 //! Tests of the systemd unit, started by systemd as the first process of its own namespaces. `make interop`
 //! runs this as root: it depends on more of the machine than other tests do.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod waiting;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +7,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
-use waiting::{at_last, is_so_at_last};
+
+use crate::waiting::{at_last, is_so_at_last};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 const UNIT: &str = include_str!("../../../docs/strandline-sip.service");

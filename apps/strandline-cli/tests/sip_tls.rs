@@ -1,20 +1,16 @@
 //! Tests of `strandline sip` over TLS: phones, neighbours with certificates, and outgoing connections.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod certificates;
-mod sip_server;
-mod wire;
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::Command;
 
-use certificates::Folder;
-use sip_server::{PROGRAM, Server};
 use strandline_tls::{ClientCertificates, ClientTls, ServerTls, Wire};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{READ_TIMEOUT, next, read};
+
+use crate::certificates::Folder;
+use crate::sip_server::{PROGRAM, Server};
+use crate::wire::{READ_TIMEOUT, next, read};
 
 async fn connect(server: &Server, tls: &ClientTls) -> io::Result<Wire> {
     let stream = TcpStream::connect(server.address("tls")).await?;

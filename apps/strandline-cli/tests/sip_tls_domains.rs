@@ -1,21 +1,14 @@
 //! Tests of outgoing TLS connections to a domain: the server has to prove the domain's identity (RFC 5922).
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod certificates;
-#[allow(dead_code, reason = "not every test counts questions or has NAPTR records")]
-mod name_server;
-mod sip_server;
-mod waiting;
-mod wire;
 
 use std::net::UdpSocket;
 
-use certificates::Folder;
-use name_server::{NameServer, host, srv};
-use sip_server::{Server, again};
 use strandline_tls::{ClientCertificates, ServerTls, Wire, domains};
 use tokio::net::TcpListener;
-use wire::{READ_TIMEOUT, next};
+
+use crate::certificates::Folder;
+use crate::name_server::{NameServer, host, srv};
+use crate::sip_server::{Server, again};
+use crate::wire::{READ_TIMEOUT, next};
 
 fn ask(socket: &UdpSocket, server: &Server, uri: &str) {
     let text = format!(

@@ -1,18 +1,15 @@
 //! Tests of `strandline sip` over WebSocket (RFC 7118): a browser's phone, and clients that violate the
 //! protocol.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
-
-mod sip_server;
-mod web_phone;
 
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use sip_server::{PROGRAM, Server, again};
 use tungstenite::Message;
-use web_phone::{READ_TIMEOUT, connect, next, register, tcp};
+
+use crate::sip_server::{PROGRAM, Server, again};
+use crate::web_phone::{READ_TIMEOUT, connect, next, register, tcp};
 
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("sip-websocket-{name}"));

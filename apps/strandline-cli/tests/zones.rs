@@ -1,13 +1,11 @@
 //! Link-local peers on two links (RFC 4007), with the programs as a user runs them. Needs root: it makes network namespaces.
-#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
-
-mod announced;
 
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use announced::announced;
 use serde_json::Value;
+
+use crate::announced::announced;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 

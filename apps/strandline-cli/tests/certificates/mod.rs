@@ -32,7 +32,6 @@ impl Folder {
     }
 
     /// Makes a certificate that is valid between two times, in seconds since 1970.
-    #[allow(dead_code, reason = "not every test has certificates that end")]
     pub fn certificate_for(&self, file: &str, names: &[&str], (from, until): (u64, u64)) {
         self.make(file, names, &[], Some((from, until)));
     }
@@ -55,12 +54,10 @@ impl Folder {
         OwnFiles { certificate: self.0.join(format!("{name}.pem")), key: self.0.join(format!("{name}.key")) }
     }
 
-    #[allow(dead_code, reason = "not every test has clients")]
     pub fn client(&self, own: Option<&str>) -> ClientTls {
         ClientTls::new(&self.0.join("ca.pem"), own.map(|name| self.own(name)).as_ref()).unwrap()
     }
 
-    #[allow(dead_code, reason = "not every test has a server with it")]
     pub fn config(&self, more: &str) -> PathBuf {
         let (path, folder) = (self.0.join("sip.toml"), self.0.display());
         let text = format!(

@@ -4,7 +4,6 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Returns whether the program accepts a configuration, and its output.
-#[allow(dead_code, reason = "not every test asks so")]
 pub fn check(text: &str) -> (bool, String) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name =
@@ -19,7 +18,6 @@ pub fn check(text: &str) -> (bool, String) {
 
 /// Asserts that the program accepts the configuration if `says` is empty, or else rejects it with a message
 /// that contains `says`.
-#[allow(dead_code, reason = "not every test asks so")]
 pub fn says(text: &str, says: &str) {
     let (right, told) = check(text);
     assert_eq!(right, says.is_empty(), "{text}: {told}");

@@ -1,5 +1,4 @@
 //! Database servers for tests: on a free port, in a folder that is removed with them.
-#![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -26,8 +25,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 3] = [Self::MySql, Self::PostgreSql, Self::Redis];
-
     pub fn name(self) -> &'static str {
         match self {
             Self::MySql => "mysql",
@@ -76,13 +73,11 @@ impl Database {
     }
 
     /// Starts a replica of this server (Redis only).
-    #[allow(dead_code, reason = "not every test has one")]
     pub fn replica(&self) -> Self {
         Self::start_as(self.kind, Some(self.port), None)
     }
 
     /// Returns the number of keys (Redis only).
-    #[allow(dead_code, reason = "not every test asks")]
     pub fn keys(&self) -> u64 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(b"AUTH wonder:land@\r\nDBSIZE\r\nQUIT\r\n").unwrap();

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+pub mod agent;
+
 /// Maximum number of probes until Kamailio answers, one every 100 ms.
 const PROBES_MAX: u32 = 600;
 

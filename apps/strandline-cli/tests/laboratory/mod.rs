@@ -1,5 +1,4 @@
 //! A folder with experiments for tests of `strandline lab`.
-#![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::fs;
 use std::path::PathBuf;

@@ -200,7 +200,6 @@ impl Phone {
     }
 
     /// Closes the phone's connection.
-    #[allow(dead_code, reason = "not every test closes connections")]
     pub fn is_closed(&mut self) -> bool {
         self.receive_any().is_none()
     }
@@ -210,7 +209,6 @@ impl Phone {
     }
 
     /// Registers, and repeats that while the server is overloaded, as on a busy machine.
-    #[allow(dead_code, reason = "not every test is so patient")]
     pub fn register_patiently(&mut self) -> String {
         let answers = std::iter::repeat_with(|| self.register());
         answers.take(1000).find(|answer| !answer.starts_with("SIP/2.0 503")).unwrap()

@@ -1,5 +1,4 @@
 //! The processes of a server with several.
-#![allow(dead_code, reason = "not every test looks at all of it")]
 
 use rustix::process::{Pid, Signal};
 

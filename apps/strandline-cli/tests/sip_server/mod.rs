@@ -7,9 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use serde_json::Value;
 
-#[path = "../announced/mod.rs"]
-mod announced;
-use announced::announced;
+use super::announced::announced;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
@@ -21,7 +19,6 @@ pub struct Server {
 
 impl Server {
     /// Starts a server on UDP and TCP for example.com.
-    #[allow(dead_code, reason = "not every test starts it so")]
     pub fn start(arguments: &[&str]) -> Self {
         let mut server = Command::new(PROGRAM);
         server
@@ -38,7 +35,6 @@ impl Server {
     }
 
     /// Starts a server with a configuration file.
-    #[allow(dead_code, reason = "not every test has a configuration")]
     pub fn configured(config: &Path) -> Self {
         Self::announced(Command::new(PROGRAM).args(["sip", "--json", "--config"]).arg(config))
     }
@@ -48,7 +44,6 @@ impl Server {
         all.iter().find(|one| one["protocol"] == protocol).unwrap()
     }
 
-    #[allow(dead_code, reason = "not every test has phones")]
     pub fn address(&self, protocol: &str) -> SocketAddr {
         SocketAddr::new(self.entry(protocol)["host"].as_str().unwrap().parse().unwrap(), self.port(protocol))
     }
@@ -58,18 +53,15 @@ impl Server {
     }
 
     /// Returns the UDP port that carries SCTP.
-    #[allow(dead_code, reason = "not every test has SCTP")]
     pub fn carrier(&self) -> u16 {
         self.entry("sctp")["carrier"].as_u64().unwrap().try_into().unwrap()
     }
 
     /// Returns the response of the metrics listener for a path.
-    #[allow(dead_code, reason = "not every test has metrics")]
     pub fn metrics(&self, path: &str) -> String {
         self.metrics_by("GET", path)
     }
 
-    #[allow(dead_code, reason = "not every test has metrics")]
     pub fn metrics_by(&self, method: &str, path: &str) -> String {
         let address = self.listening["metrics"].as_str().unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
@@ -81,45 +73,37 @@ impl Server {
     }
 
     /// Returns the address of the admin interface.
-    #[allow(dead_code, reason = "not every test looks after it")]
     pub fn admin(&self) -> &str {
         self.listening["admin"].as_str().unwrap()
     }
 
-    #[allow(dead_code, reason = "not every test has it read its configuration again")]
     pub fn hang_up(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     }
 
-    #[allow(dead_code, reason = "not every test asks for them by another program")]
     pub fn metrics_address(&self) -> &str {
         self.listening["metrics"].as_str().unwrap()
     }
 
-    #[allow(dead_code, reason = "not every test has a browser")]
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.listening["metrics"].as_str().unwrap())
     }
 
     /// Returns the server's process.
-    #[allow(dead_code, reason = "not every test looks at it")]
     pub fn pid(&self) -> rustix::process::Pid {
         rustix::process::Pid::from_child(&self.child)
     }
 
-    #[allow(dead_code, reason = "not every test restarts it")]
     pub fn users(&self) -> u64 {
         self.listening["users"].as_u64().unwrap()
     }
 
-    #[allow(dead_code, reason = "not every test kills it")]
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    #[allow(dead_code, reason = "not every test ends it so")]
     pub fn terminate(&mut self) -> ExitStatus {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -129,7 +113,6 @@ impl Server {
 
 /// Repeats a read that a signal interrupted: stopping and continuing a process interrupts its waits with
 /// time-outs.
-#[allow(dead_code, reason = "not every test has sockets")]
 pub fn again<T>(mut read: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
     loop {
         match read() {

@@ -1,5 +1,4 @@
 //! Waits for other programs.
-#![allow(dead_code, reason = "not every test uses all of it")]
 #![allow(clippy::disallowed_methods, reason = "other programs work in real time")]
 
 use std::process::Child;
@@ -41,6 +40,7 @@ pub fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Waits for a condition at the end of a test, which does not fail without it.
+#[cfg(feature = "full-interop")]
 pub fn is_so_at_last(mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + READ_TIMEOUT;
     while !is_so() {
