@@ -95,8 +95,7 @@ fn documented_certificate_serves_phones() {
 
 fn load(server: &Server, arguments: &str) -> (Output, Value) {
     let to = server.address("udp").to_string();
-    let common =
-        ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--users", "10", "--server", &to];
+    let common = ["load", "sip", "--json", "--time", "2", "--warm-up", "0", "--users", "10", "--server", &to];
     let output = Command::new(PROGRAM).args(common).args(arguments.split_whitespace()).output().unwrap();
     let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
     (output, report)

@@ -2,16 +2,15 @@
 //! clear status or a reset, and the other streams don't notice.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use common::World;
 use strandline::memory::Network;
 use strandline::{AssociationConfig, Ended, Ppid, SendInfo, StreamId};
 use strandline_http::{HttpAssociation, ServeOptions, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::common::World;
 
 /// Sends bytes on a stream of their own, and returns everything that comes back up to the end.
 async fn exchange(http: &HttpAssociation, request: &[u8]) -> std::io::Result<String> {

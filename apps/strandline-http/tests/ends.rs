@@ -2,12 +2,9 @@
 //! responses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use common::{Body, World, answer};
 use http_body_util::BodyExt;
 use hyper::service::service_fn;
 use hyper_util::client::legacy::Client;
@@ -19,6 +16,8 @@ use strandline::{
 use strandline_http::{Budget, Connector, HttpAssociation, HttpStream, ServeOptions, Settings, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
+
+use crate::common::{Body, World, answer};
 
 /// Far beyond every time-out, in virtual time.
 const LONG: Duration = Duration::from_secs(3600);

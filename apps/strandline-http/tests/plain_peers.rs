@@ -1,16 +1,15 @@
 //! Peers that know HTTP over streams, but no control messages.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
 use std::time::Duration;
 
-use common::World;
 use strandline::memory::Network;
 use strandline::{Association, Ended, Listener, SendInfo, Stack, StreamId};
 use strandline_http::{Budget, ConnectionError, HttpAssociation, HttpStream, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
+
+use crate::common::World;
 
 const REQUEST: &[u8] = b"GET /one HTTP/1.1\r\nHost: a\r\n\r\n";
 

@@ -1,14 +1,11 @@
 //! HTTP over the streams of associations: independence, reuse, failures, shutdown.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{Body, World, full};
 use http_body_util::BodyExt;
 use hyper::client::conn::http1;
 use hyper::{Request, Response};
@@ -19,6 +16,8 @@ use strandline_http::{Connector, HttpAssociation, HttpStream, ServeOptions, Sett
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+
+use crate::common::{Body, World, full};
 
 /// Sends a request on a connection of its own, and returns the response's head.
 async fn get(

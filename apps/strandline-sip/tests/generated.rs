@@ -7,9 +7,6 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use strandline_sip::codec::{HeaderName, Index, Message, MessageWriter, Method};
 
-#[path = "oracle/mod.rs"]
-mod oracle;
-
 /// A user with an address.
 #[derive(Debug, Clone)]
 struct Party {
@@ -291,7 +288,7 @@ proptest! {
         let ours = Message::parse(&bytes, &mut index).unwrap();
         let essentials = ours.essentials().unwrap();
 
-        let rsip = oracle::rsip(&bytes).expect("rsip accepts it");
+        let rsip = crate::oracle::rsip(&bytes).expect("rsip accepts it");
         prop_assert_eq!(rsip.request.method.to_string(), text(ours.method().unwrap().as_bytes()));
         prop_assert_eq!(rsip.from.tag().map(|tag| tag.value().as_bytes().to_vec()), essentials.from.tag.map(<[u8]>::to_vec));
         prop_assert_eq!(rsip.to.tag().map(|tag| tag.value().as_bytes().to_vec()), essentials.to.tag.map(<[u8]>::to_vec));
@@ -302,7 +299,7 @@ proptest! {
         prop_assert_eq!(rsip.via.uri.host_with_port.host.to_string(), essentials.via.host.to_string());
         prop_assert_eq!(&rsip.request.body[..], ours.body());
 
-        let ezk = oracle::ezk(&Bytes::from(bytes.clone())).expect("ezk-sip-types accepts it");
+        let ezk = crate::oracle::ezk(&Bytes::from(bytes.clone())).expect("ezk-sip-types accepts it");
         prop_assert_eq!(ezk.line.request_method().unwrap().to_string(), text(ours.method().unwrap().as_bytes()));
         prop_assert_eq!(ezk.from.tag.as_ref().map(|tag| tag.as_str().as_bytes().to_vec()), essentials.from.tag.map(<[u8]>::to_vec));
         prop_assert_eq!(ezk.to.tag.as_ref().map(|tag| tag.as_str().as_bytes().to_vec()), essentials.to.tag.map(<[u8]>::to_vec));
@@ -324,10 +321,12 @@ proptest! {
 
 #[test]
 fn benchmark_samples_parse_everywhere() {
-    for (bytes, method) in [(oracle::REGISTER, Method::Register), (oracle::INVITE, Method::Invite)] {
+    for (bytes, method) in
+        [(crate::oracle::REGISTER, Method::Register), (crate::oracle::INVITE, Method::Invite)]
+    {
         let mut index = Index::new();
         assert_eq!(Message::parse(bytes, &mut index).unwrap().method(), Some(method));
-        assert!(oracle::rsip(bytes).is_some());
-        assert!(oracle::ezk(&Bytes::from_static(bytes)).is_some());
+        assert!(crate::oracle::rsip(bytes).is_some());
+        assert!(crate::oracle::ezk(&Bytes::from_static(bytes)).is_some());
     }
 }

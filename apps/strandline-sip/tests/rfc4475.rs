@@ -6,10 +6,7 @@ use strandline_sip::codec::{
     ErrorKind, HeaderName, Host, Index, Message, Method, Multipart, Token, Transport, Uri, unescape, unquote,
 };
 
-#[path = "torture/mod.rs"]
-mod torture;
-
-use torture::{accepted, answered, rejected};
+use crate::torture::{accepted, answered, rejected};
 
 macro_rules! rfc4475 {
     ($name:literal) => {
@@ -515,5 +512,5 @@ mod above {
 
 #[test]
 fn every_message_has_its_test() {
-    torture::every_message_is_named("rfc4475", include_str!("rfc4475.rs"), 49);
+    crate::torture::every_message_is_named("rfc4475", include_str!("rfc4475.rs"), 49);
 }

@@ -5,10 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use strandline_sip::codec::{Contacts, Essentials, Uri};
 
-#[path = "torture/mod.rs"]
-mod torture;
-
-use torture::{accepted, rejected};
+use crate::torture::{accepted, rejected};
 
 macro_rules! rfc5118 {
     ($name:literal) => {
@@ -117,5 +114,5 @@ fn two_colons_or_three() {
 
 #[test]
 fn every_message_has_its_test() {
-    torture::every_message_is_named("rfc5118", include_str!("rfc5118.rs"), 12);
+    crate::torture::every_message_is_named("rfc5118", include_str!("rfc5118.rs"), 12);
 }

@@ -37,6 +37,26 @@ pub(crate) fn check(tree: &Tree) -> Vec<Violation> {
     found
 }
 
+/// Returns the root files of a package's tests if its Cargo.toml lists them (`autotests = false`): cargo would
+/// pass over any other file without a word.
+fn test_roots(tree: &Tree, package: &str) -> Vec<String> {
+    let manifest = tree.files.get(&format!("{package}/Cargo.toml")).map_or("", String::as_str);
+    if !manifest.lines().any(|line| line == "autotests = false") {
+        return Vec::new();
+    }
+    let tables = manifest.split("[[test]]").skip(1).map(|rest| rest.split("\n[").next().unwrap_or(rest));
+    let value = |table: &str, key: &str| {
+        let line = table.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""));
+        line.map(|line| line.trim_end_matches('"').to_owned())
+    };
+    tables
+        .filter_map(|table| {
+            value(table, "path").or_else(|| value(table, "name").map(|name| format!("tests/{name}.rs")))
+        })
+        .map(|path| format!("{package}/{path}"))
+        .collect()
+}
+
 /// Checks that need a package's module tree: circles, panics outside tests, files that nothing includes.
 fn check_package(tree: &Tree, package: &str) -> Vec<Violation> {
     let source = format!("{package}/src/");
@@ -71,7 +91,13 @@ fn check_package(tree: &Tree, package: &str) -> Vec<Violation> {
     if package.starts_with("crates/") || package.starts_with("apps/") {
         found.extend(sizes::check(tree, package, &crates));
     }
-    for name in tree.files.keys().filter(|name| name.starts_with(&source) && name.ends_with(".rs")) {
+    let tests = format!("{package}/tests/");
+    let test_roots = test_roots(tree, package);
+    for root in &test_roots {
+        reached.extend(Crate::load(tree, root).modules.into_iter().map(|module| module.file));
+    }
+    let read = |name: &str| name.starts_with(&source) || !test_roots.is_empty() && name.starts_with(&tests);
+    for name in tree.files.keys().filter(|name| read(name) && name.ends_with(".rs")) {
         if !reached.contains(name) {
             let message = "no module includes this file: add its `mod` or remove it";
             found.push(Violation::new(name, 1, message));

@@ -173,6 +173,23 @@ fn a_file_that_nothing_includes_is_told() {
 }
 
 #[test]
+fn test_files_that_no_binary_includes_are_told() {
+    let found = found(&[
+        (
+            "crates/c/Cargo.toml",
+            "[package]\nautotests = false\n\n[[test]]\nname = \"all\"\n\n[[test]]\nname = \"more\"\npath = \"tests/more/main.rs\"\n",
+        ),
+        ("crates/c/src/lib.rs", "//! C.\n"),
+        ("crates/c/tests/all.rs", "//! All.\n\nmod one;\n"),
+        ("crates/c/tests/one.rs", "//! One.\n"),
+        ("crates/c/tests/lost.rs", "//! Lost.\n"),
+        ("crates/c/tests/more/main.rs", "//! More.\n\nmod two;\n"),
+        ("crates/c/tests/more/two.rs", "//! Two.\n"),
+    ]);
+    assert_eq!(found, ["crates/c/tests/lost.rs:1: no module includes this file: add its `mod` or remove it"]);
+}
+
+#[test]
 fn circles_names_and_unsafe_code_are_told() {
     let circle = found(&[
         ("apps/a/Cargo.toml", "[package]\n"),

@@ -1,5 +1,4 @@
 //! Two hosts on an in-memory network, a server, and clients.
-#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::sync::Arc;
 use std::time::Duration;
