@@ -154,7 +154,7 @@ pub use strandline_proto::config::{
     AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig, FastRetransmit, Recovery,
     SackFrequency, StreamCredit, StreamScheduler,
 };
-pub use strandline_proto::congestion::Algorithm;
+pub use strandline_proto::congestion::{Algorithm, UnknownAlgorithm};
 pub use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};
 pub use strandline_proto::endpoint::KeyChange;
 pub use strandline_proto::error::{

@@ -57,7 +57,8 @@ async fn bind(args: &Args, shards: Shards) -> Result<(Front, Arc<Site>)> {
     let files = Files::open(&args.directory, args.list);
     let files = files.with_context(|| format!("opening {}", args.directory.display()))?;
     let log = args.connections.log()?;
-    let front = Front::bind(args.listen.addresses()?, args.connections.limits(), shards).await?;
+    let addresses = args.listen.addresses(args.connections.association())?;
+    let front = Front::bind(addresses, args.connections.limits(), shards).await?;
     let alt_svc = front.listening.alt_svc();
     Ok((front, Arc::new(Site { files, log, alt_svc })))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use strandline::Address;
+use strandline::{Address, Algorithm, AssociationConfig};
 use strandline_tls::{ClientCertificates, OwnFiles, ServerTls};
 
 use super::log::{AccessLog, Format};
@@ -54,6 +54,10 @@ pub struct ConnectionArgs {
     /// reset
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
+    /// SCTP: congestion control of this side's data: rfc9260, cubic, bbr, dctcp or swift. bbr is faster on links that
+    /// lose packets without a queue [default: cubic]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) congestion: Option<Algorithm>,
     /// Seconds for the head of a request to arrive, idle time included
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub head_timeout: u32,
@@ -86,12 +90,14 @@ pub(crate) struct SctpAddresses {
     pub(crate) port: u16,
     pub(crate) encapsulation: SocketAddr,
     pub(crate) raw: Option<Address>,
+    pub(crate) association: AssociationConfig,
 }
 
 impl ListenArgs {
-    /// Reads the certificate.
-    pub(crate) fn addresses(&self) -> Result<Addresses> {
-        let sctp = SctpAddresses { port: self.sctp, encapsulation: self.encapsulation, raw: self.raw };
+    /// Reads the certificate. `association` has the parameters of associations.
+    pub(crate) fn addresses(&self, association: AssociationConfig) -> Result<Addresses> {
+        let sctp =
+            SctpAddresses { port: self.sctp, encapsulation: self.encapsulation, raw: self.raw, association };
         let tls = match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => {
                 let own = OwnFiles { certificate: certificate.clone(), key: key.clone() };
@@ -129,6 +135,12 @@ impl ConnectionArgs {
             drain_timeout: seconds(self.drain_timeout),
             head_bytes_max: HEAD_BYTES_MAX,
         }
+    }
+
+    /// Returns the parameters of associations.
+    pub(crate) fn association(&self) -> AssociationConfig {
+        let base = AssociationConfig::default();
+        AssociationConfig { congestion: self.congestion.unwrap_or(base.congestion), ..base }
     }
 
     /// Opens the access log.

@@ -148,7 +148,10 @@ impl Front {
         let mut sctp = Vec::new();
         if let Some(addresses) = addresses.sctp {
             let runtimes = shards.runtimes();
-            let builder = || Stack::builder().shards(runtimes.len()).runtimes(runtimes.to_vec());
+            let builder = || {
+                let builder = Stack::builder().shards(runtimes.len()).runtimes(runtimes.to_vec());
+                builder.association(addresses.association.clone())
+            };
             let stack = builder().udp(addresses.encapsulation)?;
             let listener = Listener::bind(&stack, addresses.port)?;
             let port = listener.port();

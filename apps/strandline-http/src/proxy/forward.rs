@@ -10,7 +10,7 @@ use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
-use strandline::{AssociationConfig, Stack};
+use strandline::Stack;
 use strandline_output::errln;
 use tokio::net::TcpStream;
 
@@ -94,7 +94,12 @@ pub(super) async fn bind(args: &ForwardArgs, shards: Shards) -> Result<(Front, A
         None => None,
     };
     let log = args.connections.log()?;
-    let sctp = args.sctp.map(|port| SctpAddresses { port, encapsulation: args.encapsulation, raw: None });
+    let sctp = args.sctp.map(|port| SctpAddresses {
+        port,
+        encapsulation: args.encapsulation,
+        raw: None,
+        association: args.connections.association(),
+    });
     let addresses = Addresses { tcp: args.listen, sctp, tls: None };
     let front = Front::bind(addresses, args.connections.limits(), shards).await?;
     let connector = dial::tcp(timeouts);
@@ -105,7 +110,7 @@ pub(super) async fn bind(args: &ForwardArgs, shards: Shards) -> Result<(Front, A
         tcp: dial::client(Way::Tcp(connector.clone()), timeouts),
         connector,
         origins: Origins::new(
-            outgoing_stack(&AssociationConfig::default())?,
+            outgoing_stack(&args.connections.association())?,
             args.encapsulation_port,
             timeouts,
         ),
@@ -132,7 +137,7 @@ fn via(args: &ForwardArgs, uri: &Uri) -> Result<Way> {
     ensure!(uri.authority().is_some_and(is_authority), "a malformed host or port");
     match uri.scheme_str() {
         Some("http+sctp") => {
-            let stack = outgoing_stack(&AssociationConfig::default())?;
+            let stack = outgoing_stack(&args.connections.association())?;
             let connector = args.upstream.timeouts().sctp(stack, args.encapsulation_port);
             Ok(Way::ViaSctp(connector, uri.clone()))
         }

@@ -8,7 +8,7 @@ use hyper::header::{ALT_SVC, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Uri};
-use strandline::{AssociationConfig, Stack};
+use strandline::Stack;
 use strandline_tls::ClientTls;
 
 use super::args::UpstreamArgs;
@@ -99,7 +99,12 @@ pub(super) async fn bind(args: &ReverseArgs, shards: Shards) -> Result<(Front, A
     let way = way(args).map_err(|error| Usage::of(&format!("--to {}", args.to), &error));
     let (way, scheme, authority) = way?;
     let log = args.connections.log()?;
-    let front = Front::bind(args.listen.addresses()?, args.connections.limits(), shards).await?;
+    let front = Front::bind(
+        args.listen.addresses(args.connections.association())?,
+        args.connections.limits(),
+        shards,
+    )
+    .await?;
     let routes = Reverse {
         transport: way.name(),
         stack: way.stack(),
@@ -137,7 +142,7 @@ fn way(args: &ReverseArgs) -> Result<(Way, Scheme, Authority)> {
             Ok((Way::Tls(dial::tcp(timeouts), tls), Scheme::HTTPS, authority))
         }
         Some("http+sctp") => {
-            let stack = outgoing_stack(&AssociationConfig::default())?;
+            let stack = outgoing_stack(&args.connections.association())?;
             let connector = args.upstream.timeouts().sctp(stack, args.encapsulation_port);
             Ok((Way::Sctp(connector), Scheme::HTTP, authority))
         }

@@ -424,7 +424,7 @@ impl Controller for Bbr {
         let (gain, _) = path.gains();
         let least = match path.state {
             // The first sample may come from a message of one byte.
-            State::Startup => path.model.rate_of(initial_window_of_ten(self.pmdcs)),
+            State::Startup => path.model.rate_of(initial_window_of_ten(self.pmdcs).max(self.cwnd)),
             // A low measured rate must not prevent better measurements.
             _ => path.model.rate_min(self.pmdcs),
         };

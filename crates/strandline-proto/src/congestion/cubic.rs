@@ -114,17 +114,19 @@ impl Cubic {
     }
 
     fn slow_start(&mut self, ack: &Ack) {
-        if !ack.validates(self.cwnd) {
-            return;
-        }
         let growth = ack.acked_bytes.min(self.pmdcs().saturating_mul(SLOW_START_MAX));
         // Only the first slow start searches for its end. Later ones know it (RFC 9406 section 4.3).
         if self.ssthresh != u32::MAX {
-            self.cwnd = self.cwnd.saturating_add(growth);
+            if ack.validates(self.cwnd) {
+                self.cwnd = self.cwnd.saturating_add(growth);
+            }
             return;
         }
         let start = || Box::new(Aside::Start(HyStart::default()));
         let Aside::Start(hystart) = &mut **self.aside.get_or_insert_with(start) else { return };
+        if hystart.flight_of_round(ack.flight_before) < self.cwnd.div_ceil(2) && !ack.window_full {
+            return;
+        }
         match hystart.on_ack(ack.now, ack.acked_bytes, ack.flight_before, growth, ack.delay()) {
             Step::Grow(bytes) => self.cwnd = self.cwnd.saturating_add(bytes),
             Step::Done => {

@@ -65,6 +65,9 @@ pub(super) struct HyStart {
     long_queued: u32,
     /// True if a train started Conservative Slow Start.
     trained: bool,
+    /// The most bytes that were in flight in this round and in the one before it.
+    flight_max: u32,
+    last_flight_max: u32,
 }
 
 /// The effect of an acknowledgement on slow start.
@@ -77,6 +80,16 @@ pub(super) enum Step {
 }
 
 impl HyStart {
+    /// Records the bytes in flight before an acknowledgement, and returns the most of this and the previous round:
+    /// what the sender uses of its window (RFC 7661 section 4.1, pipeACK). The last acknowledgements of a flight find
+    /// less than was in flight, although the window was used.
+    pub(super) const fn flight_of_round(&mut self, flight: u32) -> u32 {
+        if flight > self.flight_max {
+            self.flight_max = flight;
+        }
+        if self.last_flight_max > self.flight_max { self.last_flight_max } else { self.flight_max }
+    }
+
     /// Processes an acknowledgement of `acked` bytes out of `flight` outstanding ones. `growth` is the window growth
     /// in bytes that plain slow start would allow.
     pub(super) fn on_ack(
@@ -144,6 +157,7 @@ impl HyStart {
     /// Begins a round. Returns true if slow start is over.
     fn begin_round(&mut self, flight: u32) -> bool {
         self.round_left = flight;
+        (self.last_flight_max, self.flight_max) = (self.flight_max, flight);
         if self.samples > 0 {
             self.last_min_us = self.current_min_us;
         }

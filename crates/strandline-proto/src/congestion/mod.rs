@@ -16,6 +16,9 @@ mod rfc9260;
 mod swift;
 mod undo;
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::time::Time;
 
 pub use bbr::Bbr;
@@ -56,6 +59,29 @@ impl Algorithm {
             Self::Dctcp => "dctcp",
             Self::Swift => "swift",
         }
+    }
+
+    const ALL: [Self; 5] = [Self::Rfc9260, Self::Cubic, Self::Bbr, Self::Dctcp, Self::Swift];
+}
+
+/// A name that no congestion controller has; the message lists those that exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownAlgorithm;
+
+impl fmt::Display for UnknownAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown algorithm: use {}", Algorithm::ALL.map(Algorithm::name).join(", "))
+    }
+}
+
+impl std::error::Error for UnknownAlgorithm {}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    /// Parses a [name](Self::name).
+    fn from_str(text: &str) -> Result<Self, UnknownAlgorithm> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == text).ok_or(UnknownAlgorithm)
     }
 }
 

@@ -57,6 +57,9 @@ impl Path {
             Recovery::Rack if self.is_fresh() && self.congestion.algorithm() != Algorithm::Rfc9260 => {
                 self.window()
             }
+            // Acknowledgements of the last round trip clock what an application adds now: the answer to a request
+            // that came with them.
+            Recovery::Rack if starts && now.since(self.last_sent) < self.rto.rto() => self.window(),
             // After a pause as much may be sent at once as on a new path.
             Recovery::Rack if starts || self.is_resting() => initial_window_of_ten(pmdcs).max(self.piece()),
             Recovery::Rack => self.piece(),

@@ -75,6 +75,18 @@ fn section_4_3_slow_start_continues_above_half() {
     }
 }
 
+/// Section 4.3 measures what was in flight over a round trip (pipeACK), not at the arrival of one acknowledgement: 17
+/// packets after a new association's set-up leave a window of twice the most that was in flight.
+#[test]
+fn section_4_3_flight_counts_for_its_round_trip() {
+    let mut scene = Scene::new(|config| config.congestion = Algorithm::Cubic);
+    let before = packets(scene.path().cwnd);
+    scene.give(17);
+    scene.run(ms(150));
+    let after = packets(scene.path().cwnd);
+    assert!((24..=27).contains(&after), "{before} before, {after} after");
+}
+
 /// Section 4.3, the validated phase: using the whole window at one instant of each round trip counts, although most
 /// acknowledgements find less in flight (RFC 9260 considers each of those instants).
 #[test]

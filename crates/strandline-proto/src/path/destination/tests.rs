@@ -504,7 +504,8 @@ fn first_ten_packets_go_at_once() {
     assert_eq!(sent, 10);
 }
 
-/// A window that was full within the last round trip grows; others do not.
+/// A window that was full within the last round trip grows, and so does one of which half was in flight within it;
+/// others do not.
 #[test]
 fn window_grows_for_a_round_after_full() {
     let mut path = with_cubic();
@@ -517,11 +518,17 @@ fn window_grows_for_a_round_after_full() {
     path.on_sack(at(110) + rtt, &sack(3 * 1460), &config());
     assert_eq!(path.congestion.window(), window + 6 * 1460);
     path.on_sack(at(111) + rtt, &sack(1460), &config());
-    assert_eq!(
-        path.congestion.window(),
-        window + 6 * 1460,
-        "there was nothing to fill half of the window with"
-    );
+    assert_eq!(path.congestion.window(), window + 7 * 1460, "ten of sixteen packets were in flight");
+    path.on_sack(at(112) + rtt, &sack(3 * 1460), &config());
+    for round in 2..5 {
+        send(&mut path, at(112) + rtt * round, 3);
+        path.on_sack(at(112) + rtt * (round + 1), &sack(3 * 1460), &config());
+    }
+    let kept = path.congestion.window();
+    assert!(kept <= window + 10 * 1460, "{kept}: twenty packets are twice what was in flight");
+    send(&mut path, at(112) + rtt * 6, 3);
+    path.on_sack(at(112) + rtt * 7, &sack(3 * 1460), &config());
+    assert_eq!(path.congestion.window(), kept, "three packets don't use half of it");
 }
 
 /// RecoverFS is everything that was outstanding (RFC 9937 section 6.1), including what the SACK that revealed the

@@ -2,16 +2,20 @@
 
 use super::*;
 
-/// Returns a path after some time without marks, and the bytes in flight on it.
+/// Returns a path after some time without marks, and the most bytes in flight on it in two round trips.
 fn steady() -> (Path, u64) {
     let mut path = Path::new(12_500_000, MS(20), 1_250_000);
     path.run(Duration::from_secs(3));
     while path.bbr.path.as_ref().unwrap().state != State::ProbeBw(Phase::Cruise) {
         path.step();
     }
-    path.run(MS(100));
-    let flight = u64::from(path.flight);
-    (path, flight)
+    path.run(MS(60));
+    let (end, mut flight) = (path.now + MS(40), 0);
+    while path.now < end {
+        path.step();
+        flight = flight.max(path.flight);
+    }
+    (path, u64::from(flight))
 }
 
 fn state(path: &Path) -> State {
