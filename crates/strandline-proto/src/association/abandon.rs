@@ -1,10 +1,14 @@
 //! Partial reliability (RFC 3758, RFC 7496): messages that are given up, and FORWARD TSN.
 
+use std::collections::BTreeSet;
+
 use strandline_wire::PacketBuilder;
 
 use super::context::Shared;
 use super::{Association, credit, reconfig};
 use crate::event::{Event, SendInfo};
+use crate::number::StreamId;
+use crate::outbound::dynamic;
 use crate::outbound::partial::{self, Abandoned, Skipping};
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -56,6 +60,24 @@ pub(crate) fn make_room(
     };
     apply(association, cx, now, abandoned);
     true
+}
+
+/// Gives up all messages of streams that the peer has not acknowledged.
+#[cold]
+pub(super) fn abandon_streams(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    streams: &BTreeSet<StreamId>,
+) {
+    let skipping = may_skip(association);
+    let abandoned =
+        dynamic::abandon_streams(&mut association.outbound, now, streams, skipping, &association.config);
+    if let Some(abandoned) = abandoned {
+        apply(association, cx, now, abandoned);
+    }
+    association.flags.burst_open = true;
+    watch_lifetimes(association);
 }
 
 /// Reports messages that were given up, and takes their chunks out of the flight.

@@ -12,6 +12,7 @@ use super::messages::{Message, MessageKey, Messages};
 use super::parked::Parked;
 use super::scheduler::{AnyScheduler, Fragment, Keep, Scheduler};
 use super::settings::Settings;
+use super::watched::Watched;
 
 /// Fraction of a send buffer that has grown with the congestion window which must be free before the application is
 /// notified.
@@ -49,8 +50,8 @@ pub(super) struct Queue {
     blocked: Option<Blocked>,
     /// Size of the send buffer in bytes.
     limit: u32,
-    /// Messages that wait for a reset of their streams; allocated while one is under way.
-    pub(super) held: Option<Box<Held>>,
+    /// Messages that wait for a reset of their streams, and the counts of dynamic streams; allocated while there are any.
+    pub(super) watched: Option<Box<Watched>>,
     /// Messages of streams that wait for credit; allocated while there are any.
     parked: Option<Box<Parked>>,
     /// Streams that were parked, and of which a message was refused that may have room now.
@@ -61,7 +62,8 @@ impl Queue {
     /// `configured` is the scheduler if the application has set none.
     pub(super) fn new(settings: Settings, configured: StreamScheduler, limit: u32) -> Self {
         let scheduler = AnyScheduler::new(settings.scheduler().unwrap_or(configured));
-        Self { scheduler, settings, limit, ..Self::default() }
+        let watched = settings.dynamic_from().map(Watched::counting);
+        Self { scheduler, settings, limit, watched, ..Self::default() }
     }
 
     pub(super) const fn set_limit(&mut self, limit: u32) {
@@ -153,7 +155,7 @@ impl Queue {
         self.waiting += 1;
         let (stream, len) = (message.info.stream, message.len());
         let key = messages.insert(message);
-        if self.held.is_some() && self.hold_back(messages, stream, key) {
+        if self.watched.is_some() && self.watch(messages, stream, key) {
             return key;
         }
         if self.parked.is_some() && self.park_behind(messages, stream, key) {
@@ -164,11 +166,15 @@ impl Queue {
         key
     }
 
-    /// Holds a message back if its stream is being reset.
+    /// Counts a message of a dynamic stream. Returns true if it is held back because its stream is being reset.
     #[cold]
     #[inline(never)]
-    fn hold_back(&mut self, messages: &mut Messages, stream: StreamId, key: MessageKey) -> bool {
-        let Some(held) = self.held.as_mut().filter(|held| held.concerns(stream)) else { return false };
+    fn watch(&mut self, messages: &mut Messages, stream: StreamId, key: MessageKey) -> bool {
+        let Some(watched) = &mut self.watched else { return false };
+        if let Some(unsent) = &mut watched.unsent {
+            unsent.on_pushed(stream);
+        }
+        let Some(held) = watched.held.as_mut().filter(|held| held.concerns(stream)) else { return false };
         held.push(messages, key);
         true
     }
@@ -183,8 +189,8 @@ impl Queue {
             }
             bytes += message.rest().len;
             self.waiting -= usize::from(!message.is_begun());
-            if let Some(held) = &mut self.held {
-                held.on_gone(message.info.stream);
+            if let Some(watched) = &mut self.watched {
+                watched.on_gone(message.info.stream);
             }
             false
         });
@@ -192,12 +198,15 @@ impl Queue {
         if self.parked.is_some() {
             bytes += self.remove_parked(messages, &is_due);
         }
-        let Some(held) = &mut self.held else { return bytes };
+        let Some(Watched { held: Some(held), unsent }) = self.watched.as_deref_mut() else { return bytes };
         let held_back: Vec<_> = core::iter::from_fn(|| held.pop(messages)).collect();
         for key in held_back {
             if is_due(key) {
                 bytes += messages.get(key).map_or(0, Message::len);
                 self.waiting -= 1;
+                if let (Some(unsent), Some(message)) = (unsent.as_mut(), messages.get(key)) {
+                    unsent.on_gone(message.info.stream);
+                }
             } else {
                 held.push(messages, key);
             }
@@ -278,8 +287,8 @@ impl Queue {
         self.waiting -= usize::from(begins);
         self.under_way = (!ends && !self.interleaves).then_some(fragment.message);
         self.scheduler.on_sent(messages, &self.settings, fragment, len, ends);
-        if ends && let Some(held) = &mut self.held {
-            held.on_gone(fragment.stream);
+        if ends && let Some(watched) = &mut self.watched {
+            watched.on_gone(fragment.stream);
         }
     }
 
@@ -289,14 +298,15 @@ impl Queue {
         self.pending_bytes = self.pending_bytes.saturating_sub(len);
         self.waiting -= 1;
         self.scheduler.on_whole_sent(messages, &self.settings, len);
-        if let Some(held) = &mut self.held {
-            held.on_gone(stream);
+        if let Some(watched) = &mut self.watched {
+            watched.on_gone(stream);
         }
     }
 
     /// Lets messages that were held back be sent.
     pub(super) fn release_held(&mut self, messages: &mut Messages) {
-        let Some(mut held) = self.held.take() else { return };
+        let Some(mut held) = self.watched.as_mut().and_then(|watched| watched.held.take()) else { return };
+        self.watched.take_if(|watched| watched.unsent.is_none());
         while let Some(key) = held.pop(messages) {
             let Some(message) = messages.get(key) else { continue };
             let (stream, len) = (message.info.stream, message.len());
@@ -320,9 +330,13 @@ impl Queue {
         wanted: impl Fn(&Message) -> bool,
     ) -> Vec<MessageKey> {
         let mut taken = Vec::new();
+        let watched = &mut self.watched;
         self.scheduler.retain(messages, &mut |key, message| {
             if message.is_begun() || !wanted(message) {
                 return true;
+            }
+            if let Some(watched) = watched {
+                watched.on_gone(message.info.stream);
             }
             self.pending_bytes = self.pending_bytes.saturating_sub(message.len());
             self.buffered_bytes = self.buffered_bytes.saturating_sub(message.len());
@@ -335,6 +349,9 @@ impl Queue {
             let keeps = message.is_begun() || !wanted(message);
             if !keeps {
                 *waiting -= 1;
+                if let Some(watched) = watched {
+                    watched.on_gone(message.info.stream);
+                }
                 taken.push(key);
             }
             keeps
@@ -389,7 +406,7 @@ impl Queue {
     pub(super) fn into_keys(mut self, messages: &mut Messages) -> Vec<MessageKey> {
         let waiting = core::iter::from_fn(|| self.scheduler.pop(messages, &self.settings));
         let mut keys: Vec<_> = self.under_way.into_iter().chain(waiting).collect();
-        if let Some(held) = &mut self.held {
+        if let Some(Watched { held: Some(held), .. }) = self.watched.as_deref_mut() {
             keys.extend(core::iter::from_fn(|| held.pop(messages)));
         }
         if let Some(mut parked) = self.parked.take() {
@@ -397,6 +414,11 @@ impl Queue {
             streams.into_iter().for_each(|stream| keys.extend(parked.take(messages, stream, |_| {})));
         }
         keys
+    }
+
+    /// Returns the messages that wait for a reset of their streams, while one is under way.
+    pub(super) fn held(&self) -> Option<&Held> {
+        self.watched.as_ref()?.held.as_ref()
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
@@ -409,7 +431,7 @@ impl Queue {
 
     /// Returns the number of messages of which nothing was sent and that may be.
     pub(super) fn ready_messages(&self) -> usize {
-        unparked(self).saturating_sub(self.held.as_ref().map_or(0, |held| held.count))
+        unparked(self).saturating_sub(self.held().map_or(0, |held| held.count))
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {
@@ -422,7 +444,8 @@ impl Queue {
 
     pub(super) fn heap_bytes(&self) -> usize {
         let parked = self.parked.as_ref().map_or(0, |parked| parked.heap_bytes());
-        self.scheduler.heap_bytes() + self.settings.heap_bytes() + parked
+        let watched = self.watched.as_ref().map_or(0, |watched| watched.heap_bytes());
+        self.scheduler.heap_bytes() + self.settings.heap_bytes() + parked + watched
     }
 }
 
@@ -475,15 +498,15 @@ impl Queue {
     /// send buffer again until the message is gone.
     #[cold]
     fn remove_parked(&mut self, messages: &mut Messages, is_due: impl Fn(MessageKey) -> bool) -> usize {
-        let Self { parked, writable, waiting, held, .. } = self;
+        let Self { parked, writable, waiting, watched, .. } = self;
         let mut bytes = 0;
         let keep = &mut |key, message: &Message| {
             let keeps = !is_due(key);
             if !keeps {
                 bytes += message.rest().len;
                 *waiting -= usize::from(!message.is_begun());
-                if let Some(held) = held {
-                    held.on_gone(message.info.stream);
+                if let Some(watched) = watched {
+                    watched.on_gone(message.info.stream);
                 }
             }
             keeps

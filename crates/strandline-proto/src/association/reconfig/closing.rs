@@ -1,0 +1,268 @@
+//! Streams that are opened and closed at run time: many of them share a request.
+//!
+//! A stream that is closed waits until all of it is acknowledged. The next Outgoing SSN Reset Request lists all streams
+//! that wait for nothing else. The peer is asked to stop others by an Incoming SSN Reset Request. Both alternate, since one
+//! request is in flight at a time (section 5.1.1).
+
+use std::collections::{BTreeSet, VecDeque};
+
+use strandline_wire::parameter::re_config::ResultCode;
+
+use super::super::abandon;
+use super::super::context::Shared;
+use super::super::features::Extensions;
+use super::super::{Association, State};
+use super::reconfig_mut;
+use super::request::{begin, progress_own};
+use super::state::{Active, Origin, Own, Part, Reconfig, Stage, Work};
+use crate::event::Event;
+use crate::inbound::forward;
+use crate::number::{StreamId, Tsn};
+use crate::outbound::dynamic as outgoing;
+use crate::outbound::reconfigure::is_acked;
+use crate::reconfiguration::{DynamicStreamsEvent, Outcome, StreamDirection, Streams};
+use crate::time::Time;
+
+/// Maximum number of streams in one request: all stacks take that many.
+const LISTED_MAX: usize = 512;
+
+/// Maximum number of streams that are given up at a time.
+const ABANDONED_MAX: usize = 256;
+
+/// Number of times in a row that a request is repeated because the peer answers that another one is in progress.
+const CROSSED_MAX: u8 = 8;
+
+/// What waits for a request.
+#[derive(Debug, Default)]
+pub(super) struct Closing {
+    /// Streams to reset once their last TSNs are acknowledged, in the order of these.
+    drained: VecDeque<(Tsn, StreamId)>,
+    /// Streams that the peer is to be asked to stop.
+    stopping: BTreeSet<StreamId>,
+    /// Streams to give up and to reset then.
+    abandoning: BTreeSet<StreamId>,
+    /// Number of outgoing and incoming streams to ask for.
+    wanted: Option<(u16, u16)>,
+    /// The latest request was about outgoing streams.
+    alternates: bool,
+    /// Number of requests in a row that the peer did not perform because of another one.
+    crossed: u8,
+}
+
+impl Closing {
+    /// Forgets what waits, because nothing more is sent.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Forgets what the peer is to be asked for: it shuts down.
+    pub(super) fn stop_asking(&mut self) {
+        self.stopping.clear();
+        self.wanted = None;
+    }
+
+    /// Returns the heap bytes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.drained.capacity() * size_of::<(Tsn, StreamId)>()
+            + (self.stopping.len() + self.abandoning.len()) * size_of::<StreamId>()
+    }
+}
+
+/// Makes the streams from `first` on dynamic.
+pub(crate) fn begin_dynamic(association: &mut Association, first: StreamId) {
+    association.extras.get_or_insert_default().dynamic_from = Some(first);
+    outgoing::begin(&mut association.outbound, first);
+}
+
+/// Returns whether this side opens the even ones of the dynamic streams; `None` before the association is established. The
+/// side with the lower verification tag does.
+pub(crate) fn opens_even(association: &Association) -> Option<bool> {
+    let Association { state, local_tag, peer_tag, initial_tsn, peer_initial_tsn, .. } = association;
+    let (own, peers) = ((local_tag.0, initial_tsn.0), (peer_tag.0, peer_initial_tsn.0));
+    (!state.in_setup() && own != peers).then_some(own < peers)
+}
+
+/// Returns whether all of these are dynamic streams.
+pub(super) fn are_dynamic(association: &Association, streams: &Streams) -> bool {
+    let first = association.extras.as_ref().and_then(|extras| extras.dynamic_from);
+    let lowest = streams.list().first();
+    first.zip(lowest).is_some_and(|(first, lowest)| *lowest >= first)
+}
+
+/// Returns the first dynamic stream among these, if there is one.
+pub(super) fn first_dynamic(association: &Association, streams: &Streams) -> Option<StreamId> {
+    let first = association.extras.as_ref()?.dynamic_from?;
+    match streams {
+        Streams::All => Some(first),
+        Streams::Listed(list) => list.iter().copied().find(|stream| *stream >= first),
+    }
+}
+
+/// Closes an outgoing stream: it is reset once all that was given is acknowledged.
+pub(crate) fn close(association: &mut Association, cx: &mut Shared, now: Time, stream: StreamId) {
+    enqueue(association, stream);
+    progress_own(association, cx, now);
+}
+
+fn enqueue(association: &mut Association, stream: StreamId) {
+    let last = association.outbound.next_tsn().previous();
+    if outgoing::close(&mut association.outbound, stream) {
+        reconfig_mut(association).closing.drained.push_back((last, stream));
+    } else {
+        reconfig_mut(association);
+    }
+}
+
+/// Gives up what is not acknowledged of an outgoing stream, and closes it.
+pub(crate) fn reset(association: &mut Association, cx: &mut Shared, now: Time, stream: StreamId) {
+    reconfig_mut(association).closing.abandoning.insert(stream);
+    progress_own(association, cx, now);
+}
+
+/// Asks the peer to stop sending on an incoming stream.
+pub(crate) fn stop(association: &mut Association, cx: &mut Shared, now: Time, stream: StreamId) {
+    reconfig_mut(association).closing.stopping.insert(stream);
+    progress_own(association, cx, now);
+}
+
+/// Asks for more streams as soon as no other request is in flight.
+pub(crate) fn add(association: &mut Association, cx: &mut Shared, now: Time, outgoing: u16, incoming: u16) {
+    reconfig_mut(association).closing.wanted = Some((outgoing, incoming));
+    progress_own(association, cx, now);
+}
+
+/// Returns whether outgoing streams are still being closed: a shutdown waits for them.
+pub(crate) fn is_closing(association: &Association) -> bool {
+    let Some(reconfig) = association.reconfig.as_ref() else { return false };
+    let Closing { drained, abandoning, .. } = &reconfig.closing;
+    let resets = matches!(&reconfig.active,
+        Some(Active::Own(Own { origin: Origin::Closing, work: Work::Reset(direction, _), .. }))
+            if direction.is_outgoing());
+    let may = association.features.has(Extensions::RE_CONFIG);
+    may && (resets || !drained.is_empty() || (!abandoning.is_empty() && association.features.skips()))
+}
+
+/// Gives streams up, and notes those that are sent to their ends.
+pub(super) fn advance(association: &mut Association, cx: &mut Shared, now: Time) {
+    let drained = outgoing::take_drained(&mut association.outbound);
+    if !drained.is_empty() {
+        let last = association.outbound.next_tsn().previous();
+        let closing = &mut reconfig_mut(association).closing;
+        closing.drained.extend(drained.into_iter().map(|stream| (last, stream)));
+    }
+    let Some(reconfig) = &mut association.reconfig else { return };
+    let waits = reconfig.closing.abandoning.len().min(ABANDONED_MAX);
+    if waits == 0 || !association.state.sends_data() {
+        return;
+    }
+    if !outgoing::can_abandon(&association.outbound, waits) {
+        return; // It is tried again when some of it is acknowledged.
+    }
+    let pop = || reconfig.closing.abandoning.pop_first();
+    let streams: BTreeSet<_> = core::iter::from_fn(pop).take(waits).collect();
+    abandon::abandon_streams(association, cx, now, &streams);
+    if association.state.is_closed() {
+        return;
+    }
+    // Without a message to skip, the end would look like that of a complete stream.
+    if association.features.skips() {
+        streams.into_iter().for_each(|stream| enqueue(association, stream));
+    }
+}
+
+/// Begins the next request, if nothing else is active. Returns true if it did.
+pub(super) fn start(association: &mut Association) -> bool {
+    if !association.state.sends_data() || !association.features.has(Extensions::RE_CONFIG) {
+        return false;
+    }
+    let may_ask = matches!(association.state, State::Established);
+    let Association { outbound, reconfig: Some(reconfig), .. } = association else { return false };
+    if reconfig.active.is_some() {
+        return false;
+    }
+    let closing = &mut reconfig.closing;
+    if let Some((outgoing, incoming)) = closing.wanted.take_if(|_| may_ask) {
+        begin(association, Work::Add { outgoing, incoming }, None, Origin::Application);
+        return true;
+    }
+    let resets = closing.drained.front().is_some_and(|(last, _)| is_acked(outbound, *last));
+    let asks = may_ask && !closing.stopping.is_empty();
+    let direction = match (resets, asks) {
+        (false, false) => return false,
+        (true, true) if closing.alternates => StreamDirection::Incoming,
+        (true, _) => StreamDirection::Outgoing,
+        (false, true) => StreamDirection::Incoming,
+    };
+    closing.alternates = direction.is_outgoing();
+    let mut latest = None;
+    let streams: Streams = if direction.is_outgoing() {
+        let acked = |(last, _): &mut (Tsn, StreamId)| is_acked(outbound, *last);
+        let next = || closing.drained.pop_front_if(acked);
+        let taken = core::iter::from_fn(next).take(LISTED_MAX).inspect(|(last, _)| latest = Some(*last));
+        taken.map(|(_, stream)| stream).collect()
+    } else {
+        core::iter::from_fn(|| closing.stopping.pop_first()).take(LISTED_MAX).collect()
+    };
+    if closing.drained.is_empty() {
+        closing.drained = VecDeque::new();
+    }
+    begin(association, Work::Reset(direction, streams), None, Origin::Closing);
+    let active = association.reconfig.as_mut().and_then(|reconfig| reconfig.active.as_mut());
+    if let Some(Active::Own(own)) = active {
+        // All data before it is acknowledged.
+        own.stage = Stage::Waiting(latest);
+    }
+    true
+}
+
+/// Applies the peer's response to a request about dynamic streams.
+pub(super) fn conclude(
+    association: &mut Association,
+    cx: &mut Shared,
+    part: Part,
+    streams: &Streams,
+    (result, outcome): (ResultCode, Outcome),
+) {
+    let last = association.outbound.next_tsn().previous();
+    let Some(reconfig) = &mut association.reconfig else { return };
+    let closing = &mut reconfig.closing;
+    let again = result == ResultCode::ALREADY_IN_PROGRESS && closing.crossed < CROSSED_MAX;
+    closing.crossed = if again { closing.crossed + 1 } else { 0 };
+    match part {
+        Part::ResetIncoming if again => closing.stopping.extend(streams.list()),
+        Part::ResetOutgoing if again => {
+            closing.drained.extend(streams.list().iter().map(|stream| (last, *stream)));
+        }
+        Part::ResetOutgoing => {
+            let streams = streams.list().to_vec();
+            let event = DynamicStreamsEvent::Closed { streams, outcome };
+            cx.event(association.id, Event::DynamicStreams(event));
+        }
+        _ => {}
+    }
+}
+
+/// Returns whether the peer has not answered yet to our request that it stop one of these streams. Until it has, it must
+/// not learn that we performed its own reset of that stream: it might use the number again, and take our request for one to
+/// stop the new stream.
+pub(super) fn awaits_stop(reconfig: &Reconfig, streams: &Streams) -> bool {
+    let Some(Active::Own(Own { origin: Origin::Closing, work: Work::Reset(_, asked), stage, .. })) =
+        &reconfig.active
+    else {
+        return false;
+    };
+    let Stage::Sent(sent) = stage else { return false };
+    sent.has(Part::ResetIncoming) && asked.list().iter().any(|stream| streams.contains(*stream))
+}
+
+/// Returns the event for the end of incoming streams, which are about to be reset.
+pub(super) fn ended(association: &mut Association, streams: &Streams) -> Option<DynamicStreamsEvent> {
+    if let Some(reconfig) = &mut association.reconfig {
+        reconfig.closing.stopping.retain(|stream| !streams.contains(*stream));
+    }
+    let first = association.extras.as_ref()?.dynamic_from?;
+    let dynamic = streams.list().iter().filter(|stream| **stream >= first);
+    let streams: Vec<_> =
+        dynamic.map(|stream| (*stream, forward::next_ssn(&association.inbound, *stream))).collect();
+    (!streams.is_empty()).then_some(DynamicStreamsEvent::Ended { streams, unread: 0 })
+}
