@@ -130,7 +130,7 @@ pub use self::cause::ErrorCause;
 pub use self::control::Control;
 pub use self::endpoint::Endpoint;
 pub use self::error::{
-    AcceptError, BindError, ConnectError, Ended, NoNotification, OpenStreamError, RecvError, SendError,
+    AcceptError, BindError, ConnectError, Ended, FinishError, NoNotification, OpenStreamError, RecvError, SendError,
     StackError, TryAcceptError, TryRecvError, TrySendError, UnknownAssociation,
 };
 pub use self::events::Events;
@@ -145,7 +145,7 @@ pub use self::observe::{
 pub use self::peer::Peer;
 pub use self::readiness::Readiness;
 pub use self::stack::{ShardStats, Stack};
-pub use self::stream::{RecvStream, SendStream, Stream};
+pub use self::stream::{DynamicStreams, Parity, RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
 pub use strandline_proto::authentication::{
     Authentication, AuthenticationEvent, ChunkTypes, HmacAlgorithms, KeyId, SharedKey,

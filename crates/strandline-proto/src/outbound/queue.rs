@@ -96,12 +96,22 @@ impl Queue {
         config: &AssociationConfig,
         limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        let messages_max = config.send_messages_max as usize;
-        let parked = self.parked.as_mut();
-        if let Some(fits) = parked.and_then(|p| p.has_room(stream, len, self.limit as usize, messages_max)) {
-            return if fits { Ok(()) } else { Err(SendError::StreamBlocked { stream: stream.0 }) };
+        match self.has_parked_room(stream, len, config) {
+            Some(true) => Ok(()),
+            Some(false) => Err(SendError::StreamBlocked { stream: stream.0 }),
+            None => self.check_buffer(stream, len, config, limit),
         }
-        self.check_buffer(stream, len, config, limit)
+    }
+
+    /// Returns whether a message of a stream that waits for credit has room; `None` if it doesn't wait.
+    pub(super) fn has_parked_room(
+        &mut self,
+        stream: StreamId,
+        len: usize,
+        config: &AssociationConfig,
+    ) -> Option<bool> {
+        let messages_max = config.send_messages_max as usize;
+        self.parked.as_mut()?.has_room(stream, len, self.limit as usize, messages_max)
     }
 
     /// Checks a buffer that seems to be full, for a stream that does not wait for credit.
@@ -465,18 +475,32 @@ impl Queue {
     }
 
     /// Takes the messages of a stream out of the scheduler until it has credit. Their unsent bytes don't count against the
-    /// send buffer in the meantime.
+    /// send buffer in the meantime. The next one waits for credit of `wanted` bytes.
     #[cold]
-    pub(super) fn park(&mut self, messages: &mut Messages, stream: StreamId) {
+    pub(super) fn park(&mut self, messages: &mut Messages, stream: StreamId, wanted: usize) {
         let parked = self.parked.get_or_insert_default();
         parked.on_granted();
         let before = parked.bytes;
         for key in self.scheduler.take_stream(messages, stream) {
             parked.push(messages, stream, key);
         }
+        parked.set_wanted(stream, wanted);
         let bytes = parked.bytes - before;
         self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
         self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
+    }
+
+    /// Records that the peer granted a stream credit: `room` bytes. Schedules its messages if that is as much as the next one
+    /// waits for. To take them out again would cost a look at all messages. Returns true if it was scheduled.
+    pub(super) fn on_granted(&mut self, messages: &mut Messages, stream: StreamId, room: usize) -> bool {
+        let Some(parked) = &mut self.parked else { return false };
+        let opens = parked.wanted(stream).is_some_and(|wanted| room >= wanted);
+        if opens {
+            self.unpark(messages, stream);
+        } else {
+            parked.on_granted();
+        }
+        opens
     }
 
     /// Schedules the messages of a stream that has credit.

@@ -161,6 +161,7 @@ impl State {
                 cell.established = true;
                 cell.change.wake_all(to_wake);
                 begin_credit(&mut self.engine, cell, id);
+                self.set_even(id);
             }
             Event::Restarted { unread, cut } => {
                 // The peer has lost its state, including a shutdown in progress.
@@ -171,18 +172,24 @@ impl State {
                     routes.expect_restart();
                 }
                 cell.wake_readers(to_wake);
+                self.on_numbers(id, &event);
+                self.set_even(id);
                 self.route(now, id);
             }
             Event::StreamsReset { direction, streams, outcome: Outcome::Performed, unread }
                 if direction.is_incoming() =>
             {
                 cell.push_reset(streams, *unread, None, to_wake);
+                self.on_numbers(id, &event);
                 self.route(now, id);
             }
             Event::AssociationReset { outcome: Outcome::Performed, unread, cut, .. } => {
                 cell.push_reset(&Streams::All, *unread, *cut, to_wake);
+                self.on_numbers(id, &event);
                 self.route(now, id);
             }
+            Event::DynamicStreams(event) => self.on_dynamic(now, id, event),
+            Event::StreamsChanged { .. } => self.on_numbers(id, &event),
             Event::PartialDeliveryAborted { stream, unread } => {
                 cell.push_cut(*stream, *unread, to_wake);
                 self.route(now, id);
@@ -191,6 +198,7 @@ impl State {
                 cell.peer_done = true;
                 cell.wake_readers(to_wake);
                 cell.write.dissolve(to_wake);
+                cell.refuse_openers(to_wake);
             }
             Event::Closed(reason) => {
                 cell.outcome = Some(Box::new(reason.clone()));
@@ -216,6 +224,7 @@ impl State {
     pub(crate) fn route(&mut self, now: Time, id: AssociationId) {
         let Some(cell) = self.table.cell_mut(id) else { return };
         let Some(routes) = &mut cell.routes else { return };
+        let mut freed = false;
         while !routes.is_full() {
             if let Some(restarts) = &mut cell.restarts
                 && let Some(restart) = restarts.take_due()
@@ -223,13 +232,28 @@ impl State {
                 routes.push_restart(restart);
                 continue;
             }
+            if let Some(dynamic) = &mut routes.dynamic {
+                freed |= dynamic.advance(&mut self.to_wake);
+            }
             let Some(message) = self.engine.recv(now, id) else { break };
             if let Some(restarts) = &mut cell.restarts {
                 restarts.advance(1);
             }
-            routes.push(message, &mut cell.read, &mut self.to_wake);
+            if let Some(dynamic) = &mut routes.dynamic {
+                dynamic.on_taken();
+            }
+            if let Some((stream, len)) = routes.push(message, &mut cell.read, &mut self.to_wake) {
+                Credit::of(&mut self.engine, id).read(now, stream, len);
+            }
         }
+        if let Some(dynamic) = routes.dynamic.as_mut().filter(|_| freed) {
+            dynamic.openers.wake_next(&mut self.to_wake);
+        }
+        let is_dynamic = routes.dynamic.is_some();
         cell.forget_reached_restarts();
+        if is_dynamic {
+            self.apply_dynamic(now, id);
+        }
     }
 }
 

@@ -82,7 +82,7 @@ impl State {
         self.poll_give(id, data.len(), |engine| engine.send_slice(now, id, info, data))
     }
 
-    fn poll_give(
+    pub(super) fn poll_give(
         &mut self,
         id: AssociationId,
         len: usize,
@@ -230,10 +230,12 @@ impl State {
         if stream.0 >= status.inbound_streams {
             return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams: status.inbound_streams });
         }
-        // As large as the receive buffer, so that one slow stream doesn't close the window at once.
-        let limit = (status.a_rwnd.saturating_add(status.receive_buffered) as usize).max(ROUTED_BYTES_MIN);
+        let limit = self.routes_limit(id).ok_or(OpenStreamError::Ended)?;
         let cell = self.table.cell_mut(id).ok_or(OpenStreamError::Ended)?;
         let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit)));
+        if routes.dynamic.as_ref().is_some_and(|dynamic| stream >= dynamic.settings.first) {
+            return Err(OpenStreamError::Dynamic(stream.0));
+        }
         let claimed = routes.claim(stream);
         begin_credit(&mut self.engine, cell, id);
         if !claimed {
@@ -244,6 +246,13 @@ impl State {
         let Some(cell) = self.table.cell_mut(id) else { return Ok(Some(next)) };
         let begins_anew = cell.routes.as_ref().is_some_and(|routes| routes.begins_anew(stream));
         Ok(if begins_anew || cell.restarts.is_some() { None } else { Some(next) })
+    }
+
+    /// Returns how many bytes may be queued for readers of single streams. As many as the receive buffer, so that one slow
+    /// stream doesn't close the window at once.
+    pub(super) fn routes_limit(&self, id: AssociationId) -> Option<usize> {
+        let status = self.engine.status(id)?;
+        Some((status.a_rwnd.saturating_add(status.receive_buffered) as usize).max(ROUTED_BYTES_MIN))
     }
 
     /// Removes the reader of a stream.
