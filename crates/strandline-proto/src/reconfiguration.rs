@@ -149,7 +149,18 @@ pub enum DynamicStreamsEvent {
     Stopped {
         /// The streams.
         streams: Vec<StreamId>,
+        /// Number of messages that `recv` still returns from before the request.
+        unread: usize,
     },
+}
+
+/// Which side has opened a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenedBy {
+    /// This side.
+    Us,
+    /// The peer.
+    Peer,
 }
 
 /// Which requests of a peer are performed (RFC 6525 section 6.3.1). By default none: applications that rely on

@@ -7,6 +7,7 @@ use crate::association::reconfig::closing;
 use crate::error::UnknownAssociation;
 use crate::event::AssociationId;
 use crate::number::StreamId;
+use crate::reconfiguration::OpenedBy;
 use crate::time::Time;
 
 /// The streams of an association that are opened and closed at run time (decision 139). Each has both directions, which are
@@ -59,9 +60,10 @@ impl<'a> DynamicStreams<'a> {
         self.run(now, |association, cx| closing::reset(association, cx, now, stream));
     }
 
-    /// Asks the peer to stop sending on an incoming stream.
-    pub fn stop(&mut self, now: Time, stream: StreamId) {
-        self.run(now, |association, cx| closing::stop(association, cx, now, stream));
+    /// Asks the peer to stop sending on an incoming stream. If this side has opened it, the peer is asked once it has
+    /// acknowledged a message of the stream, so that it knows which stream is meant.
+    pub fn stop(&mut self, now: Time, stream: StreamId, opened_by: OpenedBy) {
+        self.run(now, |association, cx| closing::stop(association, cx, now, stream, opened_by));
     }
 
     /// Asks for more streams as soon as no other request is in flight. `Event::StreamsChanged` reports the outcome.

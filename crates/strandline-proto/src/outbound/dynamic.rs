@@ -7,11 +7,12 @@ use super::messages::Message;
 use super::outstanding::Record;
 use super::partial::{Abandoned, Due, Skipping, abandon};
 use super::scheduling::change;
-use super::watched::Watched;
+use super::watched::{Unsent, Watched};
 use super::{Busy, Outbound, queue_settings};
 use crate::config::AssociationConfig;
 use crate::event::FailureCause;
 use crate::number::StreamId;
+use crate::reconfiguration::Streams;
 use crate::time::Time;
 
 /// Counts messages of streams from `first` on, so that these can be closed.
@@ -19,23 +20,46 @@ pub(crate) fn begin(outbound: &mut Outbound, first: StreamId) {
     change(outbound, |settings| settings.set_dynamic_from(first));
     let Some(Busy { queue, messages, .. }) = outbound.busy.as_deref_mut() else { return };
     let mut counting = Watched::counting(first);
-    if let Some(unsent) = &mut counting.unsent {
+    if let Some(unsent) = counting.unsent.as_mut() {
         messages.unsent().for_each(|(_, message)| unsent.on_pushed(message.info.stream));
     }
     queue.watched.get_or_insert_default().unsent = counting.unsent;
 }
 
+fn unsent(outbound: &mut Outbound) -> Option<&mut Unsent> {
+    outbound.busy.as_mut()?.queue.watched.as_mut()?.unsent.as_mut()
+}
+
 /// Returns true if all that was given of a dynamic stream has TSNs. Otherwise [`take_drained`] returns the stream later.
 pub(crate) fn close(outbound: &mut Outbound, stream: StreamId) -> bool {
-    let watched = outbound.busy.as_mut().and_then(|busy| busy.queue.watched.as_mut());
-    watched.and_then(|watched| watched.unsent.as_mut()).is_none_or(|unsent| unsent.close(stream))
+    unsent(outbound).is_none_or(|unsent| unsent.close(stream))
 }
 
 /// Returns streams of which all that was given has got TSNs since they were closed.
 pub(crate) fn take_drained(outbound: &mut Outbound) -> Vec<StreamId> {
-    let watched = outbound.busy.as_mut().and_then(|busy| busy.queue.watched.as_mut());
-    let unsent = watched.and_then(|watched| watched.unsent.as_mut());
-    unsent.map(|unsent| core::mem::take(&mut unsent.drained)).unwrap_or_default()
+    unsent(outbound).map(|unsent| core::mem::take(&mut unsent.drained)).unwrap_or_default()
+}
+
+/// Returns true if all of a message of a dynamic stream has TSNs. Otherwise [`take_started`] returns the stream once one
+/// has, or was given up.
+pub(crate) fn start(outbound: &mut Outbound, stream: StreamId) -> bool {
+    let begun = match interleaving::state(&outbound.numbers) {
+        Some(interleaving) => interleaving.begun(stream),
+        None => usize::from(outbound.numbers.next(stream).0),
+    };
+    unsent(outbound).map_or(begun > 0, |unsent| unsent.start(stream, begun))
+}
+
+/// Returns streams of which a message has got all of its TSNs, or was given up, since they were awaited.
+pub(crate) fn take_started(outbound: &mut Outbound) -> Vec<StreamId> {
+    unsent(outbound).map(|unsent| core::mem::take(&mut unsent.started)).unwrap_or_default()
+}
+
+/// Awaits none of these streams any more.
+pub(crate) fn forget_starts(outbound: &mut Outbound, streams: &Streams) {
+    if let Some(unsent) = unsent(outbound) {
+        unsent.forget_starts(|stream| streams.contains(stream));
+    }
 }
 
 /// Returns true if that many streams can be given up now: each may need two TSNs.

@@ -50,11 +50,16 @@ pub(super) struct Unsent {
     closing: BTreeSet<StreamId>,
     /// Those of them that have none any more.
     pub(super) drained: Vec<StreamId>,
+    /// Streams of which no message was sent to its end, and which are awaited.
+    starting: BTreeSet<StreamId>,
+    /// Those of them of which one was, or was given up.
+    pub(super) started: Vec<StreamId>,
 }
 
 impl Unsent {
-    const fn new(first: StreamId) -> Self {
-        Self { first, counts: BTreeMap::new(), closing: BTreeSet::new(), drained: Vec::new() }
+    fn new(first: StreamId) -> Self {
+        let (closing, starting) = (BTreeSet::new(), BTreeSet::new());
+        Self { first, counts: BTreeMap::new(), closing, drained: Vec::new(), starting, started: Vec::new() }
     }
 
     pub(super) fn on_pushed(&mut self, stream: StreamId) {
@@ -66,6 +71,9 @@ impl Unsent {
     pub(super) fn on_gone(&mut self, stream: StreamId) {
         let Some(count) = self.counts.get_mut(&stream) else { return };
         *count = count.saturating_sub(1);
+        if self.starting.remove(&stream) {
+            self.started.push(stream);
+        }
         if *count == 0 {
             self.counts.remove(&stream);
             if self.closing.remove(&stream) {
@@ -83,9 +91,26 @@ impl Unsent {
         !has_some
     }
 
+    /// Lets a stream be reported as started once a message of it was sent to its end, or given up. `begun` messages have a
+    /// number. Returns true if one was sent to its end.
+    pub(super) fn start(&mut self, stream: StreamId, begun: usize) -> bool {
+        let unsent = self.counts.get(&stream).copied().unwrap_or(0);
+        let is_started = begun > 1 || (begun == 1 && unsent == 0);
+        if !is_started {
+            self.starting.insert(stream);
+        }
+        is_started
+    }
+
+    /// Lets none of these be reported as started.
+    pub(super) fn forget_starts(&mut self, is_concerned: impl Fn(StreamId) -> bool) {
+        self.starting.retain(|stream| !is_concerned(*stream));
+        self.started.retain(|stream| !is_concerned(*stream));
+    }
+
     fn heap_bytes(&self) -> usize {
         self.counts.len() * size_of::<(StreamId, usize)>()
-            + self.closing.len() * size_of::<StreamId>()
-            + self.drained.capacity() * size_of::<StreamId>()
+            + (self.closing.len() + self.starting.len()) * size_of::<StreamId>()
+            + (self.drained.capacity() + self.started.capacity()) * size_of::<StreamId>()
     }
 }

@@ -16,16 +16,28 @@ use crate::engine::Engine;
 use crate::notification::Notification;
 
 impl State {
-    /// Dispatches all pending events of the engine.
+    /// Dispatches all pending events of the engine, and moves messages to their readers afterwards: events say how many
+    /// messages the engine held when they happened.
     pub(crate) fn dispatch(&mut self, now: Time) {
-        while let Some((id, event)) = self.engine.poll_event() {
-            self.readable |= matches!(event, Event::Readable);
-            match self.table.get(id).and_then(|entry| entry.owner()) {
-                Some(Owner::Endpoint(socket)) => self.tell_endpoint(socket, id, event),
-                Some(Owner::Held) => self.tell_holder(now, id, event),
-                Some(Owner::Orphan) => self.tell_nobody(now, id, &event),
-                None => self.tell_newcomer(now, id, event),
+        loop {
+            while let Some((id, event)) = self.engine.poll_event() {
+                self.readable |= matches!(event, Event::Readable);
+                match self.table.get(id).and_then(|entry| entry.owner()) {
+                    Some(Owner::Endpoint(socket)) => self.tell_endpoint(socket, id, event),
+                    Some(Owner::Held) => self.tell_holder(id, event),
+                    Some(Owner::Orphan) => self.tell_nobody(now, id, &event),
+                    None => self.tell_newcomer(now, id, event),
+                }
             }
+            let Some(id) = self.to_route.pop() else { return };
+            self.route_now(now, id);
+        }
+    }
+
+    /// Lets [`dispatch`](Self::dispatch) move the messages of an association to the queues of its readers.
+    pub(crate) fn route(&mut self, id: AssociationId) {
+        if self.to_route.last() != Some(&id) {
+            self.to_route.push(id);
         }
     }
 
@@ -42,7 +54,7 @@ impl State {
                 listener.queue.push_back(id);
                 listener.waiters.wake_one(&mut self.to_wake);
                 self.table.insert(id, Owner::Held);
-                self.tell_holder(now, id, event);
+                self.tell_holder(id, event);
             }
             other => {
                 if let Some((_, Socket::Listener(listener))) = other {
@@ -144,14 +156,14 @@ impl State {
         self.wake_if_finished(socket);
     }
 
-    fn tell_holder(&mut self, now: Time, id: AssociationId, event: Event) {
+    fn tell_holder(&mut self, id: AssociationId, event: Event) {
         let Some(entry) = self.table.get_mut(id) else { return };
         let cell = entry.cell.get_or_insert_default();
         let to_wake = &mut self.to_wake;
         match &event {
             Event::Readable => {
                 if cell.routes.is_some() {
-                    return self.route(now, id);
+                    return self.route(id);
                 }
                 cell.read.wake_all(to_wake);
             }
@@ -174,25 +186,25 @@ impl State {
                 cell.wake_readers(to_wake);
                 self.on_numbers(id, &event);
                 self.set_even(id);
-                self.route(now, id);
+                self.route(id);
             }
             Event::StreamsReset { direction, streams, outcome: Outcome::Performed, unread }
                 if direction.is_incoming() =>
             {
                 cell.push_reset(streams, *unread, None, to_wake);
                 self.on_numbers(id, &event);
-                self.route(now, id);
+                self.route(id);
             }
             Event::AssociationReset { outcome: Outcome::Performed, unread, cut, .. } => {
                 cell.push_reset(&Streams::All, *unread, *cut, to_wake);
                 self.on_numbers(id, &event);
-                self.route(now, id);
+                self.route(id);
             }
-            Event::DynamicStreams(event) => self.on_dynamic(now, id, event),
+            Event::DynamicStreams(event) => self.on_dynamic(id, event),
             Event::StreamsChanged { .. } => self.on_numbers(id, &event),
             Event::PartialDeliveryAborted { stream, unread } => {
                 cell.push_cut(*stream, *unread, to_wake);
-                self.route(now, id);
+                self.route(id);
             }
             Event::PeerShutdown => {
                 cell.peer_done = true;
@@ -220,11 +232,11 @@ impl State {
     }
 
     /// Moves received messages from the engine to the queues of streams with their own reader, as far as there
-    /// is room.
-    pub(crate) fn route(&mut self, now: Time, id: AssociationId) {
+    /// is room. No event may be pending.
+    pub(crate) fn route_now(&mut self, now: Time, id: AssociationId) {
         let Some(cell) = self.table.cell_mut(id) else { return };
         let Some(routes) = &mut cell.routes else { return };
-        let mut freed = false;
+        let (mut freed, mut stopped) = (false, Vec::new());
         while !routes.is_full() {
             if let Some(restarts) = &mut cell.restarts
                 && let Some(restart) = restarts.take_due()
@@ -233,7 +245,7 @@ impl State {
                 continue;
             }
             if let Some(dynamic) = &mut routes.dynamic {
-                freed |= dynamic.advance(&mut self.to_wake);
+                freed |= dynamic.advance(&mut stopped, &mut self.to_wake);
             }
             let Some(message) = self.engine.recv(now, id) else { break };
             if let Some(restarts) = &mut cell.restarts {
@@ -248,6 +260,9 @@ impl State {
         }
         if let Some(dynamic) = routes.dynamic.as_mut().filter(|_| freed) {
             dynamic.openers.wake_next(&mut self.to_wake);
+        }
+        for stream in stopped {
+            cell.write.wake_all_of(stream, &mut self.to_wake);
         }
         let is_dynamic = routes.dynamic.is_some();
         cell.forget_reached_restarts();

@@ -19,6 +19,7 @@ use std::task::Waker;
 
 use strandline_proto::event::Message;
 use strandline_proto::number::{Ssn, StreamId};
+use strandline_proto::reconfiguration::OpenedBy;
 
 pub(crate) use self::queue::{Queue, Taken};
 use crate::error::RecvError;
@@ -81,6 +82,16 @@ pub(crate) enum Arrival {
 /// if the end is none that the peer has chosen for this stream.
 type Ends = Vec<(StreamId, Option<Ssn>)>;
 
+/// What happened at a position among the messages.
+#[derive(Debug)]
+enum Mark {
+    Ends(Ends),
+    /// The peer asks to stop sending on these streams.
+    Stops(Vec<StreamId>),
+    /// All streams are lost because numbers begin anew, and their readers are told this.
+    Loss(RecvError),
+}
+
 /// Whether the peer was asked for more streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Growth {
@@ -106,11 +117,12 @@ pub(crate) struct Dynamic {
     pub(crate) openers: Line,
     /// Numbers that were used and are free.
     free: BTreeSet<StreamId>,
-    /// Number of streams that this side has opened for the first time.
+    /// This side has opened as many streams, from the first one on, and those of them are in use that are not `free`.
     fresh: u16,
-    ends: VecDeque<(u64, Ends)>,
-    /// Where all streams are lost because numbers begin anew, and what their readers are told.
-    losses: VecDeque<(u64, RecvError)>,
+    /// What happened behind messages that the engine still holds.
+    marks: VecDeque<(u64, Mark)>,
+    /// Number of losses among these.
+    losses: usize,
     /// Number of messages that were taken from the engine.
     taken: u64,
     turns: u32,
@@ -118,6 +130,10 @@ pub(crate) struct Dynamic {
     lost: u32,
     /// Streams that the peer has opened and asked to stop, and of which nothing has arrived yet.
     early_stops: BTreeSet<StreamId>,
+    /// Numbers that the peer uses again, and whose earlier use it has closed, though its answer is still to come.
+    unanswered: BTreeSet<StreamId>,
+    /// Streams with a writer that the peer has asked to stop.
+    stopped: BTreeSet<Key>,
     pub(crate) growth: Growth,
     /// Outgoing directions that must be reset now, and incoming ones that the peer must be asked to stop.
     pub(crate) to_reset: Vec<StreamId>,
@@ -136,12 +152,14 @@ impl Dynamic {
             openers: Line::default(),
             free: BTreeSet::new(),
             fresh: 0,
-            ends: VecDeque::new(),
-            losses: VecDeque::new(),
+            marks: VecDeque::new(),
+            losses: 0,
             taken: 0,
             turns: 0,
             lost: 0,
             early_stops: BTreeSet::new(),
+            unanswered: BTreeSet::new(),
+            stopped: BTreeSet::new(),
             growth: Growth::Idle,
             to_reset: Vec::new(),
             to_stop: BTreeSet::new(),
@@ -165,21 +183,27 @@ impl Dynamic {
 
     /// Takes a free number below `streams` for a stream of this side, the lowest one. `None` if there is none now.
     pub(crate) fn take_number(&mut self, streams: u16) -> Option<Key> {
-        let even = self.even.filter(|_| self.losses.is_empty())?;
-        let first = u32::from(self.settings.first.0);
-        let base = first + u32::from(first.is_multiple_of(2) != even);
+        if self.losses > 0 {
+            return None;
+        }
         let stream = match self.free.pop_first() {
             Some(stream) => stream,
             None => {
-                let fresh = base + 2 * u32::from(self.fresh);
-                let stream = u16::try_from(fresh).ok().filter(|fresh| *fresh < streams)?;
+                let fresh = self.nth(self.fresh).filter(|fresh| fresh.0 < streams)?;
                 self.fresh += 1;
-                StreamId(stream)
+                fresh
             }
         };
         let key = self.begin(stream, false);
         self.queues.insert(key, Queue::default());
         Some(key)
+    }
+
+    /// Returns the number of the stream that this side opens after `count` others.
+    fn nth(&self, count: u16) -> Option<StreamId> {
+        let first = u32::from(self.settings.first.0);
+        let base = first + u32::from(first.is_multiple_of(2) != self.even?);
+        u16::try_from(base + 2 * u32::from(count)).ok().map(StreamId)
     }
 
     fn begin(&mut self, stream: StreamId, is_known: bool) -> Key {
@@ -200,6 +224,9 @@ impl Dynamic {
             open.sending = Sending::Stopped;
             self.to_reset.push(stream);
         }
+        if is_stopped && !is_refused {
+            self.stopped.insert(key);
+        }
         if is_refused {
             open.receiving = Receiving::Discarding;
             self.to_stop.insert(stream);
@@ -212,7 +239,21 @@ impl Dynamic {
 
     /// Takes the next stream that the peer has opened.
     pub(crate) fn accept(&mut self) -> Option<Key> {
-        self.unaccepted.pop_front()
+        let key = self.unaccepted.pop_front()?;
+        if self.unaccepted.is_empty() {
+            self.unaccepted = VecDeque::new();
+        }
+        Some(key)
+    }
+
+    /// Returns whether the peer has asked to stop sending, also once the stream is closed.
+    pub(crate) fn was_stopped(&self, key: Key) -> bool {
+        self.stopped.contains(&key)
+    }
+
+    /// Forgets that the peer has asked to stop sending: the writer is dropped.
+    pub(crate) fn forget_stop(&mut self, key: Key) {
+        self.stopped.remove(&key);
     }
 
     /// Returns a stream in use.
@@ -220,25 +261,39 @@ impl Dynamic {
         self.open.get_mut(&key.stream).filter(|open| open.turn == key.turn)
     }
 
-    /// Returns the stream that uses a number now.
-    pub(crate) fn current(&self, stream: StreamId) -> Option<(Key, Sending)> {
-        self.open.get(&stream).map(|open| (Key { stream, turn: open.turn }, open.sending))
+    /// Returns which side has opened a stream.
+    pub(crate) fn opened_by(&self, stream: StreamId) -> OpenedBy {
+        if self.is_own(stream) == Some(true) { OpenedBy::Us } else { OpenedBy::Peer }
     }
 
     /// Returns whether something may be sent on the stream: otherwise why not.
     pub(crate) fn sending(&self, key: Key) -> Option<Sending> {
         let open = self.open.get(&key.stream).filter(|open| open.turn == key.turn)?;
-        self.losses.is_empty().then_some(open.sending)
+        (self.losses == 0).then_some(open.sending)
     }
 
     /// Returns whether the stream was lost because numbers began anew.
     pub(crate) fn is_lost(&self, key: Key) -> bool {
         let earlier = self.lost.wrapping_sub(key.turn) < u32::MAX / 2;
-        (earlier && self.lost > 0) || (!self.losses.is_empty() && self.open.contains_key(&key.stream))
+        (earlier && self.lost > 0) || (self.losses > 0 && self.open.contains_key(&key.stream))
+    }
+
+    /// Ends the use of a number that the peer uses again: it has closed both directions, though its answer is still to come.
+    fn renew(&mut self, stream: StreamId, to_wake: &mut Vec<Waker>) {
+        let Some(open) = self.open.get_mut(&stream) else { return };
+        let is_closing = matches!(open.sending, Sending::Closing | Sending::Stopped);
+        if open.receiving == Receiving::Ended && is_closing {
+            open.waiters.wake_all(to_wake);
+            self.open.remove(&stream);
+            self.unanswered.insert(stream);
+        }
     }
 
     /// Records that the outgoing direction is closed, or was refused. Returns whether a number became free.
     pub(crate) fn on_closed(&mut self, stream: StreamId, performed: bool, to_wake: &mut Vec<Waker>) -> bool {
+        if self.unanswered.remove(&stream) {
+            return false;
+        }
         let Some(open) = self.open.get_mut(&stream) else { return false };
         open.sending = if performed { Sending::Closed } else { Sending::Refused };
         open.waiters.wake_all(to_wake);
@@ -264,21 +319,22 @@ impl Dynamic {
         let is_own = self.is_own(stream) == Some(true);
         if is_own {
             self.free.insert(stream);
+            // The highest ones count as never used.
+            while let Some(last) = self.fresh.checked_sub(1)
+                && let Some(stream) = self.nth(last)
+                && self.free.remove(&stream)
+            {
+                self.fresh = last;
+            }
         }
         is_own
-    }
-
-    /// Records that the peer asks to stop a stream that it has opened and of which nothing has arrived.
-    pub(crate) fn on_early_stop(&mut self, stream: StreamId) {
-        if self.is_own(stream) == Some(false) {
-            self.early_stops.insert(stream);
-        }
     }
 
     /// Queues a message.
     pub(crate) fn push(&mut self, message: Message, to_wake: &mut Vec<Waker>) -> Arrival {
         let stream = message.stream;
         let Some(is_own) = self.is_own(stream) else { return Arrival::Foreign(message) };
+        self.renew(stream, to_wake);
         if !self.open.contains_key(&stream) {
             if is_own {
                 return Arrival::Foreign(message);
@@ -304,7 +360,17 @@ impl Dynamic {
 
     /// Notes that streams end behind the `unread` messages that the engine holds.
     pub(crate) fn note_ends(&mut self, unread: usize, ends: Ends) {
-        self.ends.push_back((self.taken + unread as u64, ends));
+        self.note(unread, Mark::Ends(ends));
+    }
+
+    /// Notes that the peer asks to stop sending on streams, behind the `unread` messages that the engine holds: they tell
+    /// which streams are meant.
+    pub(crate) fn note_stops(&mut self, unread: usize, streams: Vec<StreamId>) {
+        self.note(unread, Mark::Stops(streams));
+    }
+
+    fn note(&mut self, unread: usize, mark: Mark) {
+        self.marks.push_back((self.taken + unread as u64, mark));
     }
 
     /// Notes that the incoming directions of all streams end there.
@@ -316,26 +382,63 @@ impl Dynamic {
 
     /// Notes that all streams are lost behind the `unread` messages that the engine holds.
     pub(crate) fn note_loss(&mut self, unread: usize, why: RecvError) {
-        self.losses.push_back((self.taken + unread as u64, why));
+        self.losses += 1;
+        self.note(unread, Mark::Loss(why));
     }
 
-    /// Applies what was noted for the position that is reached. Returns whether a number became free.
-    pub(crate) fn advance(&mut self, to_wake: &mut Vec<Waker>) -> bool {
+    /// Applies what was noted for the position that is reached. Returns whether a number became free. The writers on
+    /// `stopped` streams must be woken.
+    pub(crate) fn advance(&mut self, stopped: &mut Vec<StreamId>, to_wake: &mut Vec<Waker>) -> bool {
         let mut freed = false;
-        while let Some((_, ends)) = self.ends.pop_front_if(|(at, _)| *at <= self.taken) {
-            for (stream, next) in ends {
-                freed |= self.end(stream, next, to_wake);
+        while let Some((_, mark)) = self.marks.pop_front_if(|(at, _)| *at <= self.taken) {
+            match mark {
+                Mark::Ends(ends) => {
+                    for (stream, next) in ends {
+                        freed |= self.end(stream, next, to_wake);
+                    }
+                }
+                Mark::Stops(streams) => {
+                    for stream in streams {
+                        if self.on_stop(stream, to_wake) {
+                            stopped.push(stream);
+                        }
+                    }
+                }
+                Mark::Loss(why) => {
+                    self.losses -= 1;
+                    self.lose(&why, to_wake);
+                    freed = true;
+                }
             }
         }
-        while let Some((_, why)) = self.losses.pop_front_if(|(at, _)| *at <= self.taken) {
-            self.lose(&why, to_wake);
-            freed = true;
+        if self.marks.is_empty() {
+            self.marks = VecDeque::new();
         }
         freed
     }
 
+    /// Handles the peer's wish that a stream stops. Returns true if it was open.
+    fn on_stop(&mut self, stream: StreamId, to_wake: &mut Vec<Waker>) -> bool {
+        let Some(open) = self.open.get_mut(&stream) else {
+            // One of the peer without a message: all were given up, and its end follows.
+            if self.is_own(stream) == Some(false) {
+                self.early_stops.insert(stream);
+            }
+            return false;
+        };
+        if open.sending != Sending::Open {
+            return false; // It is being closed anyway.
+        }
+        open.sending = Sending::Stopped;
+        open.waiters.wake_all(to_wake);
+        self.stopped.insert(Key { stream, turn: open.turn });
+        self.to_reset.push(stream);
+        true
+    }
+
     /// Ends the incoming direction. Returns whether a number became free.
     fn end(&mut self, stream: StreamId, next: Option<Ssn>, to_wake: &mut Vec<Waker>) -> bool {
+        self.renew(stream, to_wake);
         if !self.open.contains_key(&stream) {
             // A stream of the peer without a message, or of which all were given up.
             if self.is_own(stream) != Some(false) {
@@ -365,6 +468,7 @@ impl Dynamic {
         self.fresh = 0;
         self.free.clear();
         self.early_stops.clear();
+        self.unanswered.clear();
         self.to_reset.clear();
         self.to_stop.clear();
         self.growth = Growth::Idle;
@@ -389,7 +493,7 @@ impl Dynamic {
 
     /// Returns whether something that was noted has not been reached.
     pub(crate) fn awaits_messages(&self) -> bool {
-        !self.ends.is_empty() || !self.losses.is_empty()
+        !self.marks.is_empty()
     }
 
     /// Wakes all tasks, except those that wait for a number.
@@ -401,13 +505,20 @@ impl Dynamic {
 
     /// Returns the bytes of records, without those of messages.
     pub(crate) fn memory(&self) -> usize {
-        let ends: usize = self.ends.iter().map(|(_, ends)| size_of_val(&**ends)).sum();
+        let of_mark = |mark: &Mark| match mark {
+            Mark::Ends(ends) => size_of_val(&**ends),
+            Mark::Stops(streams) => size_of_val(&**streams),
+            Mark::Loss(_) => 0,
+        };
+        let marks: usize = self.marks.iter().map(|(_, mark)| size_of::<(u64, Mark)>() + of_mark(mark)).sum();
         size_of::<Self>()
             + self.open.len() * size_of::<(StreamId, Open)>()
             + self.queues.values().map(|queue| size_of::<Key>() + queue.memory()).sum::<usize>()
             + self.unaccepted.capacity() * size_of::<Key>()
-            + (self.free.len() + self.early_stops.len()) * size_of::<StreamId>()
-            + ends
+            + (self.free.len() + self.early_stops.len() + self.to_stop.len() + self.unanswered.len()) * size_of::<StreamId>()
+            + self.stopped.len() * size_of::<Key>()
+            + self.to_reset.capacity() * size_of::<StreamId>()
+            + marks
     }
 }
 

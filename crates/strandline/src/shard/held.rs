@@ -132,7 +132,7 @@ impl State {
                     Credit::of(&mut self.engine, id).read(now, message.stream, message.data.len());
                 }
                 if item.is_some() && was_full {
-                    self.route(now, id);
+                    self.route(id);
                 }
                 item
             }
@@ -242,7 +242,7 @@ impl State {
             return Err(OpenStreamError::InUse(stream.0));
         }
         let next = self.engine.gaps(id).next_ssn(stream).ok_or(OpenStreamError::Ended)?;
-        self.route(now, id);
+        self.route_now(now, id);
         let Some(cell) = self.table.cell_mut(id) else { return Ok(Some(next)) };
         let begins_anew = cell.routes.as_ref().is_some_and(|routes| routes.begins_anew(stream));
         Ok(if begins_anew || cell.restarts.is_some() { None } else { Some(next) })

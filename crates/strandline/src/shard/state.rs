@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) idle: WaitQueue,
     /// The stream that had no room for the message of the latest attempt to send, although the send buffer had.
     pub(crate) blocked_stream: Option<StreamId>,
+    /// Associations whose messages must be moved to the queues of their readers.
+    pub(super) to_route: Vec<AssociationId>,
     sweeps: Vec<Sweep>,
 }
 
@@ -71,6 +73,7 @@ impl State {
             gone: false,
             idle: WaitQueue::default(),
             blocked_stream: None,
+            to_route: Vec::new(),
             sweeps: Vec::new(),
         }
     }

@@ -37,7 +37,7 @@ impl State {
         routes.dynamic = Some(Box::new(dynamic));
         routes.hand_over_rest(&mut cell.read, &mut self.to_wake);
         begin_credit(&mut self.engine, cell, id);
-        self.route(now, id);
+        self.route_now(now, id);
         Ok(())
     }
 
@@ -122,6 +122,7 @@ impl State {
             Some(Sending::Open) => Ok(()),
             Some(Sending::Stopped) => Err(SendError::Stopped),
             Some(Sending::Closing | Sending::Closed | Sending::Refused) => Err(SendError::Finished),
+            None if dynamic.was_stopped(key) => Err(SendError::Stopped),
             None if dynamic.is_lost(key) => Err(SendError::Lost),
             None => Err(SendError::Finished),
         }
@@ -159,8 +160,14 @@ impl State {
         let Some(open) = self.dynamic(id).and_then(|dynamic| dynamic.get_mut(key)) else { return };
         let was_known = std::mem::replace(&mut open.is_known, true);
         if !was_known && open.receiving == Receiving::Discarding {
-            Engine::of(&mut self.engine, id).stop(now, key.stream);
+            self.stop_in_engine(now, id, key.stream);
         }
+    }
+
+    fn stop_in_engine(&mut self, now: Time, id: AssociationId, stream: StreamId) {
+        let Some(dynamic) = self.dynamic(id) else { return };
+        let opened_by = dynamic.opened_by(stream);
+        Engine::of(&mut self.engine, id).stop(now, stream, opened_by);
     }
 
     /// Finishes the outgoing direction of a stream.
@@ -182,12 +189,14 @@ impl State {
         self.gone || self.table.cell_mut(id).is_none_or(|cell| cell.outcome.is_some())
     }
 
-    /// Ends the outgoing direction of a stream that was not finished.
+    /// Ends the outgoing direction of a stream, unless it was finished, because its writer is dropped.
     pub(crate) fn reset_sending(&mut self, now: Time, id: AssociationId, key: Key) {
-        if self.check_sending(id, key).is_err() {
+        let is_open = self.check_sending(id, key).is_ok();
+        let Some(dynamic) = self.dynamic(id) else { return };
+        dynamic.forget_stop(key);
+        if !is_open {
             return;
         }
-        let Some(dynamic) = self.dynamic(id) else { return };
         let Some(open) = dynamic.get_mut(key) else { return };
         if !open.is_known && open.receiving == Receiving::Discarding {
             // It was never used.
@@ -222,6 +231,7 @@ impl State {
         let (gone, outcome) = (self.gone, self.table.cell_mut(id).and_then(|cell| cell.outcome.clone()));
         let Some(dynamic) = self.dynamic(id) else { return Poll::Ready(Err(FinishError::Lost)) };
         match dynamic.sending(key) {
+            Some(Sending::Closed) | None if dynamic.was_stopped(key) => Poll::Ready(Err(FinishError::Stopped)),
             Some(Sending::Closed) => Poll::Ready(Ok(())),
             Some(Sending::Stopped) => Poll::Ready(Err(FinishError::Stopped)),
             Some(Sending::Refused) => Poll::Ready(Err(FinishError::Refused)),
@@ -252,7 +262,7 @@ impl State {
                     Credit::of(&mut self.engine, id).read(now, key.stream, message.data.len());
                 }
                 if was_full {
-                    self.route(now, id);
+                    self.route(id);
                 }
                 return Poll::Ready(Ok(Some(message)));
             }
@@ -286,16 +296,16 @@ impl State {
         {
             open.receiving = Receiving::Discarding;
             if open.is_known {
-                Engine::of(&mut self.engine, id).stop(now, key.stream);
+                self.stop_in_engine(now, id, key.stream);
             }
         }
         if was_full {
-            self.route(now, id);
+            self.route(id);
         }
     }
 
     /// Handles an event about dynamic streams.
-    pub(crate) fn on_dynamic(&mut self, now: Time, id: AssociationId, event: &DynamicStreamsEvent) {
+    pub(crate) fn on_dynamic(&mut self, id: AssociationId, event: &DynamicStreamsEvent) {
         let Some(cell) = self.table.cell_mut(id) else { return };
         let Some(dynamic) = cell.routes.as_mut().and_then(|routes| routes.dynamic.as_deref_mut()) else {
             return;
@@ -303,7 +313,7 @@ impl State {
         match event {
             DynamicStreamsEvent::Ended { streams, unread } => {
                 dynamic.note_ends(*unread, streams.iter().map(|(stream, ssn)| (*stream, Some(*ssn))).collect());
-                self.route(now, id);
+                self.route(id);
             }
             DynamicStreamsEvent::Closed { streams, outcome } => {
                 let performed = *outcome == Outcome::Performed;
@@ -315,24 +325,11 @@ impl State {
                     dynamic.openers.wake_next(to_wake);
                 }
             }
-            DynamicStreamsEvent::Stopped { streams } => {
-                for stream in streams {
-                    match dynamic.current(*stream) {
-                        Some((key, Sending::Open)) => {
-                            if let Some(open) = dynamic.get_mut(key) {
-                                open.sending = Sending::Stopped;
-                                open.waiters.wake_all(&mut self.to_wake);
-                            }
-                            cell.write.wake_all_of(*stream, &mut self.to_wake);
-                            dynamic.to_reset.push(*stream);
-                        }
-                        Some(_) => {}
-                        None => dynamic.on_early_stop(*stream),
-                    }
-                }
+            DynamicStreamsEvent::Stopped { streams, unread } => {
+                dynamic.note_stops(*unread, streams.clone());
+                self.route(id);
             }
         }
-        self.apply_dynamic(now, id);
     }
 
     /// Handles an event about all streams, which concerns dynamic ones, too.
@@ -381,7 +378,7 @@ impl State {
             if can_tell { streams.reset(now, stream) } else { streams.close(now, stream) }
         }
         for stream in stops {
-            Engine::of(&mut self.engine, id).stop(now, stream);
+            self.stop_in_engine(now, id, stream);
         }
     }
 }

@@ -225,7 +225,8 @@ fn on_incoming_reset(
     if may && closing::are_dynamic(association, &streams) {
         // The application stops sending on them, and each is closed as if it had finished: there is nothing to do for this
         // request.
-        let event = DynamicStreamsEvent::Stopped { streams: streams.list().to_vec() };
+        let unread = incoming::unread(&association.inbound);
+        let event = DynamicStreamsEvent::Stopped { streams: streams.list().to_vec(), unread };
         cx.event(association.id, Event::DynamicStreams(event));
         return Some(ResultCode::NOTHING_TO_DO);
     }

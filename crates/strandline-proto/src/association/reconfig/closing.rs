@@ -20,7 +20,7 @@ use crate::inbound::forward;
 use crate::number::{StreamId, Tsn};
 use crate::outbound::dynamic as outgoing;
 use crate::outbound::reconfigure::is_acked;
-use crate::reconfiguration::{DynamicStreamsEvent, Outcome, StreamDirection, Streams};
+use crate::reconfiguration::{DynamicStreamsEvent, OpenedBy, Outcome, StreamDirection, Streams};
 use crate::time::Time;
 
 /// Maximum number of streams in one request: all stacks take that many.
@@ -37,6 +37,8 @@ const CROSSED_MAX: u8 = 8;
 pub(super) struct Closing {
     /// Streams to reset once their last TSNs are acknowledged, in the order of these.
     drained: VecDeque<(Tsn, StreamId)>,
+    /// Streams of this side that the peer is to be asked to stop once it has a message of each: up to these TSNs.
+    starting: VecDeque<(Tsn, StreamId)>,
     /// Streams that the peer is to be asked to stop.
     stopping: BTreeSet<StreamId>,
     /// Streams to give up and to reset then.
@@ -58,12 +60,13 @@ impl Closing {
     /// Forgets what the peer is to be asked for: it shuts down.
     pub(super) fn stop_asking(&mut self) {
         self.stopping.clear();
+        self.starting.clear();
         self.wanted = None;
     }
 
     /// Returns the heap bytes.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.drained.capacity() * size_of::<(Tsn, StreamId)>()
+        (self.drained.capacity() + self.starting.capacity()) * size_of::<(Tsn, StreamId)>()
             + (self.stopping.len() + self.abandoning.len()) * size_of::<StreamId>()
     }
 }
@@ -119,9 +122,21 @@ pub(crate) fn reset(association: &mut Association, cx: &mut Shared, now: Time, s
     progress_own(association, cx, now);
 }
 
-/// Asks the peer to stop sending on an incoming stream.
-pub(crate) fn stop(association: &mut Association, cx: &mut Shared, now: Time, stream: StreamId) {
-    reconfig_mut(association).closing.stopping.insert(stream);
+/// Asks the peer to stop sending on an incoming stream. If this side has opened it, with a message to come or under way, the
+/// peer must get that first: it might take the request for one that concerns the stream before with the same number.
+pub(crate) fn stop(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    stream: StreamId,
+    by: OpenedBy,
+) {
+    if by == OpenedBy::Peer {
+        reconfig_mut(association).closing.stopping.insert(stream);
+    } else if outgoing::start(&mut association.outbound, stream) {
+        let last = association.outbound.next_tsn().previous();
+        reconfig_mut(association).closing.starting.push_back((last, stream));
+    }
     progress_own(association, cx, now);
 }
 
@@ -150,16 +165,33 @@ pub(super) fn advance(association: &mut Association, cx: &mut Shared, now: Time)
         let closing = &mut reconfig_mut(association).closing;
         closing.drained.extend(drained.into_iter().map(|stream| (last, stream)));
     }
-    let Some(reconfig) = &mut association.reconfig else { return };
-    let waits = reconfig.closing.abandoning.len().min(ABANDONED_MAX);
-    if waits == 0 || !association.state.sends_data() {
+    let started = outgoing::take_started(&mut association.outbound);
+    if !started.is_empty() {
+        let last = association.outbound.next_tsn().previous();
+        let closing = &mut reconfig_mut(association).closing;
+        closing.starting.extend(started.into_iter().map(|stream| (last, stream)));
+    }
+    let Association { outbound, reconfig: Some(reconfig), state, .. } = association else { return };
+    let closing = &mut reconfig.closing;
+    while let Some((_, stream)) = closing.starting.pop_front_if(|(last, _)| is_acked(outbound, *last)) {
+        closing.stopping.insert(stream);
+    }
+    if closing.abandoning.is_empty() || !state.sends_data() {
         return;
     }
-    if !outgoing::can_abandon(&association.outbound, waits) {
+    // Of a stream that is being reset, the next use has no numbers yet.
+    let resetting = match &reconfig.active {
+        Some(Active::Own(Own { work: Work::Reset(direction, streams), .. })) if direction.is_outgoing() => {
+            Some(streams)
+        }
+        _ => None,
+    };
+    let may = |stream: &&StreamId| resetting.is_none_or(|streams| !streams.contains(**stream));
+    let streams: BTreeSet<_> = closing.abandoning.iter().filter(may).take(ABANDONED_MAX).copied().collect();
+    if streams.is_empty() || !outgoing::can_abandon(outbound, streams.len()) {
         return; // It is tried again when some of it is acknowledged.
     }
-    let pop = || reconfig.closing.abandoning.pop_first();
-    let streams: BTreeSet<_> = core::iter::from_fn(pop).take(waits).collect();
+    closing.abandoning.retain(|stream| !streams.contains(stream));
     abandon::abandon_streams(association, cx, now, &streams);
     if association.state.is_closed() {
         return;
@@ -259,6 +291,8 @@ pub(super) fn awaits_stop(reconfig: &Reconfig, streams: &Streams) -> bool {
 pub(super) fn ended(association: &mut Association, streams: &Streams) -> Option<DynamicStreamsEvent> {
     if let Some(reconfig) = &mut association.reconfig {
         reconfig.closing.stopping.retain(|stream| !streams.contains(*stream));
+        reconfig.closing.starting.retain(|(_, stream)| !streams.contains(*stream));
+        outgoing::forget_starts(&mut association.outbound, streams);
     }
     let first = association.extras.as_ref()?.dynamic_from?;
     let dynamic = streams.list().iter().filter(|stream| **stream >= first);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::endpoint::DynamicStreams;
-use crate::reconfiguration::DynamicStreamsEvent;
+use crate::reconfiguration::{DynamicStreamsEvent, OpenedBy};
 
 /// The first dynamic stream.
 const FIRST: StreamId = StreamId(2);
@@ -188,7 +188,7 @@ fn the_peer_is_asked_to_stop() {
     let from = pair.log.len();
     for stream in 2..602 {
         let now = pair.now;
-        streams(&mut pair, SERVER, server).stop(now, StreamId(stream));
+        streams(&mut pair, SERVER, server).stop(now, StreamId(stream), OpenedBy::Peer);
     }
     pair.pass(Duration::from_secs(1));
     assert!(requests_since(&pair, from) <= 3);
@@ -196,13 +196,55 @@ fn the_peer_is_asked_to_stop() {
     let stopped: Vec<_> = events
         .iter()
         .flat_map(|event| match event {
-            DynamicStreamsEvent::Stopped { streams } => streams.clone(),
+            DynamicStreamsEvent::Stopped { streams, .. } => streams.clone(),
             _ => Vec::new(),
         })
         .map(|stream| stream.0)
         .collect();
     assert_eq!(stopped.len(), 600);
     assert_eq!(ended(&dynamic_events(&mut pair, SERVER)), []);
+}
+
+/// The peer gets a message of a stream before it is asked to stop it, if this side has opened it.
+#[test]
+fn a_stop_follows_the_first_message() {
+    for change in KINDS {
+        let (mut pair, client, server) = dynamic(change);
+        let now = pair.now;
+        streams(&mut pair, CLIENT, client).stop(now, StreamId(4), OpenedBy::Us);
+        pair.pass(Duration::from_secs(1));
+        assert_eq!(dynamic_events(&mut pair, SERVER), []);
+        pair.send(CLIENT, client, 4, &[1; 5000]);
+        pair.pass(Duration::from_secs(1));
+        let stopped = DynamicStreamsEvent::Stopped { streams: vec![StreamId(4)], unread: 1 };
+        assert_eq!(dynamic_events(&mut pair, SERVER), [stopped]);
+        assert_eq!(pair.recv(SERVER, server).unwrap().data.len(), 5000);
+    }
+}
+
+/// The next use of a number that is still being reset can be given up, too: the peer sees that something is missing.
+#[test]
+fn a_reset_during_a_reset() {
+    for change in KINDS {
+        let (mut pair, client, server) = dynamic(change);
+        pair.send(CLIENT, client, 4, b"first use");
+        let now = pair.now;
+        streams(&mut pair, CLIENT, client).close(now, StreamId(4));
+        // The answer is lost.
+        let mut answered = false;
+        pair.run_dropping(|sent| {
+            let answers = re_configs(std::slice::from_ref(sent)).iter().any(|line| line.contains("Response"));
+            let is_first = answers && !answered;
+            answered |= answers;
+            is_first
+        });
+        assert!(answered);
+        let now = pair.now;
+        streams(&mut pair, CLIENT, client).reset(now, StreamId(4));
+        pair.pass(Duration::from_secs(20));
+        assert!(pair.recv(SERVER, server).is_some());
+        assert_eq!(ended(&dynamic_events(&mut pair, SERVER)), [(4, 1), (4, 1)]);
+    }
 }
 
 /// A shutdown waits until streams that were finished before are reset.
@@ -270,7 +312,7 @@ fn the_peer_may_close_dynamic_streams_alone() {
     assert_eq!(ended(&raw_events(&mut raw)), [(2, 0), (3, 0)]);
     assert_eq!(raw.ask(&[incoming(1004, &[0, 1])]), responds(1004, "denied"));
     assert_eq!(raw.ask(&[incoming(1005, &[0, 2])]), responds(1005, "nothing to do"));
-    let stopped = DynamicStreamsEvent::Stopped { streams: vec![StreamId(2)] };
+    let stopped = DynamicStreamsEvent::Stopped { streams: vec![StreamId(2)], unread: 0 };
     assert_eq!(raw_events(&mut raw), [stopped]);
 }
 
@@ -280,7 +322,7 @@ fn the_peer_may_close_dynamic_streams_alone() {
 fn a_reset_waits_for_the_answer_to_a_stop() {
     let mut raw = raw();
     let (now, id) = (raw.pair.now, raw.server);
-    streams(&mut raw.pair, SERVER, id).stop(now, StreamId(2));
+    streams(&mut raw.pair, SERVER, id).stop(now, StreamId(2), OpenedBy::Peer);
     raw.say(|_| {});
     let number = next_request(&mut raw);
     assert_eq!(raw.ask(&[outgoing(1000, Tsn(999), &[0, 2])]), responds(1000, "in progress"));
