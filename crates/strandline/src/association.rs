@@ -21,11 +21,11 @@ use crate::id::AssociationId;
 use crate::peer::Peer;
 use crate::readiness::Readiness;
 use crate::shard::attempt::Attempt;
+use crate::shard::dynamic::Key;
 use crate::shard::held::RECV_MANY_MAX;
 use crate::shard::place::Place;
 use crate::shard::state::State;
 use crate::stack::Stack;
-use crate::shard::dynamic::Key;
 use crate::stream::{DynamicStreams, RecvStream, SendStream, Stream};
 
 /// An association with one peer, which sends and receives messages on its streams. Clones are handles to the
@@ -205,7 +205,11 @@ impl Association {
     pub fn try_send_bytes(&self, mut data: Bytes, info: SendInfo) -> Result<(), TrySendError> {
         let id = self.handle.id();
         let mut attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
-        match self.handle.shard().with(|state, now| state.in_turn(id, info.stream, |state| attempt(state, now))) {
+        match self
+            .handle
+            .shard()
+            .with(|state, now| state.in_turn(id, info.stream, |state| attempt(state, now)))
+        {
             Poll::Ready(result) => Ok(result?),
             Poll::Pending => Err(TrySendError::Full),
         }
@@ -219,7 +223,11 @@ impl Association {
     pub fn try_send(&self, data: &[u8], info: SendInfo) -> Result<(), TrySendError> {
         let id = self.handle.id();
         let attempt = |state: &mut State, now| state.poll_send_slice(now, id, info, data);
-        match self.handle.shard().with(|state, now| state.in_turn(id, info.stream, |state| attempt(state, now))) {
+        match self
+            .handle
+            .shard()
+            .with(|state, now| state.in_turn(id, info.stream, |state| attempt(state, now)))
+        {
             Poll::Ready(result) => Ok(result?),
             Poll::Pending => Err(TrySendError::Full),
         }

@@ -130,8 +130,8 @@ pub use self::cause::ErrorCause;
 pub use self::control::Control;
 pub use self::endpoint::Endpoint;
 pub use self::error::{
-    AcceptError, BindError, ConnectError, Ended, FinishError, NoNotification, OpenStreamError, RecvError, SendError,
-    StackError, TryAcceptError, TryRecvError, TrySendError, UnknownAssociation,
+    AcceptError, BindError, ConnectError, Ended, FinishError, NoNotification, OpenStreamError, RecvError,
+    SendError, StackError, TryAcceptError, TryRecvError, TrySendError, UnknownAssociation,
 };
 pub use self::events::Events;
 pub use self::id::AssociationId;

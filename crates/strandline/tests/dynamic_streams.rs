@@ -1,6 +1,11 @@
 //! Streams that are opened and closed at run time.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "helpers of tests panic as tests do")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "helpers of tests panic as tests do"
+)]
 
 mod common;
 
@@ -133,8 +138,7 @@ async fn ten_thousand_streams_leave_nothing_behind() {
 #[tokio::test(start_paused = true)]
 async fn no_round_trip_before_data() {
     let delay = Duration::from_millis(50);
-    let (client, server) =
-        streams_over(Network::builder().delay(delay), &AssociationConfig::default()).await;
+    let (client, server) = streams_over(Network::builder().delay(delay), &AssociationConfig::default()).await;
     let begun = Instant::now();
     let mut stream = client.open_stream().await.unwrap();
     stream.write_all(b"at once").await.unwrap();
@@ -178,7 +182,11 @@ async fn a_reset_is_no_clean_end() {
         send.write_all(b"all of it").await.unwrap();
         let mut accepted = server.accept_stream().await.unwrap();
         common::all_arrived(&client).await;
-        if dropped { drop(send) } else { send.reset() }
+        if dropped {
+            drop(send)
+        } else {
+            send.reset()
+        }
         let mut bytes = Vec::new();
         let error = accepted.read_to_end(&mut bytes).await.unwrap_err();
         assert_eq!((&bytes[..], error.kind()), (&b"all of it"[..], ErrorKind::ConnectionReset));
@@ -582,6 +590,7 @@ async fn reused_numbers_never_mix_streams() {
 /// Writes what can be recognised: a key, the length if it is finished, and bytes that depend on both. Reads what the other
 /// side writes.
 async fn use_stream(stream: Stream, choice: u32, clean: Arc<AtomicUsize>) {
+    let id = stream.id();
     let (mut recv, mut send) = stream.into_split();
     let writer = tokio::spawn(async move {
         let key = (choice % 251) as u8;
@@ -610,7 +619,7 @@ async fn use_stream(stream: Stream, choice: u32, clean: Arc<AtomicUsize>) {
             assert_eq!(end.is_ok(), len as usize == body.len(), "the end of {len} bytes: {end:?}");
             clean.fetch_add(usize::from(end.is_ok()), Ordering::Relaxed);
         } else {
-            end.unwrap_err();
+            assert!(end.is_err(), "stream {id} with choice {choice} is empty");
         }
     }
     writer.await.unwrap();

@@ -31,7 +31,9 @@ impl Operation {
             return !has_room;
         }
         match self {
-            Self::Send | Self::SendOn(_) => matches!(ask_writable(association, pressure), Err(SendError::WouldBlock)),
+            Self::Send | Self::SendOn(_) => {
+                matches!(ask_writable(association, pressure), Err(SendError::WouldBlock))
+            }
             Self::Recv => {
                 let empty = !association.inbound.readable();
                 if empty {

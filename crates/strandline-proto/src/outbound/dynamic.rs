@@ -62,9 +62,12 @@ pub(crate) fn forget_starts(outbound: &mut Outbound, streams: &Streams) {
     }
 }
 
-/// Returns true if that many streams can be given up now: each may need two TSNs.
-pub(crate) fn can_abandon(outbound: &Outbound, streams: usize) -> bool {
-    outbound.sent().is_none_or(|sent| sent.outstanding.room() > 2 * streams)
+/// Returns true if these streams can be given up now: each may need two TSNs, and none of them may lie between the fragments
+/// of a message in DATA chunks (RFC 9260 section 6.9).
+pub(crate) fn can_abandon(outbound: &Outbound, streams: &BTreeSet<StreamId>) -> bool {
+    let Some(Busy { queue, sent, messages, .. }) = outbound.busy.as_deref() else { return true };
+    let under_way = queue.stream_under_way(messages);
+    sent.outstanding.room() > 2 * streams.len() && under_way.is_none_or(|stream| streams.contains(&stream))
 }
 
 /// Gives up all messages of streams that the peer has not acknowledged. The peer is made to skip one more on each stream,

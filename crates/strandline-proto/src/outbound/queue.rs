@@ -283,6 +283,11 @@ impl Queue {
         self.under_way.is_some()
     }
 
+    /// Returns the stream of a message that must be sent to its end before another one.
+    pub(super) fn stream_under_way(&self, messages: &Messages) -> Option<StreamId> {
+        messages.get(self.under_way?).map(|message| message.info.stream)
+    }
+
     /// Records that `len` bytes of `fragment` get a TSN: the first ones of their message if it `begins`, the last ones if it
     /// `ends`.
     #[inline]

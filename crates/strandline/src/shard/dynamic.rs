@@ -515,7 +515,8 @@ impl Dynamic {
             + self.open.len() * size_of::<(StreamId, Open)>()
             + self.queues.values().map(|queue| size_of::<Key>() + queue.memory()).sum::<usize>()
             + self.unaccepted.capacity() * size_of::<Key>()
-            + (self.free.len() + self.early_stops.len() + self.to_stop.len() + self.unanswered.len()) * size_of::<StreamId>()
+            + (self.free.len() + self.early_stops.len() + self.to_stop.len() + self.unanswered.len())
+                * size_of::<StreamId>()
             + self.stopped.len() * size_of::<Key>()
             + self.to_reset.capacity() * size_of::<StreamId>()
             + marks

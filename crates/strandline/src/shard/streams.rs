@@ -216,11 +216,11 @@ impl State {
 
     /// Resets a stream in the engine. If the peer can't be told, its number is not used again.
     fn reset_in_engine(&mut self, now: Time, id: AssociationId, stream: StreamId) {
-        let can_tell =
-            self.engine.status(id).is_some_and(|status| status.extensions.partial_reliability);
+        let can_tell = self.engine.status(id).is_some_and(|status| status.extensions.partial_reliability);
         Engine::of(&mut self.engine, id).reset(now, stream);
         if !can_tell
-            && let Some(dynamic) = self.table.cell_mut(id).and_then(|cell| cell.routes.as_mut()?.dynamic.as_mut())
+            && let Some(dynamic) =
+                self.table.cell_mut(id).and_then(|cell| cell.routes.as_mut()?.dynamic.as_mut())
         {
             dynamic.on_closed(stream, false, &mut self.to_wake);
         }
@@ -231,7 +231,9 @@ impl State {
         let (gone, outcome) = (self.gone, self.table.cell_mut(id).and_then(|cell| cell.outcome.clone()));
         let Some(dynamic) = self.dynamic(id) else { return Poll::Ready(Err(FinishError::Lost)) };
         match dynamic.sending(key) {
-            Some(Sending::Closed) | None if dynamic.was_stopped(key) => Poll::Ready(Err(FinishError::Stopped)),
+            Some(Sending::Closed) | None if dynamic.was_stopped(key) => {
+                Poll::Ready(Err(FinishError::Stopped))
+            }
             Some(Sending::Closed) => Poll::Ready(Ok(())),
             Some(Sending::Stopped) => Poll::Ready(Err(FinishError::Stopped)),
             Some(Sending::Refused) => Poll::Ready(Err(FinishError::Refused)),
@@ -312,15 +314,16 @@ impl State {
         };
         match event {
             DynamicStreamsEvent::Ended { streams, unread } => {
-                dynamic.note_ends(*unread, streams.iter().map(|(stream, ssn)| (*stream, Some(*ssn))).collect());
+                dynamic
+                    .note_ends(*unread, streams.iter().map(|(stream, ssn)| (*stream, Some(*ssn))).collect());
                 self.route(id);
             }
             DynamicStreamsEvent::Closed { streams, outcome } => {
                 let performed = *outcome == Outcome::Performed;
                 let to_wake = &mut self.to_wake;
-                let freed = streams.iter().fold(false, |freed, stream| {
-                    dynamic.on_closed(*stream, performed, to_wake) || freed
-                });
+                let freed = streams
+                    .iter()
+                    .fold(false, |freed, stream| dynamic.on_closed(*stream, performed, to_wake) || freed);
                 if freed {
                     dynamic.openers.wake_next(to_wake);
                 }
@@ -370,8 +373,7 @@ impl State {
             return;
         }
         let (resets, stops) = (std::mem::take(&mut dynamic.to_reset), std::mem::take(&mut dynamic.to_stop));
-        let can_tell =
-            self.engine.status(id).is_some_and(|status| status.extensions.partial_reliability);
+        let can_tell = self.engine.status(id).is_some_and(|status| status.extensions.partial_reliability);
         for stream in resets {
             // The peer does not read it: it need not see whether it is complete.
             let mut streams = Engine::of(&mut self.engine, id);

@@ -117,7 +117,8 @@ impl SendStream {
             None => state.poll_send(now, id, info, &mut data),
             Some(key) => {
                 let len = data.len();
-                state.poll_send_dynamic(now, id, key, len, |engine| engine.send_from(now, id, info, &mut data))
+                state
+                    .poll_send_dynamic(now, id, key, len, |engine| engine.send_from(now, id, info, &mut data))
             }
         };
         let place = Place::Write(id, info.stream);
@@ -139,9 +140,8 @@ impl AsyncWrite for SendStream {
         let dynamic = this.dynamic;
         let run = |state: &mut State, now| match dynamic {
             None => state.poll_send_slice(now, id, info, part),
-            Some(key) => state.poll_send_dynamic(now, id, key, part.len(), |engine| {
-                engine.send_slice(now, id, info, part)
-            }),
+            Some(key) => state
+                .poll_send_dynamic(now, id, key, part.len(), |engine| engine.send_slice(now, id, info, part)),
         };
         // Streams that wait for room don't hold up one that has room of its own.
         let is_ahead = |state: &State| {

@@ -188,8 +188,8 @@ pub(super) fn advance(association: &mut Association, cx: &mut Shared, now: Time)
     };
     let may = |stream: &&StreamId| resetting.is_none_or(|streams| !streams.contains(**stream));
     let streams: BTreeSet<_> = closing.abandoning.iter().filter(may).take(ABANDONED_MAX).copied().collect();
-    if streams.is_empty() || !outgoing::can_abandon(outbound, streams.len()) {
-        return; // It is tried again when some of it is acknowledged.
+    if streams.is_empty() || !outgoing::can_abandon(outbound, &streams) {
+        return; // It is tried again when something was sent and acknowledged.
     }
     closing.abandoning.retain(|stream| !streams.contains(stream));
     abandon::abandon_streams(association, cx, now, &streams);

@@ -54,7 +54,9 @@ fn numbers_serve_again_once_both_directions_end() {
 
 #[test]
 fn ends_are_clean_if_nothing_is_missing() {
-    for (arrived, next, clean) in [(&[0, 1][..], 2, true), (&[0, 1], 3, false), (&[0, 2], 3, false), (&[], 1, false)] {
+    for (arrived, next, clean) in
+        [(&[0, 1][..], 2, true), (&[0, 1], 3, false), (&[0, 2], 3, false), (&[], 1, false)]
+    {
         let mut dynamic = odd();
         for ssn in arrived {
             arrive(&mut dynamic, 2, *ssn);

@@ -159,6 +159,30 @@ fn a_reset_after_delivery_is_no_clean_end() {
     }
 }
 
+/// The message that never existed gets no TSN between the fragments of another one (RFC 9260 section 6.9).
+#[test]
+fn a_reset_waits_for_a_message_under_way() {
+    for change in KINDS {
+        let (mut pair, client, server) = dynamic(change);
+        pair.send(CLIENT, client, 2, b"first");
+        pair.run();
+        pair.send(CLIENT, client, 3, &[3; 300_000]);
+        pair.collect();
+        let now = pair.now;
+        streams(&mut pair, CLIENT, client).reset(now, StreamId(2));
+        let (mut long, mut others) = (0, 0);
+        for _ in 0..100 {
+            pair.pass(Duration::from_millis(100));
+            while let Some(message) = pair.recv(SERVER, server) {
+                let bytes = if message.stream == StreamId(3) { &mut long } else { &mut others };
+                *bytes += message.data.len();
+            }
+        }
+        assert_eq!((long, others), (300_000, 5));
+        assert_eq!(ended(&dynamic_events(&mut pair, SERVER)), [(2, 2)]);
+    }
+}
+
 /// Without partial reliability a reset can't be told from an end, so that there is none.
 #[test]
 fn a_reset_needs_partial_reliability() {
