@@ -281,6 +281,24 @@ async fn an_early_stop_is_not_forgotten() {
     }
 }
 
+/// The writer is told although the stream had no message before.
+#[tokio::test(start_paused = true)]
+async fn a_stop_of_an_empty_stream() {
+    for finishes in [true, false] {
+        let (client, server) = streams_over(rough(23), &AssociationConfig::default()).await;
+        let (recv, mut send) = client.open_stream().await.unwrap().into_split();
+        if finishes {
+            send.finish().unwrap();
+        } else {
+            drop(send);
+        }
+        drop(recv);
+        let (_from, mut to) = server.accept_stream().await.unwrap().into_split();
+        let stopped = timeout(Duration::from_secs(20), to.finished()).await;
+        assert_eq!(stopped.expect("it is told"), Err(FinishError::Stopped));
+    }
+}
+
 /// Streams that were never used cost the peer nothing, and one that is finished without data has an end.
 #[tokio::test(start_paused = true)]
 async fn streams_without_data() {

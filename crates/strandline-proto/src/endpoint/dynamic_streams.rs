@@ -60,8 +60,8 @@ impl<'a> DynamicStreams<'a> {
         self.run(now, |association, cx| closing::reset(association, cx, now, stream));
     }
 
-    /// Asks the peer to stop sending on an incoming stream. If this side has opened it, the peer is asked once it has
-    /// acknowledged a message of the stream, so that it knows which stream is meant.
+    /// Asks the peer to stop sending on an incoming stream. If this side has opened it, a message must have been given, and
+    /// the peer is asked once it has acknowledged one, so that it knows which stream is meant.
     pub fn stop(&mut self, now: Time, stream: StreamId, opened_by: OpenedBy) {
         self.run(now, |association, cx| closing::stop(association, cx, now, stream, opened_by));
     }

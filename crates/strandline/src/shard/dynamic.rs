@@ -297,6 +297,10 @@ impl Dynamic {
         let Some(open) = self.open.get_mut(&stream) else { return false };
         open.sending = if performed { Sending::Closed } else { Sending::Refused };
         open.waiters.wake_all(to_wake);
+        if open.receiving == Receiving::Discarding {
+            // The peer knows of the stream for certain now. If it has been asked before, it ignores this.
+            self.to_stop.insert(stream);
+        }
         self.release(stream)
     }
 

@@ -6,7 +6,7 @@ use strandline_proto::endpoint::{Credit, DynamicStreams as Engine};
 use strandline_proto::error::SendError as EngineSendError;
 use strandline_proto::event::{AssociationId, CloseReason, Event, Message};
 use strandline_proto::number::StreamId;
-use strandline_proto::reconfiguration::{DynamicStreamsEvent, Outcome, StreamDirection, Streams};
+use strandline_proto::reconfiguration::{DynamicStreamsEvent, OpenedBy, Outcome, StreamDirection, Streams};
 use strandline_proto::stats::AssociationState;
 use strandline_proto::time::Time;
 
@@ -327,6 +327,8 @@ impl State {
                 if freed {
                     dynamic.openers.wake_next(to_wake);
                 }
+                // Some must be stopped.
+                self.route(id);
             }
             DynamicStreamsEvent::Stopped { streams, unread } => {
                 dynamic.note_stops(*unread, streams.clone());
@@ -380,7 +382,7 @@ impl State {
             if can_tell { streams.reset(now, stream) } else { streams.close(now, stream) }
         }
         for stream in stops {
-            self.stop_in_engine(now, id, stream);
+            Engine::of(&mut self.engine, id).stop(now, stream, OpenedBy::Peer);
         }
     }
 }
