@@ -141,6 +141,11 @@ impl Window {
         (self.granted > 0 || self.has_room()) && self.takes_missing()
     }
 
+    /// Returns by how many bytes what is held exceeds the limit up to which data that fills a gap is accepted.
+    pub(super) const fn excess(&self) -> u32 {
+        self.used.saturating_sub(self.size.saturating_mul(2))
+    }
+
     /// True if data that fills a gap may be accepted.
     #[inline]
     pub(super) const fn takes_missing(&self) -> bool {
