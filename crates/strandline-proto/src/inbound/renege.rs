@@ -13,6 +13,10 @@ use crate::number::Tsn;
 /// many bytes must arrive before it is done again.
 const ROOM_DIVISOR: u32 = 16;
 
+/// Number of held chunks that may be looked at in vain for each chunk that arrives: a peer can arrange that what it sends
+/// is above everything that could go.
+const LOOKED_AT_MAX: usize = 64;
+
 /// What is dropped, and where that is recorded.
 pub(super) struct Drop<'a> {
     /// The lowest TSN that is dropped.
@@ -40,7 +44,14 @@ impl Drop<'_> {
 #[cold]
 #[inline(never)]
 pub(super) fn make_room(inbound: &mut Inbound, tsn: Tsn) -> bool {
-    let Some(from) = lowest_to_drop(inbound, tsn) else { return false };
+    if !inbound.window.seeks_room() {
+        return false;
+    }
+    let mut looked_at = 0;
+    let Some(from) = lowest_to_drop(inbound, tsn, &mut looked_at) else {
+        inbound.window.rest_from_seeking(looked_at / LOOKED_AT_MAX);
+        return false;
+    };
     let Inbound { map, window, reassembly, order, .. } = inbound;
     let mut what = Drop { from, map, window };
     reassembly.renege(&mut what);
@@ -51,8 +62,9 @@ pub(super) fn make_room(inbound: &mut Inbound, tsn: Tsn) -> bool {
     inbound.window.takes_missing()
 }
 
-/// Returns the TSN, above `tsn`, from which on what is held must go. `None` if that would make no room.
-fn lowest_to_drop(inbound: &Inbound, tsn: Tsn) -> Option<Tsn> {
+/// Returns the TSN, above `tsn`, from which on what is held must go. `None` if that would make no room. Counts what it has
+/// `looked_at`.
+fn lowest_to_drop(inbound: &Inbound, tsn: Tsn, looked_at: &mut usize) -> Option<Tsn> {
     let needed = inbound.window.excess() as usize + 1;
     let wanted = needed + (inbound.window.size() / ROOM_DIVISOR) as usize;
     let cumulative = inbound.map.cumulative();
@@ -60,6 +72,7 @@ fn lowest_to_drop(inbound: &Inbound, tsn: Tsn) -> Option<Tsn> {
     // Distances beyond the cumulative TSN, and costs.
     let mut held: Vec<(u32, usize)> = Vec::new();
     let mut add = |tsn: Tsn, cost: usize| {
+        *looked_at += 1;
         let ahead = tsn.distance_from(cumulative);
         if (least..=AHEAD_MAX).contains(&ahead) {
             held.push((ahead, cost));

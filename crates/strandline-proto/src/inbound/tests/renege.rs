@@ -85,6 +85,26 @@ fn nothing_goes_without_need() {
     assert_eq!(gaps(&mut rig), (0, vec![(2, 16), (31, 31)]));
 }
 
+/// A search in vain looks at all that is held, and is repeated only after as many chunks as that is worth.
+#[test]
+fn vain_searches_are_rare() {
+    let mut rig = Rig::with_buffer(100_000);
+    assert_eq!(rig.take(&unordered(whole(FIRST + 60_000, 0, b"x"))), READABLE);
+    let held = (2..).step_by(2).find(|&number| {
+        let outcome = rig.take(&whole(FIRST + number, number as u16, b"x"));
+        outcome == DataOutcome::Dropped(DropReason::BufferFull)
+    });
+    let held = held.expect("it becomes full") / 2 - 1;
+    assert_eq!(held, (200_000 - 64) / 257 + 1);
+    let full = DataOutcome::Dropped(DropReason::BufferFull);
+    // The search for the last one was in vain. There is room for a lower one, which is not sought at once.
+    let refused = (0..100).take_while(|_| rig.take(&whole(FIRST + 1, 1, b"x")) == full).count();
+    assert_eq!(refused, held as usize / 64);
+    // After a search that made room the next one comes at once.
+    rig.inbound.window.charge(7000);
+    assert_eq!(rig.take(&whole(FIRST + 3, 3, b"x")), ACCEPTED);
+}
+
 /// Fragments go from the end of a message, and a whole message that waits goes with all its fragments.
 #[test]
 fn fragments_of_messages_go() {
