@@ -179,7 +179,7 @@ impl Bounds {
         events: Events,
         marks: Marks,
     ) -> Result<(), Violation> {
-        self.shrinking.look(path, delivered, events, marks)?;
+        self.shrinking.look(path, (delivered, sacks), events, marks)?;
         self.begin_reduction(path, events);
         self.recoveries = events.recoveries;
         if sacks > 0 {

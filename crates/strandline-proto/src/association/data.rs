@@ -10,14 +10,13 @@ use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
 use super::offer::encode_cause;
-use super::{Association, State, reconfig};
+use super::{Association, State, auth, reconfig};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
 use crate::inbound::i_data::on_i_data;
 use crate::number::{StreamId, Tsn};
 use crate::outbound::credit::check_buffer;
-use crate::outbound::interleaving::wire_bytes;
 use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome, is_blocked, waits_for_credit};
 use crate::path::{Asking, PathLoss, PathSack};
 use crate::path_index::PerPath;
@@ -361,12 +360,13 @@ impl Association {
             if self.ecn.is_some() && (ack.fast_retransmit_loss || ack.undo) {
                 self.on_window_changed(now, index, ack);
             }
-            let path = self.paths.get_mut(index);
-            let mtu = path.pmtu.mtu();
-            if loss.lost_bytes > 0
-                && path.on_long_lost(wire_bytes(&self.outbound, loss.lost_bytes), &self.config)
-            {
-                cx.known.forget_mtu(path.remote.ip());
+            let mtu = self.paths.get(index).pmtu.mtu();
+            if loss.lost_bytes > 0 {
+                let len = auth::lost_len(self, loss.lost_bytes);
+                let path = self.paths.get_mut(index);
+                if path.on_long_lost(len, &self.config) {
+                    cx.known.forget_mtu(path.remote.ip());
+                }
             }
             log_mtu_change(self, index, mtu);
             log_losses(self, index, ack);

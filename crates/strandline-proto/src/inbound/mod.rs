@@ -12,6 +12,7 @@
 //! | [`credit`] | credit of streams |
 //! | [`reconfigure`] | resets of numbers, more streams |
 //! | [`forward`] | messages that the peer gives up |
+//! | [`renege`] | room for what fills a gap |
 //! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
 //! | [`flow`] | rate of arriving data, for acknowledgements and the window |
 //! | [`arena`] | memory for the bytes |
@@ -30,6 +31,7 @@ mod ordering;
 mod reassembly;
 mod receive;
 pub(crate) mod reconfigure;
+mod renege;
 mod sack;
 mod tsn_map;
 mod window;
@@ -102,12 +104,12 @@ fn held(map: &TsnMap, ready: &VecDeque<Message>, window: &Window) -> u32 {
 /// due; one that is due at once has no [`sack_deadline`](Self::sack_deadline), so check after either. The I bit and
 /// chunks without user data are handled here.
 ///
-/// Everything that was acknowledged, by the cumulative TSN or by a gap block, is kept until it is read: it never
-/// reneges.
-///
 /// The receive buffer limits what is held: a readable message costs its bytes, at least 64; a chunk held out of order
 /// costs its bytes and 256. The rest is the advertised window. Data is accepted beyond it, up to twice the buffer, if
-/// it was promised before or fills a gap, and beyond that only if nothing could ever be read without it.
+/// it was promised before or fills a gap. A chunk that fills a gap when that is full replaces the highest TSNs that are
+/// held for reordering ([`renege`]). Beyond that only the next TSN is accepted.
+///
+/// Everything that was acknowledged by the cumulative TSN is kept until it is read.
 ///
 /// A message of `partial_delivery_point` bytes is delivered in parts once its turn has come. So is a shorter one if
 /// nothing is missing, nothing else can be read, and it fills the buffer. A part is never delivered while a chunk of it

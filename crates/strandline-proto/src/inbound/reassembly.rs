@@ -12,6 +12,7 @@ use strandline_wire::Data;
 use self::by_tsn::ByTsn;
 use super::arena::Arena;
 use super::ordering::StreamOrder;
+use super::renege::Drop;
 use super::tsn_map::{Place, TsnMap};
 use super::window::Window;
 use crate::event::Message;
@@ -104,9 +105,14 @@ impl Reassembly {
     }
 
     /// Takes a fragment that is checked and recorded in the TSN map. Returns the message, or its last part, if it is
-    /// complete.
+    /// complete, and its last TSN.
     #[inline(always)]
-    pub(super) fn take(&mut self, data: &Data<'_>, place: Place, cx: &mut Context<'_>) -> Option<Message> {
+    pub(super) fn take(
+        &mut self,
+        data: &Data<'_>,
+        place: Place,
+        cx: &mut Context<'_>,
+    ) -> Option<(Message, Tsn)> {
         match self {
             Self::ByTsn(form) => form.take(data, place, cx),
         }
@@ -152,6 +158,20 @@ impl Reassembly {
     pub(super) fn drop_before(&mut self, first: Tsn) {
         match self {
             Self::ByTsn(form) => form.drop_before(first),
+        }
+    }
+
+    /// Calls `add` with TSN and cost of each fragment beyond a gap.
+    pub(super) fn each_beyond(&self, add: &mut impl FnMut(Tsn, usize)) {
+        match self {
+            Self::ByTsn(form) => form.each_beyond(add),
+        }
+    }
+
+    /// Drops fragments beyond a gap.
+    pub(super) fn renege(&mut self, what: &mut Drop<'_>) {
+        match self {
+            Self::ByTsn(form) => form.renege(what),
         }
     }
 
