@@ -37,6 +37,8 @@ impl Extensions {
     pub(crate) const AUTHENTICATION: Self = Self(1 << 8);
     /// Dynamic address reconfiguration (RFC 5061).
     pub(crate) const DYNAMIC_ADDRESSES: Self = Self(1 << 9);
+    /// NR-SACK instead of SACK (draft-tuexen-tsvwg-sctp-multipath section 4).
+    pub(crate) const NR_SACK: Self = Self(1 << 10);
     /// Credit for each stream (docs/stream-credit.md).
     pub(crate) const STREAM_CREDIT: Self = Self(1 << 12);
 
@@ -114,6 +116,12 @@ const TABLE: &[Extension] = &[
         wanted: |config| config.extensions.dynamic_addresses,
         parameter: None,
         chunks: &[kind::ASCONF, kind::ASCONF_ACK],
+    },
+    Extension {
+        extension: Extensions::NR_SACK,
+        wanted: |config| config.extensions.nr_sack,
+        parameter: None,
+        chunks: &[kind::NR_SACK],
     },
     // Its parameter declares it, which has a value.
     Extension {
