@@ -216,6 +216,9 @@ impl Scenario {
         if plans::authenticate(&mut hosts, seed) {
             names.push("authentication");
         }
+        if plans::keep(&mut hosts, seed) {
+            names.push("NR-SACK");
+        }
         if plans::schedule(&mut hosts, &mut clients, seed) {
             names.push("schedulers");
         }

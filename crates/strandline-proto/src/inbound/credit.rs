@@ -355,16 +355,17 @@ pub(crate) fn on_blocked(inbound: &mut Inbound, streams: impl Iterator<Item = St
     inbound.sack.request();
 }
 
-/// Appends a SACK, as [`write_sack`](Inbound::write_sack) does, and the credits that the peer must be told. Some of them are
+/// Appends a SACK or NR-SACK, as [`write_sack`](Inbound::write_sack) does, and the credits that the peer must be told. Some of them are
 /// preferred to gap blocks.
 pub(crate) fn write_sack(
     inbound: &mut Inbound,
     now: Time,
     packet: &mut PacketBuilder<'_>,
     len_max: usize,
+    keeps: bool,
 ) -> bool {
     if !inbound.order.has_credits() {
-        return inbound.write_sack(now, packet, len_max);
+        return inbound.write_sack(now, packet, len_max, keeps);
     }
     let cumulative = inbound.map.cumulative();
     let due = credits_of(inbound).map_or(0, |credits| {
@@ -373,7 +374,7 @@ pub(crate) fn write_sack(
     });
     let reserve = if due == 0 { 0 } else { stream_credit::len_of(due.min(PREFERRED_MAX)) };
     let room = packet.remaining().saturating_sub(reserve);
-    let written = inbound.write_sack(now, packet, len_max.min(room));
+    let written = inbound.write_sack(now, packet, len_max.min(room), keeps);
     if written && due > 0 {
         write_credits(inbound, now, packet);
     }

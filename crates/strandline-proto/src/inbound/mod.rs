@@ -13,6 +13,7 @@
 //! | [`reconfigure`] | resets of numbers, more streams |
 //! | [`forward`] | messages that the peer gives up |
 //! | [`renege`] | room for what fills a gap |
+//! | [`kept`], [`nr_report`] | NR-SACK: which TSNs beyond a gap were delivered |
 //! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
 //! | [`flow`] | rate of arriving data, for acknowledgements and the window |
 //! | [`arena`] | memory for the bytes |
@@ -27,6 +28,8 @@ mod flow;
 pub(crate) mod forward;
 pub(crate) mod i_data;
 mod interleaved;
+mod kept;
+mod nr_report;
 mod ordering;
 mod reassembly;
 mod receive;
@@ -40,7 +43,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use strandline_wire::PacketBuilder;
-use strandline_wire::chunk::sack as chunk;
+use strandline_wire::chunk::{nr_sack, sack as chunk};
 
 pub(crate) use self::arena::Arena;
 use self::flow::{EVERY_MIN, Flow, SACK_DELAY_MIN};
@@ -321,21 +324,33 @@ impl Inbound {
         self.sack.pending()
     }
 
-    /// Appends a SACK of at most `len_max` bytes with as many gap blocks and duplicates as fit. Returns false without
-    /// a change if none fits.
-    pub(crate) fn write_sack(&mut self, now: Time, packet: &mut PacketBuilder<'_>, len_max: usize) -> bool {
+    /// Appends a SACK of at most `len_max` bytes, or with `keeps` an NR-SACK, with as many gap blocks and duplicates as
+    /// fit. Returns false without a change if none fits.
+    pub(crate) fn write_sack(
+        &mut self,
+        now: Time,
+        packet: &mut PacketBuilder<'_>,
+        len_max: usize,
+        keeps: bool,
+    ) -> bool {
         let cumulative = self.map.cumulative();
         let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer(self.share.bytes()) };
-        let gaps = self.map.gap_blocks();
-        let duplicates = self.flow.as_ref().map_or(&[][..], |flow| flow.duplicates.as_slice());
         let room = packet.remaining();
-        if !chunk::write_within(packet, len_max, cumulative, a_rwnd, gaps, duplicates) {
+        let written = if keeps {
+            nr_report::write_nr_sack(self, packet, len_max, a_rwnd)
+        } else {
+            let gaps = self.map.gap_blocks();
+            let duplicates = self.flow.as_ref().map_or(&[][..], |flow| flow.duplicates.as_slice());
+            chunk::write_within(packet, len_max, cumulative, a_rwnd, gaps, duplicates)
+        };
+        if !written {
             return false;
         }
         self.window.on_advertised(a_rwnd);
         let waited = self.sack.on_sent(now);
         if let Some(flow) = &mut self.flow {
-            let items = chunk::items_in(room - packet.remaining());
+            let len = room - packet.remaining();
+            let items = if keeps { nr_sack::items_in(len) } else { chunk::items_in(len) };
             flow.on_gaps(items.saturating_sub(flow.duplicates.as_slice().len()));
             // The list starts anew (section 3.3.4).
             flow.duplicates.clear();
@@ -453,7 +468,7 @@ impl Inbound {
         let (ordering, waiting) = self.order.heap_bytes();
         let ready: usize = self.ready.iter().map(|message| message.data.len()).sum();
         InboundMemory {
-            tsn_map: self.map.heap_bytes() + self.flow.as_ref().map_or(0, |flow| size_of_val(&**flow)),
+            tsn_map: self.map.heap_bytes() + self.flow.as_ref().map_or(0, |flow| flow.heap_bytes()),
             reassembly: reassembly + interleaved,
             ordering,
             queue: self.ready.capacity() * size_of::<Message>(),

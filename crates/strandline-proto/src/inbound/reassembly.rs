@@ -126,6 +126,13 @@ impl Reassembly {
         }
     }
 
+    /// Returns the first and last TSN of the latest message that was completed beyond a gap, once.
+    pub(super) fn take_whole_beyond(&mut self) -> Option<(Tsn, Tsn)> {
+        match self {
+            Self::ByTsn(form) => form.take_whole_beyond(),
+        }
+    }
+
     /// Takes a part of a message whose turn has come: of one with at least `point` bytes, or of any if the association is
     /// `stuck`. The window is still charged for it.
     #[inline]

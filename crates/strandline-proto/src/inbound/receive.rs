@@ -6,6 +6,7 @@ use strandline_wire::Data;
 use super::Inbound;
 use super::arena::Arena;
 use super::flow::Flow;
+use super::nr_report::{is_recording, note_delivered};
 use super::ordering::Turn;
 use super::reassembly::{Context, Header, Violation};
 use super::reconfigure::is_barred;
@@ -152,7 +153,11 @@ impl Inbound {
             };
         }
         let readable_before = self.ready.len();
-        match self.take(data, place, arena, partial_delivery_point) {
+        let taken = self.take(data, place, arena, partial_delivery_point);
+        if is_recording(self) {
+            note_delivered(self, readable_before);
+        }
+        match taken {
             Ok(()) => DataOutcome::Accepted { readable: self.ready.len() > readable_before },
             Err(why) => DataOutcome::Violation(why),
         }

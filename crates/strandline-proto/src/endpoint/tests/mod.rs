@@ -26,6 +26,7 @@ mod known;
 mod letter;
 mod limits;
 mod nat;
+mod nr_sack;
 mod out_of_the_blue;
 mod partial_reliability;
 mod paths;

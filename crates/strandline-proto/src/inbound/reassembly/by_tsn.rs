@@ -153,6 +153,10 @@ impl ByTsn {
         }
     }
 
+    pub(super) fn take_whole_beyond(&mut self) -> Option<(Tsn, Tsn)> {
+        self.held.as_mut()?.whole_beyond.take()
+    }
+
     /// Takes what there is of the open message, if its turn has come.
     #[inline]
     pub(super) fn take_part(
@@ -393,6 +397,8 @@ struct Held {
     /// The last TSN of what the peer gave up, if it may be in the middle of a message: fragments that directly follow it
     /// are dropped.
     given_up: Option<Tsn>,
+    /// The first and last TSN of the latest message that was completed beyond the cumulative TSN.
+    whole_beyond: Option<(Tsn, Tsn)>,
 }
 
 impl Held {
@@ -427,6 +433,7 @@ impl Held {
     fn take_beyond(&mut self, data: &Data<'_>, cx: &mut Context<'_>) -> Option<(Message, Tsn)> {
         cx.window.charge(data.payload.len() + HELD_COST);
         let run = self.hold(data)?;
+        self.whole_beyond = Some((run.first, run.after().previous()));
         release_run(cx.window, &run);
         let at_once = run.header.is_next(cx.order);
         let mut bytes = if at_once { cx.arena.buffer(run.bytes) } else { BytesMut::with_capacity(run.bytes) };
