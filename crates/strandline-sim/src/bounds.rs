@@ -321,6 +321,10 @@ impl Bounds {
             (None, Recovery::Rfc9260) => 0,
             // BBR has a rate as soon as anything was measured.
             (None, _) if !self.known || was.congestion == "bbr" => window,
+            // A small window in slow start may go at once, unless the path paused for an RTO (decision 114).
+            (None, _) if starts && self.sent_at.is_some_and(|at| step.events.now.since(at) < was.rto) => {
+                window
+            }
             (None, _) if starts || rests => {
                 (FIRST_WINDOW * step.mtu).max(FIRST_WINDOW_BYTES).max((window / PIECES).min(PIECE_BYTES))
             }
