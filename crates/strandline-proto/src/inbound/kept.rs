@@ -1,6 +1,6 @@
 //! Which TSNs beyond a gap belong to messages that were delivered. An NR-SACK reports them as non-renegable
-//! (draft-tuexen-tsvwg-sctp-multipath section 4.4.1, case 2). What waits for its turn is as renegable as in a SACK,
-//! although it is never discarded: its sender must be able to report it as failed if the association ends before.
+//! (draft-tuexen-tsvwg-sctp-multipath section 4.4.1, case 2). What waits for its turn is as renegable as in a SACK:
+//! a full buffer may drop it, and its sender must be able to report it as failed if the association ends before.
 //!
 //! The record begins with the first NR-SACK that reports a gap. Fragments in I-DATA chunks are not recorded, except the
 //! first of each message.
