@@ -13,7 +13,7 @@ use strandline_wire::number::VerificationTag;
 use strandline_wire::PacketBuilder;
 
 fuzz_target!(|packets: Vec<Vec<(u8, u8, Vec<u8>)>>| {
-    let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, ..ExtensionsConfig::default() };
+    let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, nr_sack: true, ..ExtensionsConfig::default() };
     let association = AssociationConfig { extensions, ..AssociationConfig::default() };
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
     let mut client = Endpoint::new(config, [1; 32], Time::ZERO).expect("the parameters are valid");

@@ -28,6 +28,10 @@ fuzz_target!(|bytes: &[u8]| {
                 }
             }
             Ok(Chunk::Sack(sack)) => steps += sack.gap_blocks().count() + sack.duplicates().count(),
+            Ok(Chunk::NrSack(sack)) => {
+                assert!(sack.non_renegable().len() <= sack.gap_blocks().len());
+                steps += sack.gap_blocks().count() + sack.duplicates().count();
+            }
             Ok(Chunk::Abort(abort)) => {
                 for cause in abort.causes.iter().flatten() {
                     let _ = cause.parse();

@@ -10,7 +10,7 @@
  *   -n COUNT  messages (1)    -l LENGTH  bytes of each (100)    -s STREAMS  number of streams (1)    -r  unordered
  *   -R COUNT  give a message up after so many retransmissions (RFC 7496)    -L MS  after its lifetime (RFC 3758)
  *   -T MS     RTO.Min = RTO.Initial, with RTO.Max four times that; heartbeats at that interval (tests of fail-over)
- *   -i        interleave messages (RFC 8260; usrsctp)
+ *   -i        interleave messages (RFC 8260; usrsctp)    -N  offer NR-SACK (usrsctp)
  *   -a TYPE[,TYPE]  demand authentication of these chunk types (RFC 4895)    -k SECRET  the only key, with identifier 7
  *   -v        a line for each message received
  *
@@ -77,7 +77,7 @@ static struct options {
     long count;
     size_t length;
     unsigned streams;
-    int unordered, interleaves, verbose;
+    int unordered, interleaves, keeps, verbose;
     unsigned policy, limit; /* of partial reliability; no policy: messages are reliable */
     char *demanded, *secret; /* of RFC 4895 */
     struct addresses bind, peer;
@@ -282,6 +282,7 @@ static handle new_socket(int family) {
     usrsctp_init(o.udp_port, NULL, NULL);
     usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
     usrsctp_sysctl_set_sctp_blackhole(2);
+    usrsctp_sysctl_set_sctp_nrsack_enable(o.keeps);
     handle made = usrsctp_socket(family, SOCK_SEQPACKET, IPPROTO_SCTP, NULL, NULL, 0, NULL);
     if (!made)
         die("socket");
@@ -450,7 +451,7 @@ static void parse(int argc, char **argv) {
         mode++;
     o.mode = mode;
     optind = 2;
-    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:R:L:T:a:k:riv")) != -1) {
+    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:R:L:T:a:k:riNv")) != -1) {
         switch (option) {
         case 'p': o.port = (unsigned)atoi(optarg); break;
         case 'B': o.own_port = (unsigned)atoi(optarg); break;
@@ -468,6 +469,7 @@ static void parse(int argc, char **argv) {
         case 'k': o.secret = optarg; break;
         case 'r': o.unordered = 1; break;
         case 'i': o.interleaves = 1; break;
+        case 'N': o.keeps = 1; break;
         case 'v': o.verbose = 1; break;
         default: mode = 4;
         }

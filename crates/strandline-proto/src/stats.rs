@@ -299,6 +299,8 @@ pub struct AgreedExtensions {
     pub authentication: bool,
     /// Interleaving of user messages (RFC 8260): messages are sent and received in I-DATA chunks.
     pub interleaving: bool,
+    /// Non-renegable selective acknowledgements: NR-SACK is sent and received instead of SACK.
+    pub nr_sack: bool,
     /// Credit for each stream (docs/stream-credit.md). Without it only the association's window limits what streams hold,
     /// so that one which is not read may hold up the others.
     pub stream_credit: bool,

@@ -61,6 +61,8 @@ struct Sent {
     acknowledged: bool,
     /// True if the last SACK reported it.
     named: bool,
+    /// True if an NR-SACK reported it as non-renegable.
+    kept: bool,
     /// Number of SACKs since it was sent that reported a higher TSN and not this one, or withdrew the report of an
     /// earlier SACK (RFC 9260 section 6.2.1 D iii).
     misses: u32,
@@ -156,6 +158,8 @@ pub(crate) struct Board {
     renumbered: Renumbered,
     abandoned: Abandoned,
     credit: Credit,
+    /// The type of the chunks that acknowledge DATA, once one was sent.
+    acknowledges_by: Option<u8>,
 }
 
 /// Returns the DATA chunk, or what an I-DATA chunk has in common with one: its numbers within streams are those of the
@@ -194,7 +198,7 @@ impl Board {
         if next.distance_from(first) as usize <= chunks.len() {
             for chunk in &mut chunks {
                 chunk.excused = true;
-                (chunk.acknowledged, chunk.named) = (false, false);
+                (chunk.acknowledged, chunk.named, chunk.kept) = (false, false, false);
             }
             (self.first, self.chunks) = (Some(first), chunks);
         }
@@ -219,6 +223,12 @@ impl Board {
                 let of = self.abandoned.identify(parsed);
                 self.on_data(now, &data, of, (to, set_up), recovery)?;
                 continue;
+            }
+            if matches!(chunk.kind, kind::SACK | kind::NR_SACK) {
+                let before = *self.acknowledges_by.get_or_insert(chunk.kind);
+                demand(before == chunk.kind, || {
+                    format!("chunk type {} after {before}: SACK and NR-SACK in one association", chunk.kind)
+                })?;
             }
             match parsed {
                 Ok(Chunk::ForwardTsn(forward)) => self.on_forward_tsn(now, &forward, to)?,
@@ -264,6 +274,7 @@ impl Board {
             return Ok(());
         };
         demand(!known.named, || format!("{tsn:?} is sent again, which the last SACK acknowledged"))?;
+        demand(!known.kept, || format!("{tsn:?} is sent again, which the peer never revokes"))?;
         let (of, mut explained) = (known.to, in_set_up || self.is_doubtful(now, known, tsn, recovery));
         let (sent_at, excused) = (known.at, in_set_up || known.excused || known.in_set_up);
         if !explained {

@@ -179,7 +179,7 @@ impl Bounds {
         events: Events,
         marks: Marks,
     ) -> Result<(), Violation> {
-        self.shrinking.look(path, delivered, events, marks)?;
+        self.shrinking.look(path, (delivered, sacks), events, marks)?;
         self.begin_reduction(path, events);
         self.recoveries = events.recoveries;
         if sacks > 0 {
@@ -321,6 +321,10 @@ impl Bounds {
             (None, Recovery::Rfc9260) => 0,
             // BBR has a rate as soon as anything was measured.
             (None, _) if !self.known || was.congestion == "bbr" => window,
+            // A small window in slow start may go at once, unless the path paused for an RTO (decision 114).
+            (None, _) if starts && self.sent_at.is_some_and(|at| step.events.now.since(at) < was.rto) => {
+                window
+            }
             (None, _) if starts || rests => {
                 (FIRST_WINDOW * step.mtu).max(FIRST_WINDOW_BYTES).max((window / PIECES).min(PIECE_BYTES))
             }

@@ -216,6 +216,9 @@ impl Scenario {
         if plans::authenticate(&mut hosts, seed) {
             names.push("authentication");
         }
+        if plans::keep(&mut hosts, seed) {
+            names.push("NR-SACK");
+        }
         if plans::schedule(&mut hosts, &mut clients, seed) {
             names.push("schedulers");
         }
@@ -227,12 +230,7 @@ impl Scenario {
         // Two hosts whose ports both changed never find each other again. Until the MTU is found there are some
         // time-outs: too many on several paths without reports from routers, or with few retransmissions allowed.
         let patient = !features.odd_timers && (!features.multihomed || features.icmp);
-        // A full receiver may take the next TSN and nothing behind a gap. Without loss detection by time each gap that is
-        // given up then costs a time-out, and T5-shutdown-guard does not wait for that.
-        let slow = features.small_buffers
-            && names.contains(&"RFC 9260 recovery")
-            && names.contains(&"partial reliability");
-        let lost = features.rebinding || slow || (features.small_mtu && !patient);
+        let lost = features.rebinding || (features.small_mtu && !patient);
         Self {
             keys_last,
             last_expiry: if lost { Duration::MAX } else { rto_max + Duration::from_secs(1) },
@@ -242,7 +240,7 @@ impl Scenario {
             attacks,
             icmp: features.icmp,
             calm_at,
-            settle_max: Duration::from_secs(180) + rto_max * if slow { 80 } else { 8 },
+            settle_max: Duration::from_secs(180) + rto_max * 8,
             tampered: features.tampering.then_some((0, 1)),
             clean: features.is_clean(),
             features: names,

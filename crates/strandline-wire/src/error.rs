@@ -76,6 +76,21 @@ pub enum ChunkError {
         /// Number of bytes after the fixed fields.
         found: usize,
     },
+    /// The numbers of blocks and duplicate TSNs of an NR-SACK disagree with its length.
+    #[error(
+        "NR-SACK names {renegable} renegable and {non_renegable} other blocks and {duplicates} duplicates in \
+         {found} bytes of lists"
+    )]
+    NrSackCounts {
+        /// Number of R Gap Ack Blocks.
+        renegable: u16,
+        /// Number of NR Gap Ack Blocks.
+        non_renegable: u16,
+        /// Number of Duplicate TSNs.
+        duplicates: u16,
+        /// Number of bytes after the fixed fields.
+        found: usize,
+    },
     /// The length of a list is not a multiple of its elements' size.
     #[error("chunk type {kind} has a list of {found} bytes, not a multiple of {element}")]
     NotAMultiple {

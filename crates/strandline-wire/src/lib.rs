@@ -55,8 +55,8 @@ pub use builder::{PacketBuilder, write_checksum};
 pub use cause::{Cause, Causes};
 pub use chunk::{
     Abort, Asconf, AsconfAck, Auth, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, ForwardTsn,
-    GapBlock, Heartbeat, HeartbeatAck, IData, IForwardTsn, Init, InitAck, Pad, RawChunk, ReConfig, Sack,
-    Shutdown, ShutdownAck, ShutdownComplete, StreamBlocked, StreamCredit,
+    GapBlock, Heartbeat, HeartbeatAck, IData, IForwardTsn, Init, InitAck, NrSack, Pad, RawChunk, ReConfig,
+    Sack, Shutdown, ShutdownAck, ShutdownComplete, StreamBlocked, StreamCredit,
 };
 pub use consts::{
     CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, I_DATA_CHUNK_HEADER_LEN, IP_PROTOCOL,

@@ -16,7 +16,9 @@
 use core::fmt::{self, Display, Formatter, Write};
 
 use crate::cause::{self, Cause, Causes, RawCause};
-use crate::chunk::{self, Chunk, Data, ForwardTsn, IData, IForwardTsn, Init, RawChunk, Sack};
+use crate::chunk::{
+    self, Chunk, Data, ForwardTsn, GapBlock, IData, IForwardTsn, Init, NrSack, RawChunk, Sack,
+};
 use crate::error::ParameterError;
 use crate::packet::Packet;
 use crate::parameter::asconf::AsconfParameter;
@@ -133,6 +135,7 @@ fn show_chunk(f: &mut Formatter<'_>, chunk: &Chunk<'_>) -> fmt::Result {
         }
         Chunk::ReConfig(re_config) => show_parameters(f, re_config.parameters),
         Chunk::ForwardTsn(forward) => show_forward_tsn(f, forward),
+        Chunk::NrSack(sack) => show_nr_sack(f, sack),
         Chunk::IData(data) => show_i_data(f, data),
         Chunk::IForwardTsn(forward) => show_i_forward_tsn(f, forward),
         Chunk::StreamCredit(chunk) => {
@@ -193,6 +196,16 @@ fn show_init(f: &mut Formatter<'_>, init: &Init<'_>) -> fmt::Result {
 fn show_sack(f: &mut Formatter<'_>, sack: &Sack<'_>) -> fmt::Result {
     write!(f, " cum {} rwnd {}", sack.cumulative_tsn(), sack.a_rwnd())?;
     show_list(f, " gaps", sack.gap_blocks(), |f, block| write!(f, " +{}-{}", block.start, block.end))?;
+    show_list(f, " dups", sack.duplicates(), |f, tsn| write!(f, " {tsn}"))
+}
+
+fn show_nr_sack(f: &mut Formatter<'_>, sack: &NrSack<'_>) -> fmt::Result {
+    write!(f, " cum {} rwnd {}", sack.cumulative_tsn(), sack.a_rwnd())?;
+    let renegable = sack.gap_blocks().len() - sack.non_renegable().len();
+    let block = |f: &mut Formatter<'_>, block: GapBlock| write!(f, " +{}-{}", block.start, block.end);
+    let gaps = sack.gap_blocks();
+    show_list(f, " gaps", gaps.take(renegable), block)?;
+    show_list(f, " kept", sack.non_renegable(), block)?;
     show_list(f, " dups", sack.duplicates(), |f, tsn| write!(f, " {tsn}"))
 }
 

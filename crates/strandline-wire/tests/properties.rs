@@ -13,7 +13,9 @@ use proptest::prelude::*;
 use strandline_wire::cause::{MissingParameters, RawCause};
 use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 use strandline_wire::chunk::stream_credit::Credit;
-use strandline_wire::chunk::{forward_tsn, i_forward_tsn, kind, sack, stream_blocked, stream_credit};
+use strandline_wire::chunk::{
+    forward_tsn, i_forward_tsn, kind, nr_sack, sack, stream_blocked, stream_credit,
+};
 use strandline_wire::parameter::HmacIdentifiers;
 use strandline_wire::parameter::re_config::{
     AddIncomingStreams, AddOutgoingStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReConfigParameter,
@@ -39,6 +41,7 @@ enum Owned {
     Pad(usize),
     Auth { key: u16, hmac: u16, mac: Vec<u8> },
     ReConfig(Vec<OwnedTlv>),
+    NrSack { numbers: (u32, u32), renegable: Vec<(u16, u16)>, kept: Vec<(u16, u16)>, duplicates: Vec<u32> },
     ForwardTsn { new_cumulative_tsn: u32, skipped: Vec<(u16, u16)> },
     IData { numbers: (u32, u16, u32, u32), bits: [bool; 4], payload: Vec<u8> },
     IForwardTsn { new_cumulative_tsn: u32, skipped: Vec<(u16, bool, u32)> },
@@ -140,6 +143,16 @@ fn push(owned: &Owned, builder: &mut PacketBuilder<'_>) -> bool {
             let duplicates: Vec<Tsn> = duplicates.iter().map(|&tsn| Tsn(tsn)).collect();
             sack::write(builder, Tsn(*cumulative_tsn), *a_rwnd, gaps, &duplicates)
         }
+        // As many as fit are written; here all of them or none.
+        Owned::NrSack { numbers: (cumulative_tsn, a_rwnd), renegable, kept, duplicates } => {
+            let [renegable_blocks, kept_blocks] =
+                [renegable, kept].map(|blocks| blocks.iter().map(|&(start, end)| GapBlock { start, end }));
+            let duplicates: Vec<Tsn> = duplicates.iter().map(|&tsn| Tsn(tsn)).collect();
+            let fixed = (Tsn(*cumulative_tsn), *a_rwnd);
+            let len = 20 + 4 * (renegable.len() + kept.len() + duplicates.len());
+            builder.remaining() >= len
+                && nr_sack::write_within(builder, len, fixed, renegable_blocks, kept_blocks, &duplicates)
+        }
         Owned::ForwardTsn { new_cumulative_tsn, skipped } => {
             let skipped = skipped.iter().map(|&(stream, ssn)| (StreamId(stream), Ssn(ssn)));
             forward_tsn::write(builder, Tsn(*new_cumulative_tsn), skipped)
@@ -216,6 +229,7 @@ fn borrowed<'a>(owned: &'a Owned, scratch: &'a mut Vec<u8>) -> Chunk<'a> {
         Owned::Data { .. } => Chunk::Data(data(owned)),
         Owned::IData { .. } => Chunk::IData(i_data(owned)),
         Owned::Sack { .. }
+        | Owned::NrSack { .. }
         | Owned::ForwardTsn { .. }
         | Owned::IForwardTsn { .. }
         | Owned::StreamCredit { .. }
@@ -267,6 +281,15 @@ fn same(owned: &Owned, parsed: &Chunk<'_>) {
         assert_eq!(forward.new_cumulative_tsn(), Tsn(*new_cumulative_tsn));
         let found: Vec<_> = forward.skipped().map(|(stream, ssn)| (stream.0, ssn.0)).collect();
         return assert_eq!(found, *skipped);
+    }
+    if let Owned::NrSack { numbers, renegable, kept, duplicates } = owned {
+        let Chunk::NrSack(sack) = parsed else { panic!("not an NR-SACK: {parsed:?}") };
+        assert_eq!((sack.cumulative_tsn().0, sack.a_rwnd()), *numbers);
+        let pairs = |block: GapBlock| (block.start, block.end);
+        let all = [&renegable[..], kept].concat();
+        assert_eq!(sack.gap_blocks().map(pairs).collect::<Vec<_>>(), all);
+        assert_eq!(sack.non_renegable().map(pairs).collect::<Vec<_>>(), *kept);
+        return assert_eq!(sack.duplicates().map(|tsn| tsn.0).collect::<Vec<_>>(), *duplicates);
     }
     if let Owned::IForwardTsn { new_cumulative_tsn, skipped } = owned {
         let Chunk::IForwardTsn(forward) = parsed else { panic!("not an I-FORWARD-TSN: {parsed:?}") };
@@ -341,6 +364,10 @@ fn chunk() -> impl Strategy<Value = Owned> {
                 duplicates
             }
         ),
+        (any::<(u32, u32)>(), [(); 2].map(|()| vec(any::<(u16, u16)>(), 0..10)), vec(any::<u32>(), 0..9))
+            .prop_map(|(numbers, [renegable, kept], duplicates)| {
+                Owned::NrSack { numbers, renegable, kept, duplicates }
+            }),
         (any::<bool>(), bytes(60)).prop_map(|(ack, info)| Owned::Heartbeat { ack, info }),
         (any::<Option<bool>>(), tlvs()).prop_map(|(abort, causes)| Owned::Causes { abort, causes }),
         (prop::sample::select(vec![kind::SHUTDOWN, kind::ECNE, kind::CWR]), any::<u32>())
@@ -370,7 +397,7 @@ fn chunk() -> impl Strategy<Value = Owned> {
 /// arbitrary.
 fn crafted_chunk() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![
-        0_u8..=15,
+        0_u8..=16,
         Just(kind::PAD),
         Just(kind::RE_CONFIG),
         Just(kind::FORWARD_TSN),

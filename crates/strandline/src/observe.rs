@@ -133,11 +133,17 @@ impl<'a> ObservedPacket<'a> {
         })
     }
 
-    /// Returns the packet's SACK chunk, if it has one.
+    /// Returns the packet's SACK or NR-SACK chunk, if it has one.
     #[must_use]
     pub fn sack(&self) -> Option<ObservedSack> {
         self.chunks().find_map(|chunk| match chunk {
             Chunk::Sack(sack) => Some(ObservedSack {
+                cumulative: sack.cumulative_tsn(),
+                a_rwnd: sack.a_rwnd(),
+                gaps: sack.gap_blocks().map(|block| (block.start, block.end)).collect(),
+                duplicates: sack.duplicates().len(),
+            }),
+            Chunk::NrSack(sack) => Some(ObservedSack {
                 cumulative: sack.cumulative_tsn(),
                 a_rwnd: sack.a_rwnd(),
                 gaps: sack.gap_blocks().map(|block| (block.start, block.end)).collect(),

@@ -54,10 +54,10 @@ pub struct ConnectionArgs {
     /// reset
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
-    /// SCTP: congestion control of this side's data: rfc9260, cubic, bbr, dctcp or swift. bbr is faster on links that
-    /// lose packets without a queue [default: cubic]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) congestion: Option<Algorithm>,
+    /// SCTP: congestion control of this side's data: rfc9260, cubic, bbr, dctcp or swift. cubic takes no more than
+    /// TCP's share of a short queue
+    #[arg(long, value_name = "NAME", default_value = Algorithm::Bbr.name())]
+    pub(crate) congestion: Algorithm,
     /// Seconds for the head of a request to arrive, idle time included
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub head_timeout: u32,
@@ -139,8 +139,7 @@ impl ConnectionArgs {
 
     /// Returns the parameters of associations.
     pub(crate) fn association(&self) -> AssociationConfig {
-        let base = AssociationConfig::default();
-        AssociationConfig { congestion: self.congestion.unwrap_or(base.congestion), ..base }
+        AssociationConfig { congestion: self.congestion, ..AssociationConfig::default() }
     }
 
     /// Opens the access log.

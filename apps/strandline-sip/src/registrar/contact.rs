@@ -190,8 +190,8 @@ fn flow_use(uri: &SipUri<'_>, reg_id: u32, instance: &[u8], request: &Request<'_
     let is_reliable = request.flow.protocol.is_reliable();
     let elsewhere = match uri.host.ip() {
         Some(ip) => ip.to_canonical() != source || (!is_reliable && has_other_port(uri, request)),
-        None => is_nowhere(&uri.host),
-    };
+        None => is_nowhere(&uri.host, source),
+    } || uri.port == Some(0);
     // A link-local address is on the link over which the request came. A URI can't name that link (RFC 3986
     // has no zones).
     let link_local =
@@ -224,13 +224,10 @@ fn has_other_port(uri: &SipUri<'_>, request: &Request<'_>) -> bool {
     !(is_at_source && (via_port == source.port() || listens_there))
 }
 
-/// Returns true for a name that is reserved as invalid (RFC 6761).
-fn is_nowhere(host: &Host<'_>) -> bool {
-    const INVALID: &[u8] = b".invalid";
-    let Host::Name(name) = host else { return false };
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    let end = name.len().saturating_sub(INVALID.len());
-    name.get(end..).is_some_and(|end| end.eq_ignore_ascii_case(INVALID))
+/// Returns true for a name that is reserved as invalid, and for one of the loopback interface if the phone is on
+/// another host (RFC 6761).
+fn is_nowhere(host: &Host<'_>, source: IpAddr) -> bool {
+    host.is_in_top_level("invalid") || (host.is_in_top_level("localhost") && !source.is_loopback())
 }
 
 /// Returns true for parameters that a phone may not set: `expires`, and GRUUs (RFC 5627 section 5.1).

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use strandline_sip::resolution::{Answer, Found, Server};
 use strandline_sip::service::Settings;
-use strandline_sip::transaction::Protocol;
+use strandline_sip::transaction::{Flow, Protocol};
 
 use crate::harness::{Phone, Sent, World, response, settings};
 use crate::nodes::{follow, two};
@@ -56,6 +56,58 @@ fn invalid_host_name_uses_the_flow() {
     }
     // Without DNS, no name can be resolved.
     assert_eq!(reached("sip:bob@phone-7.lan", None), "192.0.2.2:40001");
+}
+
+#[test]
+fn contacts_that_lead_nowhere_use_the_flow() {
+    for contact in [
+        "sip:bob@localhost",
+        "sip:bob@LocalHost.:5070",
+        "sip:bob@bob.localhost",
+        "sip:bob@127.0.0.1",
+        "sip:bob@[::ffff:127.0.0.1]",
+        "sip:bob@192.0.2.2:0",
+    ] {
+        assert_eq!(called_at_once(&bob(), contact), Some(bob().0), "{contact}");
+    }
+    // A phone on this host is at its contact.
+    assert_eq!(called_at_once(&Phone::udp("127.0.0.1:40001"), "sip:bob@localhost:5070"), None);
+}
+
+/// The flow of an INVITE to a phone with this contact, if no name has to be resolved first.
+fn called_at_once(phone: &Phone, contact: &str) -> Option<Flow> {
+    let mut world = World::with(Settings { names_max: 10, ..settings() });
+    world.register_with(phone, "bob", &format!("Contact: <{contact}>\r\n"));
+    let sent = world.invite(&alice(), &alice().invite("bob", "1"));
+    let invite = sent.iter().find(|one| one.first_line().starts_with("INVITE "));
+    assert_eq!(invite.is_none(), world.service.servers_mut().take_wanted().len() == 1, "{sent:#?}");
+    invite.map(|one| one.flow)
+}
+
+/// A socket for IPv4 can't send to an IPv4 address that is written as an IPv6 address.
+#[test]
+fn ipv4_mapped_addresses_are_ipv4_addresses() {
+    assert_eq!(reached("sip:bob@[::ffff:192.0.2.2]:40001", None), "192.0.2.2:40001");
+    assert_eq!(reached("sip:bob@[::ffff:192.0.2.2]:5070", None), "192.0.2.2:5070");
+    let mut world = World::new();
+    let register = bob().register("bob", 1, "Contact: <sip:bob@192.0.2.2>\r\n").replacen(";rport", "", 1);
+    let register = register.replacen("192.0.2.2:40001", "[::ffff:192.0.2.2]:5060", 1);
+    assert_eq!(world.one(&bob(), &register).flow.peer.to_string(), "192.0.2.2:5060");
+    // Nothing is sent to many hosts, and the server knows its own address.
+    let mut world = World::relaying();
+    for (number, (address, answer)) in [
+        ("224.0.0.1", "SIP/2.0 502 Unresolvable Destination"),
+        ("255.255.255.255", "SIP/2.0 502 Unresolvable Destination"),
+        ("0.0.0.0", "SIP/2.0 502 Unresolvable Destination"),
+        ("198.51.100.1", "SIP/2.0 200 OK"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let uri = format!("sip:[::ffff:{address}]");
+        let told = world.one(&alice(), &alice().request("OPTIONS", &uri, &number.to_string(), ""));
+        assert_eq!((told.flow, told.first_line()), (alice().0, answer), "{uri}");
+    }
 }
 
 /// The messages sent once DNS has answered.

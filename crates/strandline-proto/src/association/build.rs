@@ -85,12 +85,13 @@ impl Association {
         let index = self.path_of_sacks();
         let (route, ports, size) = (self.route(index), self.ports(), self.paths.get(index).payload_max());
         let mut sacks = 0;
+        let keeps = self.features.has(Extensions::NR_SACK);
         let (len_max, reserve) = (self.sack_len_max(now, index), auth::reserve(self));
         cx.control.push(route, size, |buffer| {
             let room = buffer.len().saturating_sub(reserve);
             let mut packet = ports.packet(buffer.split_at_mut(room).0);
             self.write_ecne(&mut packet);
-            sacks += u32::from(write_sack(&mut self.inbound, now, &mut packet, len_max));
+            sacks += u32::from(write_sack(&mut self.inbound, now, &mut packet, len_max, keeps));
             match packet.is_empty() {
                 true => 0,
                 false => {

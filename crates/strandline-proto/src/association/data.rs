@@ -3,22 +3,23 @@
 use bytes::Bytes;
 
 use strandline_wire::cause::Cause;
-use strandline_wire::chunk::{Data, IData, Sack};
+use strandline_wire::chunk::{Data, IData, NrSack, Sack};
 
 use super::abandon::settle_timers;
 use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
 use super::offer::encode_cause;
-use super::{Association, State, reconfig};
+use super::{Association, State, auth, reconfig};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
 use crate::inbound::i_data::on_i_data;
 use crate::number::{StreamId, Tsn};
 use crate::outbound::credit::check_buffer;
-use crate::outbound::interleaving::wire_bytes;
-use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome, is_blocked, waits_for_credit};
+use crate::outbound::{
+    ASKING_PACKETS, Outbound, PathAck, SackOutcome, is_blocked, on_nr_sack, waits_for_credit,
+};
 use crate::path::{Asking, PathLoss, PathSack};
 use crate::path_index::PerPath;
 use crate::time::Time;
@@ -206,26 +207,9 @@ impl Association {
         }
     }
 
-    /// Processes a SACK (section 6.2.1). It is accepted from COOKIE-ECHOED on, where data may have gone with the
-    /// COOKIE ECHO.
+    /// Processes a SACK (section 6.2.1).
     pub(super) fn on_sack_chunk(&mut self, cx: &mut Shared, now: Time, sack: &Sack<'_>) {
-        if !(self.state.sends_data() || matches!(self.state, State::CookieEchoed(_))) {
-            return;
-        }
-        if self.reconfig.is_some() && reconfig::is_foreign_ack(self, sack.cumulative_tsn()) {
-            return;
-        }
-        let recovering = watches_recovery(self);
-        let mut acks = PerPath::default();
-        let outcome = self.outbound.on_sack(now, sack, &mut acks);
-        self.apply_outcome(cx, now, outcome, &acks);
-        log_recovery_end(self, recovering);
-        if matches!(self.state, State::CookieEchoed(_)) {
-            // Until the COOKIE ACK arrives nothing is sent without the COOKIE ECHO, and T1-cookie replaces T3-rtx.
-            for index in self.paths.indices() {
-                self.paths.get_mut(index).stop_rtx();
-            }
-        }
+        on_report(self, cx, now, sack.cumulative_tsn(), |outbound, acks| outbound.on_sack(now, sack, acks));
     }
 
     /// Applies the outcome of an acknowledgement to the association.
@@ -361,12 +345,13 @@ impl Association {
             if self.ecn.is_some() && (ack.fast_retransmit_loss || ack.undo) {
                 self.on_window_changed(now, index, ack);
             }
-            let path = self.paths.get_mut(index);
-            let mtu = path.pmtu.mtu();
-            if loss.lost_bytes > 0
-                && path.on_long_lost(wire_bytes(&self.outbound, loss.lost_bytes), &self.config)
-            {
-                cx.known.forget_mtu(path.remote.ip());
+            let mtu = self.paths.get(index).pmtu.mtu();
+            if loss.lost_bytes > 0 {
+                let len = auth::lost_len(self, loss.lost_bytes);
+                let path = self.paths.get_mut(index);
+                if path.on_long_lost(len, &self.config) {
+                    cx.known.forget_mtu(path.remote.ip());
+                }
             }
             log_mtu_change(self, index, mtu);
             log_losses(self, index, ack);
@@ -379,6 +364,42 @@ impl Association {
     /// Restarts the idle time after which buffers are released, because data was exchanged.
     pub(super) fn touch_idle(&mut self, now: Time) {
         self.deadlines.idle = now + self.config.idle_release;
+    }
+}
+
+/// Processes an NR-SACK.
+#[cold]
+pub(super) fn on_nr_sack_chunk(association: &mut Association, cx: &mut Shared, now: Time, sack: &NrSack<'_>) {
+    let take = |outbound: &mut Outbound, acks: &mut PerPath<PathAck>| on_nr_sack(outbound, now, sack, acks);
+    on_report(association, cx, now, sack.cumulative_tsn(), take);
+}
+
+/// Processes a SACK or NR-SACK, which `take` takes in. It is accepted from COOKIE-ECHOED on, where data may have gone
+/// with the COOKIE ECHO.
+#[inline]
+fn on_report(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    cumulative: Tsn,
+    take: impl FnOnce(&mut Outbound, &mut PerPath<PathAck>) -> SackOutcome,
+) {
+    if !(association.state.sends_data() || matches!(association.state, State::CookieEchoed(_))) {
+        return;
+    }
+    if association.reconfig.is_some() && reconfig::is_foreign_ack(association, cumulative) {
+        return;
+    }
+    let recovering = watches_recovery(association);
+    let mut acks = PerPath::default();
+    let outcome = take(&mut association.outbound, &mut acks);
+    association.apply_outcome(cx, now, outcome, &acks);
+    log_recovery_end(association, recovering);
+    if matches!(association.state, State::CookieEchoed(_)) {
+        // Until the COOKIE ACK arrives nothing is sent without the COOKIE ECHO, and T1-cookie replaces T3-rtx.
+        for index in association.paths.indices() {
+            association.paths.get_mut(index).stop_rtx();
+        }
     }
 }
 

@@ -7,9 +7,11 @@
 //! stands beside the table, because its declaration has a value and each direction counts by itself.
 
 use strandline_wire::chunk::kind;
-use strandline_wire::parameter::Parameter;
+use strandline_wire::parameter::{self, Parameter};
+use strandline_wire::{EncodeTlv, TlvWriter};
 
 use super::zero_checksum::ZeroChecksum;
+use crate::authentication::ChunkTypes;
 use crate::config::{AssociationConfig, StreamCredit};
 
 /// An EDMID that no method has (RFC 9653 section 8).
@@ -35,6 +37,8 @@ impl Extensions {
     pub(crate) const AUTHENTICATION: Self = Self(1 << 8);
     /// Dynamic address reconfiguration (RFC 5061).
     pub(crate) const DYNAMIC_ADDRESSES: Self = Self(1 << 9);
+    /// NR-SACK instead of SACK (draft-tuexen-tsvwg-sctp-multipath section 4).
+    pub(crate) const NR_SACK: Self = Self(1 << 10);
     /// Credit for each stream (docs/stream-credit.md).
     pub(crate) const STREAM_CREDIT: Self = Self(1 << 12);
 
@@ -61,8 +65,8 @@ struct Extension {
     extension: Extensions,
     /// Returns true if the configuration asks for it.
     wanted: fn(&AssociationConfig) -> bool,
-    /// Its parameter in INIT and INIT ACK, if it has one.
-    parameter: Option<Parameter<'static>>,
+    /// The type of its parameter in INIT and INIT ACK, which has no value, if it has one.
+    parameter: Option<u16>,
     /// Its chunk types in Supported Extensions; none if only the parameter declares it.
     chunks: &'static [u8],
 }
@@ -72,7 +76,7 @@ const TABLE: &[Extension] = &[
     Extension {
         extension: Extensions::ECN,
         wanted: AssociationConfig::wants_ecn,
-        parameter: Some(Parameter::EcnCapable),
+        parameter: Some(parameter::kind::ECN_CAPABLE),
         chunks: &[],
     },
     Extension {
@@ -85,7 +89,7 @@ const TABLE: &[Extension] = &[
     Extension {
         extension: Extensions::PARTIAL_RELIABILITY,
         wanted: |config| config.extensions.partial_reliability,
-        parameter: Some(Parameter::ForwardTsnSupported),
+        parameter: Some(parameter::kind::FORWARD_TSN_SUPPORTED),
         chunks: &[kind::FORWARD_TSN],
     },
     Extension {
@@ -113,6 +117,12 @@ const TABLE: &[Extension] = &[
         parameter: None,
         chunks: &[kind::ASCONF, kind::ASCONF_ACK],
     },
+    Extension {
+        extension: Extensions::NR_SACK,
+        wanted: |config| config.extensions.nr_sack,
+        parameter: None,
+        chunks: &[kind::NR_SACK],
+    },
     // Its parameter declares it, which has a value.
     Extension {
         extension: Extensions::STREAM_CREDIT,
@@ -128,56 +138,57 @@ fn wanted(table: &[Extension], config: &AssociationConfig) -> Extensions {
     rows.fold(Extensions::default(), |all, row| all.or(row.extension))
 }
 
-/// Returns the extensions that a parameter declares.
+/// Returns the extensions that a parameter of this type declares.
 #[inline]
-fn declared_by(table: &[Extension], parameter: &Parameter<'_>) -> Extensions {
-    // Most parameters are these, and each comparison would look at their kinds again.
-    if let Parameter::Ipv4Address(_) | Parameter::Ipv6Address(_) | Parameter::StateCookie(_) = parameter {
-        return Extensions::default();
-    }
-    let declares = |row: &&Extension| match parameter {
-        Parameter::SupportedExtensions(kinds) => {
-            !row.chunks.is_empty() && row.chunks.iter().all(|kind| kinds.contains(kind))
-        }
-        other => row.parameter.as_ref() == Some(other),
-    };
+fn declared_by_parameter(table: &[Extension], kind: u16) -> Extensions {
+    let rows = table.iter().filter(|row| row.parameter == Some(kind));
+    rows.fold(Extensions::default(), |all, row| all.or(row.extension))
+}
+
+/// Returns the extensions that the chunk types of Supported Extensions declare.
+#[inline]
+fn declared_by_chunks(table: &[Extension], kinds: &[u8]) -> Extensions {
+    let listed: ChunkTypes = kinds.iter().copied().collect();
+    let declares =
+        |row: &&Extension| !row.chunks.is_empty() && row.chunks.iter().all(|kind| listed.contains(*kind));
     table.iter().filter(declares).fold(Extensions::default(), |all, row| all.or(row.extension))
 }
 
 /// Maximum number of chunk types in Supported Extensions.
 const KINDS_MAX: usize = 8;
 
-/// The chunk types of Supported Extensions.
-#[derive(Debug, Default)]
-pub(crate) struct Kinds {
-    kinds: [u8; KINDS_MAX],
-    len: usize,
+/// A parameter without a value.
+struct Bare(u16);
+
+impl EncodeTlv for Bare {
+    fn kind(&self) -> u16 {
+        self.0
+    }
+
+    fn value_len(&self) -> usize {
+        0
+    }
+
+    fn encode_value(&self, _: &mut [u8]) {}
 }
 
-impl Kinds {
-    /// Adds chunk types; those beyond the maximum, which [`TABLE`] does not have, are left out.
-    fn push(&mut self, more: &[u8]) {
-        for (place, kind) in self.kinds.iter_mut().skip(self.len).zip(more) {
+/// Writes the parameters that declare extensions.
+#[inline]
+fn declare(table: &[Extension], extensions: Extensions, writer: &mut TlvWriter<'_>) {
+    let (mut kinds, mut len) = ([0; KINDS_MAX], 0);
+    for row in table.iter().filter(|row| extensions.has(row.extension)) {
+        if let Some(kind) = row.parameter {
+            let _ = writer.push(&Bare(kind));
+        }
+        // There is room for those of the whole table.
+        for (place, kind) in kinds.iter_mut().skip(len).zip(row.chunks) {
             *place = *kind;
-            self.len += 1;
+            len += 1;
         }
     }
-
-    fn as_slice(&self) -> &[u8] {
-        self.kinds.get(..self.len).unwrap_or_default()
+    if let Some(kinds @ [_, ..]) = kinds.get(..len) {
+        let _ = writer.push(&Parameter::SupportedExtensions(kinds));
     }
-}
-
-/// Returns the parameters that declare extensions. Supported Extensions borrows the chunk types from `kinds`.
-fn parameters<'a>(
-    table: &'static [Extension],
-    extensions: Extensions,
-    kinds: &'a mut Kinds,
-) -> impl Iterator<Item = Parameter<'a>> {
-    let rows = move || table.iter().filter(move |row| extensions.has(row.extension));
-    rows().for_each(|row| kinds.push(row.chunks));
-    let list = (kinds.len > 0).then(|| Parameter::SupportedExtensions(kinds.as_slice()));
-    rows().filter_map(|row| row.parameter).chain(list)
 }
 
 /// The declarations of a peer's INIT or INIT ACK.
@@ -195,17 +206,25 @@ pub(crate) struct Declared {
 impl Declared {
     /// Reads a parameter of the INIT or INIT ACK; most declare nothing.
     pub(crate) fn read(&mut self, parameter: &Parameter<'_>) {
-        if let Parameter::ZeroChecksumAcceptable { edmid } = parameter {
-            // The parameter must not occur twice (RFC 9653 section 4); its value is then ignored.
-            let again = self.edmid.is_some();
-            self.edmid = Some(if again { EDMID_RESERVED } else { *edmid });
-        }
-        self.forward_tsn |= *parameter == Parameter::ForwardTsnSupported;
-        if let Parameter::StreamCredit { initial_kib: credit_kib @ 1.. } = *parameter {
-            self.credit_kib = credit_kib;
-            self.extensions = self.extensions.or(Extensions::STREAM_CREDIT);
-        }
-        self.extensions = self.extensions.or(declared_by(TABLE, parameter));
+        let declared = match *parameter {
+            Parameter::SupportedExtensions(kinds) => declared_by_chunks(TABLE, kinds),
+            Parameter::ZeroChecksumAcceptable { edmid } => {
+                // The parameter must not occur twice (RFC 9653 section 4); its value is then ignored.
+                let again = self.edmid.is_some();
+                self.edmid = Some(if again { EDMID_RESERVED } else { edmid });
+                return;
+            }
+            Parameter::StreamCredit { initial_kib: credit_kib @ 1.. } => {
+                self.credit_kib = credit_kib;
+                Extensions::STREAM_CREDIT
+            }
+            _ => {
+                let kind = parameter.kind();
+                self.forward_tsn |= kind == parameter::kind::FORWARD_TSN_SUPPORTED;
+                declared_by_parameter(TABLE, kind)
+            }
+        };
+        self.extensions = self.extensions.or(declared);
     }
 }
 
@@ -333,14 +352,21 @@ impl Features {
         (peer.forward_tsn && !self.offers(Extensions::PARTIAL_RELIABILITY)).then_some(&FORWARD_TSN_SUPPORTED)
     }
 
-    /// Returns the parameters of an INIT. `kinds` holds the chunk types of Supported Extensions.
-    pub(crate) fn offer(self, kinds: &mut Kinds) -> impl Iterator<Item = Parameter<'_>> {
-        self.zero_checksum.parameter().into_iter().chain(parameters(TABLE, self.offered, kinds))
+    /// Writes the parameters of an INIT.
+    pub(crate) fn offer(self, writer: &mut TlvWriter<'_>) {
+        self.write(self.offered, writer);
     }
 
-    /// Returns the parameters of an INIT ACK. `kinds` holds the chunk types of Supported Extensions.
-    pub(crate) fn answer(self, kinds: &mut Kinds) -> impl Iterator<Item = Parameter<'_>> {
-        self.zero_checksum.parameter().into_iter().chain(parameters(TABLE, self.agreed, kinds))
+    /// Writes the parameters of an INIT ACK.
+    pub(crate) fn answer(self, writer: &mut TlvWriter<'_>) {
+        self.write(self.agreed, writer);
+    }
+
+    fn write(self, extensions: Extensions, writer: &mut TlvWriter<'_>) {
+        if let Some(parameter) = self.zero_checksum.parameter() {
+            let _ = writer.push(&parameter);
+        }
+        declare(TABLE, extensions, writer);
     }
 
     /// Returns the parameter of an INIT that grants the peer's streams their initial credit, if that is offered.

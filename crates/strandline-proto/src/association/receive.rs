@@ -9,6 +9,7 @@ use strandline_wire::{Packet, RawChunk, UnrecognisedAction};
 
 use super::auth::{self, Admission};
 use super::context::Shared;
+use super::data::on_nr_sack_chunk;
 use super::diagnostics::log_of;
 use super::features::Extensions;
 use super::offer::{append_tlv, encode_cause};
@@ -418,7 +419,8 @@ fn on_malformed(
     raw: &RawChunk<'_>,
     seen: &mut Seen,
 ) -> bool {
-    if asconf::is_unknown(association, raw.kind) {
+    let is_other_sack = raw.kind == kind::NR_SACK && !association.features.has(Extensions::NR_SACK);
+    if is_other_sack || asconf::is_unknown(association, raw.kind) {
         return Association::on_unknown(raw, seen);
     }
     association.violate(cx, now, "a chunk with a wrong length");
@@ -459,6 +461,14 @@ fn take_extension(
         Chunk::ForwardTsn(chunk) => take_forward_tsn(association, cx, now, raw, chunk, context),
         Chunk::IData(data) => take_i_data(association, cx, now, data, context),
         Chunk::IForwardTsn(chunk) => take_i_forward_tsn(association, cx, now, chunk, context),
+        Chunk::NrSack(_) if !association.features.has(Extensions::NR_SACK) => {
+            Association::on_unknown(raw, context.1)
+        }
+        Chunk::NrSack(sack) => {
+            context.1.sack = true;
+            on_nr_sack_chunk(association, cx, now, sack);
+            true
+        }
         Chunk::StreamCredit(_) | Chunk::StreamBlocked(_)
             if !association.features.has(Extensions::STREAM_CREDIT) =>
         {

@@ -44,6 +44,7 @@ impl Association {
                 dynamic_addresses: self.features.has(Extensions::DYNAMIC_ADDRESSES),
                 authentication: self.features.has(Extensions::AUTHENTICATION),
                 interleaving: self.features.has(Extensions::INTERLEAVING),
+                nr_sack: self.features.has(Extensions::NR_SACK),
                 stream_credit: self.features.has(Extensions::STREAM_CREDIT),
             },
             marks_answered: self.ecn.as_ref().map_or(0, |ecn| ecn.answered),

@@ -21,7 +21,7 @@ use super::credit;
 use super::diagnostics::log_of;
 use super::ecn::Ecn;
 use super::extras::Extras;
-use super::features::{Extensions, Features, Kinds};
+use super::features::{Extensions, Features};
 use super::offer::{Offer, Refusal, read, report_parameter};
 use super::state::{Setup, State};
 use super::verification::{INIT_LEN, VerificationCredit};
@@ -56,13 +56,13 @@ pub(crate) struct Opening {
     pub(crate) local: Vec<IpAddr>,
 }
 
-/// Encodes the parameters of INIT or INIT ACK: the addresses that the peer at `peer` can use, then `more` as it is.
+/// Encodes the parameters of INIT or INIT ACK: the addresses that the peer at `peer` can use, then what `more` writes.
 fn parameters<'b>(
     buffer: &'b mut [u8],
     cx: &Shared,
     (own, peer): (&[IpAddr], IpAddr),
     takes: impl Fn(IpAddr) -> bool,
-    more: &[Parameter<'_>],
+    more: impl FnOnce(&mut TlvWriter<'_>),
 ) -> &'b [u8] {
     let mut writer = TlvWriter::new(buffer);
     for address in cx.local_addresses_for(own, peer).filter(|address| takes(*address)) {
@@ -72,14 +72,12 @@ fn parameters<'b>(
         };
         let _ = writer.push(&parameter);
     }
-    for parameter in more {
-        let _ = writer.push(parameter);
-    }
+    more(&mut writer);
     writer.finish()
 }
 
-/// Queues an INIT, or an INIT ACK in answer to the INIT that made `offer`. `more` are parameters that follow the
-/// addresses: `own` of the association, or those of the endpoint if it has none.
+/// Queues an INIT, or an INIT ACK in answer to the INIT that made `offer`. `more` writes the parameters that
+/// follow the addresses: `own` of the association, or those of the endpoint if it has none.
 pub(crate) fn init_packet(
     cx: &mut Shared,
     route: Route,
@@ -87,7 +85,7 @@ pub(crate) fn init_packet(
     init: Init<'_>,
     own: &[IpAddr],
     offer: Option<&Offer<'_>>,
-    more: &[Parameter<'_>],
+    more: impl FnOnce(&mut TlvWriter<'_>),
 ) {
     let mut buffer = [0; CONTROL_PACKET_LEN_MAX - INIT_LEN];
     let peer = route.destination.ip();
@@ -172,19 +170,21 @@ impl Association {
         let State::CookieWait(setup) = &mut self.state else { return };
         setup.sent_at = now;
         let increment_ms = setup.preservative_ms;
-        let preservative = (increment_ms > 0).then_some(Parameter::CookiePreservative { increment_ms });
-        let mut kinds = Kinds::default();
-        let mut more: Vec<_> = self.features.offer(&mut kinds).chain(preservative).collect();
-        if let Some(credit) = self.features.offered_credit() {
-            more.push(credit);
-        }
-        let keys = auth::auth_of(self).map(|auth| auth.own());
-        if let Some(keys) = &keys {
-            more.extend(keys.iter());
-        }
+        let more = |writer: &mut TlvWriter<'_>| {
+            self.features.offer(writer);
+            if increment_ms > 0 {
+                let _ = writer.push(&Parameter::CookiePreservative { increment_ms });
+            }
+            if let Some(credit) = self.features.offered_credit() {
+                let _ = writer.push(&credit);
+            }
+            if let Some(auth) = auth::auth_of(self) {
+                auth.own().write(writer);
+            }
+        };
         let init = self.own_init(self.local_tag);
         let ports = Ports { tag: VerificationTag(0), zero_checksum: false, ..self.ports() };
-        init_packet(cx, self.route(self.control_path), ports, init, self.paths.local(), None, &more);
+        init_packet(cx, self.route(self.control_path), ports, init, self.paths.local(), None, more);
         let path = self.paths.get_mut(self.control_path);
         path.on_control_sent(now);
         self.deadlines.control = now + path.rto.rto();

@@ -9,9 +9,8 @@ use super::counts::UNANSWERED;
 use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
 };
-use super::{Association, State, asconf, credit, reconfig};
+use super::{Association, State, asconf, auth, credit, reconfig};
 use crate::outbound::credit as outgoing;
-use crate::outbound::interleaving::wire_bytes;
 use crate::outbound::partial::forward_again;
 use crate::outbound::{marked_chunks, waits_for_credit};
 use crate::path_index::{PathIndex, PerPath};
@@ -106,9 +105,10 @@ impl Association {
     /// Handles unacknowledged data that went with the COOKIE ECHO: the cached path MTU may be outdated.
     fn doubt_known_size(&mut self, cx: &mut Shared) {
         for index in self.paths.indices() {
+            let path = self.paths.get(index);
+            let (before, lost) = (path.pmtu.mtu(), auth::lost_len(self, path.flight));
             let path = self.paths.get_mut(index);
-            let before = path.pmtu.mtu();
-            if path.flight > 0 && path.on_setup_timeout(&self.config) {
+            if path.flight > 0 && path.on_setup_timeout(lost, &self.config) {
                 cx.known.forget_mtu(path.remote.ip());
                 log_mtu_change(self, index, before);
             }
@@ -215,9 +215,10 @@ impl Association {
         }
         // Without another path only the first packet is retransmitted, to find out about the others (RFC 5682).
         let first_only = self.paths.alternate(index).is_none();
+        let path = self.paths.get(index);
+        let (again, lost, mtu) = (path.timed_out, auth::lost_len(self, path.flight), path.pmtu.mtu());
         let path = self.paths.get_mut(index);
-        let (again, lost, mtu) = (path.timed_out, path.flight, path.pmtu.mtu());
-        let outcome = path.on_rtx_timeout(now, wire_bytes(&self.outbound, lost), &config);
+        let outcome = path.on_rtx_timeout(now, lost, &config);
         if outcome.mtu_fell {
             cx.known.forget_mtu(path.remote.ip());
         }

@@ -14,6 +14,7 @@ use super::buffers::share_receive_queue;
 use super::build::{build_packet, pad_oversize};
 use super::context::Shared;
 use super::credit::report_writable;
+use super::features::Extensions;
 use super::gather::{allow_gathered, gathers};
 use super::{Association, State};
 use crate::config::{FastRetransmit, Recovery};
@@ -288,7 +289,8 @@ impl Association {
             if due || bundled {
                 self.write_ecne(&mut packet);
                 let len_max = self.sack_len_max(now, index);
-                answers = write_sack(&mut self.inbound, now, &mut packet, len_max);
+                let keeps = self.features.has(Extensions::NR_SACK);
+                answers = write_sack(&mut self.inbound, now, &mut packet, len_max, keeps);
                 self.on_sack_written(index, packet.len());
                 self.stats.sacks_sent += u32::from(answers);
             }
@@ -504,8 +506,7 @@ impl Association {
         (len > 0).then_some(Transmit { destination, source, len, segment_size, fragment, ecn_capable: false })
     }
 
-    /// Builds one of these packets. Returns its length, at most `most` unless that is 0, and the size that IP
-    /// fragments it to.
+    /// Builds one of these packets. Returns its length, at most `most` unless that is 0, and the size of IP fragments.
     fn echo_packet(&mut self, now: Time, buffer: &mut [u8], most: usize) -> Option<(usize, Option<u16>)> {
         self.flags.cookie_echo_due = false;
         let index = self.control_path;

@@ -108,6 +108,11 @@ pub struct ExtensionsConfig {
     /// so. Its chunks are always authenticated: [`authentication`](Self::authentication) need not be set for it, and
     /// peers that offer these chunks without authentication are refused. Default false.
     pub dynamic_addresses: bool,
+    /// Non-renegable selective acknowledgements (draft-tuexen-tsvwg-sctp-multipath section 4): both sides acknowledge with
+    /// NR-SACK instead of SACK, and a message that was delivered leaves the sender's buffer although an earlier one, of
+    /// another stream, is missing.
+    /// Default false.
+    pub nr_sack: bool,
     /// Which requests of the peer to reconfigure streams are performed. A change also applies to existing
     /// associations. Default none.
     pub peer_requests: PeerRequests,
@@ -140,6 +145,7 @@ impl ExtensionsConfig {
         stream_credit: None,
         authentication: None,
         dynamic_addresses: false,
+        nr_sack: false,
         peer_requests: PeerRequests::NONE,
     };
 }

@@ -10,7 +10,7 @@ use crate::number::StreamId;
 use crate::reconfiguration::OpenedBy;
 use crate::time::Time;
 
-/// The streams of an association that are opened and closed at run time (decision 139). Each has both directions, which are
+/// The streams of an association that are opened and closed at run time (decision 142). Each has both directions, which are
 /// closed independently, by resets of outgoing streams (RFC 6525) that many of them share. A number may be used again once
 /// both directions are closed. [`Event::DynamicStreams`](crate::event::Event::DynamicStreams) reports it.
 ///

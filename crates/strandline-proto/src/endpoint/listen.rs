@@ -9,7 +9,7 @@ use strandline_wire::cause::{Cause, Causes};
 use strandline_wire::chunk::{Chunk, CookieEcho, Error, Init, kind};
 use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, Parameters};
-use strandline_wire::{Packet, TLV_HEADER_LEN};
+use strandline_wire::{Packet, TLV_HEADER_LEN, TlvWriter};
 
 use super::Endpoint;
 use super::demux::PeerKey;
@@ -20,7 +20,7 @@ use crate::association::addresses::set_local;
 use crate::association::auth::{admits_cookie, auth_of, verified_ahead};
 use crate::association::context::{Route, Shared};
 use crate::association::cookie::{Cookie, CookieError};
-use crate::association::features::{Extensions, Features, Kinds};
+use crate::association::features::{Extensions, Features};
 use crate::association::keys::{CookieParameters, OwnParameters, PeerParameters, RANDOM_LEN};
 use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
 use crate::association::restart::CookieAction;
@@ -247,22 +247,23 @@ impl Endpoint {
             initial_tsn: answer.initial_tsn,
             parameters: Parameters::new(&[]),
         };
-        let cookie = [Parameter::StateCookie(&cookie)];
-        let unrecognised = Parameters::new(&offer.unrecognised);
-        let reported = unrecognised
-            .iter()
-            .flatten()
-            .map(|raw| raw.as_bytes())
-            .chain(features.unrecognised(&offer.declared));
-        let reported = reported.map(Parameter::UnrecognisedParameter);
         // The declaration comes first, because parameters that do not fit are left out and the peer relies on this
         // one.
-        let mut kinds = Kinds::default();
-        let declared = features.answer(&mut kinds);
-        let mut more: Vec<Parameter<'_>> = declared.chain(cookie).chain(reported).collect();
-        let first = own.iter().flat_map(|own| own.iter()).chain(features.answered_credit());
-        more.splice(..0, first);
-        init_packet(shared, route, ports, init, &answer.local, Some(offer), &more);
+        let more = |writer: &mut TlvWriter<'_>| {
+            if let Some(own) = &own {
+                own.write(writer);
+            }
+            if let Some(credit) = features.answered_credit() {
+                let _ = writer.push(&credit);
+            }
+            features.answer(writer);
+            let _ = writer.push(&Parameter::StateCookie(&cookie));
+            let reported = Parameters::new(&offer.unrecognised).iter().flatten().map(|raw| raw.as_bytes());
+            for parameter in reported.chain(features.unrecognised(&offer.declared)) {
+                let _ = writer.push(&Parameter::UnrecognisedParameter(parameter));
+            }
+        };
+        init_packet(shared, route, ports, init, &answer.local, Some(offer), more);
         shared.stats.inits += 1;
     }
 

@@ -13,7 +13,7 @@ use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::stream_credit::{self, Credit};
 
 use super::Inbound;
-use super::tsn_map::Place;
+use super::tsn_map::{Place, TsnMap};
 use crate::config::StreamCredit;
 use crate::event::Message;
 use crate::number::{StreamId, Tsn};
@@ -94,6 +94,9 @@ pub(crate) struct Credits {
     settled: Tsn,
     /// Streams whose limits the peer must be told.
     due: BTreeSet<StreamId>,
+    /// Streams whose limits the peer was told while it may ignore them, because a TSN before their first one was missing.
+    /// They are due again once that is no longer so.
+    ignored: BTreeSet<StreamId>,
     /// The chunks that arrived since the peer was asked to reset all numbers, until it has answered.
     recent: Option<VecDeque<(Tsn, StreamId, u16)>>,
 }
@@ -110,6 +113,7 @@ impl Credits {
             beyond: BTreeMap::new(),
             settled: cumulative,
             due: BTreeSet::new(),
+            ignored: BTreeSet::new(),
             recent: None,
         }
     }
@@ -139,12 +143,21 @@ impl Credits {
         if place == Place::Ahead {
             account.beyond += u32::from(len);
             self.beyond.insert(tsn.0, (stream, len));
+        } else {
+            self.tell_again(stream);
         }
         if let Some(recent) = &mut self.recent {
             if recent.len() == RECENT_MAX {
                 recent.pop_front();
             }
             recent.push_back((tsn, stream, len));
+        }
+    }
+
+    /// Records that the cumulative TSN has reached a chunk of the stream.
+    fn tell_again(&mut self, stream: StreamId) {
+        if self.ignored.remove(&stream) {
+            self.due.insert(stream);
         }
     }
 
@@ -155,6 +168,22 @@ impl Credits {
         let held = account.accepted.wrapping_sub(account.read);
         account.read = account.read.wrapping_add(u32::try_from(len).unwrap_or(u32::MAX).min(held));
         account.is_due() && self.due.insert(stream)
+    }
+
+    /// Records that an accepted chunk beyond the cumulative TSN was dropped, and is expected again.
+    pub(super) fn on_dropped(&mut self, stream: StreamId, tsn: Tsn, len: usize) {
+        let (Some(account), Some(_)) = (self.accounts.get_mut(&stream), self.beyond.remove(&tsn.0)) else {
+            return;
+        };
+        account.accepted = account.accepted.wrapping_sub(len as u32);
+        account.beyond = account.beyond.saturating_sub(len as u32);
+    }
+
+    /// Forgets the noted chunks that were dropped.
+    pub(super) fn forget_missing(&mut self, map: &TsnMap) {
+        if let Some(recent) = &mut self.recent {
+            recent.retain(|(tsn, ..)| map.contains(*tsn));
+        }
     }
 
     /// As [`on_gone`](Self::on_gone), for a message that `recv` returned.
@@ -183,6 +212,7 @@ impl Credits {
             if let Some(account) = self.accounts.get_mut(&stream) {
                 account.beyond = account.beyond.saturating_sub(u32::from(len));
             }
+            self.tell_again(stream);
         }
     }
 
@@ -208,6 +238,7 @@ impl Credits {
     pub(super) fn reset(&mut self, streams: &Streams) {
         self.accounts.retain(|stream, _| !streams.contains(*stream));
         self.due.retain(|stream| !streams.contains(*stream));
+        self.ignored.retain(|stream| !streams.contains(*stream));
         self.beyond.retain(|_, (stream, _)| !streams.contains(*stream));
     }
 
@@ -245,7 +276,7 @@ impl Credits {
         size_of::<Self>()
             + self.accounts.len() * size_of::<(StreamId, Account)>()
             + self.beyond.len() * size_of::<(u32, StreamId, u16)>()
-            + self.due.len() * size_of::<StreamId>()
+            + (self.due.len() + self.ignored.len()) * size_of::<StreamId>()
             + self.recent.as_ref().map_or(0, |recent| recent.capacity() * size_of::<(Tsn, StreamId, u16)>())
     }
 }
@@ -324,21 +355,26 @@ pub(crate) fn on_blocked(inbound: &mut Inbound, streams: impl Iterator<Item = St
     inbound.sack.request();
 }
 
-/// Appends a SACK, as [`write_sack`](Inbound::write_sack) does, and the credits that the peer must be told. Some of them are
+/// Appends a SACK or NR-SACK, as [`write_sack`](Inbound::write_sack) does, and the credits that the peer must be told. Some of them are
 /// preferred to gap blocks.
 pub(crate) fn write_sack(
     inbound: &mut Inbound,
     now: Time,
     packet: &mut PacketBuilder<'_>,
     len_max: usize,
+    keeps: bool,
 ) -> bool {
     if !inbound.order.has_credits() {
-        return inbound.write_sack(now, packet, len_max);
+        return inbound.write_sack(now, packet, len_max, keeps);
     }
-    let due = credits_of(inbound).map_or(0, |credits| credits.due.len());
+    let cumulative = inbound.map.cumulative();
+    let due = credits_of(inbound).map_or(0, |credits| {
+        credits.settle(cumulative);
+        credits.due.len()
+    });
     let reserve = if due == 0 { 0 } else { stream_credit::len_of(due.min(PREFERRED_MAX)) };
     let room = packet.remaining().saturating_sub(reserve);
-    let written = inbound.write_sack(now, packet, len_max.min(room));
+    let written = inbound.write_sack(now, packet, len_max.min(room), keeps);
     if written && due > 0 {
         write_credits(inbound, now, packet);
     }
@@ -352,21 +388,20 @@ fn write_credits(inbound: &mut Inbound, now: Time, packet: &mut PacketBuilder<'_
     let cumulative = inbound.map.cumulative();
     let rtt = inbound.flow.as_ref().and_then(|flow| flow.rtt_min()).unwrap_or(RTT_UNKNOWN).max(RTT_MIN);
     let Some(credits) = credits_of(inbound) else { return };
-    credits.settle(cumulative);
     let fits = stream_credit::entries_in(packet.remaining());
     let told: Vec<StreamId> = credits.due.iter().copied().take(fits).collect();
     let granted: Vec<Credit> = told.iter().map(|stream| credits.grant(now, rtt, *stream)).collect();
     let written = stream_credit::write(packet, cumulative, granted.iter().copied());
     debug_assert_eq!(written, granted.len(), "as many as fit");
-    let more = credits.due.len() > told.len();
     for stream in &told {
-        // The peer ignores credit from before the stream's first chunk: it is told again with the SACKs that follow.
+        credits.due.remove(stream);
         let is_known = |account: &Account| !cumulative.is_before(account.first) || account.beyond == 0;
-        if credits.accounts.get(stream).is_none_or(is_known) {
-            credits.due.remove(stream);
+        if !credits.accounts.get(stream).is_none_or(is_known) {
+            credits.ignored.insert(*stream);
         }
     }
-    if more && !told.is_empty() {
+    // Each of these SACKs tells of other streams.
+    if !credits.due.is_empty() && !told.is_empty() {
         inbound.sack.request();
     }
 }

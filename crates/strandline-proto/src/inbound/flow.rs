@@ -7,6 +7,7 @@
 use core::time::Duration;
 
 use super::duplicates::Duplicates;
+use super::kept::Kept;
 use crate::time::Time;
 
 /// Minimum length of a round: with fewer packets, a burst or its absence would look like a change of rate.
@@ -77,6 +78,8 @@ pub(super) struct Flow {
     calm_rounds: u8,
     /// Number of gaps in the latest acknowledgement.
     gaps: u16,
+    /// What NR-SACKs report as non-renegable, once one has reported a gap.
+    pub(super) kept: Option<Box<Kept>>,
 }
 
 impl Default for Flow {
@@ -101,6 +104,7 @@ impl Default for Flow {
             every_max: EVERY_MAX,
             calm_rounds: 0,
             gaps: 0,
+            kept: None,
         }
     }
 }
@@ -109,6 +113,11 @@ impl Flow {
     /// Creates a flow that begins while the peer has `promised` bytes of window.
     pub(super) fn of_window(promised: u32) -> Box<Self> {
         Box::new(Self { promised, ..Self::default() })
+    }
+
+    /// Returns the heap bytes of this and what it holds.
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.kept.as_ref().map_or(0, |kept| kept.heap_bytes())
     }
 
     /// Returns the number of packets per acknowledgement.

@@ -7,6 +7,7 @@ use super::Inbound;
 use super::arena::Arena;
 use super::forward::advance_of;
 use super::interleaved::{Cut, Interleaved, Kind, Sink};
+use super::nr_report::{is_recording, note_delivered};
 use super::ordering::Barred;
 use super::receive::{DataOutcome, DropReason, admit};
 use crate::number::{Mid, StreamId};
@@ -68,6 +69,9 @@ pub(crate) fn on_i_data(
     let before = ready.len();
     if let Some(interleaved) = order.interleaved_mut() {
         interleaved.take(data, partial_delivery_point as usize, &mut Sink { window, arena, ready });
+    }
+    if is_recording(inbound) {
+        note_delivered(inbound, before);
     }
     if inbound.ready.len() == before {
         inbound.hand_over_part(usize::MAX);

@@ -13,6 +13,7 @@ use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 
 use super::arena::Arena;
 use super::credit::Credits;
+use super::renege::Drop;
 use super::window::{HELD_COST, Window, message_cost};
 use crate::event::Message;
 use crate::number::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn};
@@ -159,6 +160,32 @@ impl Held {
             self.data.extend_from_slice(fragment);
         }
         self.next = self.next.next();
+    }
+
+    /// True if it is one whole message in one chunk, of which nothing was delivered.
+    fn is_single(&self) -> bool {
+        self.begins && self.last == Some(Fsn(0)) && self.next == Fsn(1)
+    }
+
+    /// Drops fragments beyond a gap, and adds their TSNs and lengths to `dropped`.
+    fn renege(&mut self, what: &mut Drop<'_>, dropped: &mut Vec<(Tsn, usize)>) {
+        let before = dropped.len();
+        self.beyond.retain(|fsn, (tsn, bytes)| {
+            let drops = what.takes(*tsn);
+            if drops {
+                what.on_dropped(*tsn, bytes.len() + HELD_COST);
+                dropped.push((*tsn, bytes.len()));
+                if self.last == Some(Fsn(*fsn)) {
+                    self.last = None;
+                }
+            }
+            !drops
+        });
+        if dropped.len() > before {
+            let beyond = self.beyond.keys().map(|fsn| Fsn(*fsn));
+            let highest = beyond.max_by_key(|fsn| fsn.distance_from(self.next));
+            self.highest = highest.unwrap_or(Fsn(self.next.0.wrapping_sub(1)));
+        }
     }
 
     /// Takes out what has been joined: the message, or a part of it.
@@ -467,6 +494,43 @@ impl Interleaved {
     pub(super) fn close(&mut self) {
         let next = core::mem::take(&mut self.next);
         *self = Self { next, skips: self.skips, ..Self::default() };
+    }
+
+    /// Calls `add` with TSN and cost of each fragment, or message in one chunk, that [`renege`](Self::renege) may drop.
+    pub(super) fn each_beyond(&self, add: &mut impl FnMut(Tsn, usize)) {
+        for held in self.messages.values() {
+            if held.is_single() {
+                add(held.first, held.cost());
+            }
+            held.beyond.values().for_each(|(tsn, bytes)| add(*tsn, bytes.len() + HELD_COST));
+        }
+    }
+
+    /// Drops fragments and messages in one chunk beyond a gap. Fragments that were joined stay.
+    pub(super) fn renege(&mut self, what: &mut Drop<'_>) {
+        let Self { messages, free, credits, .. } = self;
+        let mut dropped = Vec::new();
+        messages.retain(|key, held| {
+            dropped.clear();
+            let keeps = if held.is_single() && what.takes(held.first) {
+                what.on_dropped(held.first, held.cost());
+                dropped.push((held.first, held.data.len()));
+                false
+            } else {
+                held.renege(what, &mut dropped);
+                let keeps = !(held.begins && held.next == Fsn(0) && held.beyond.is_empty());
+                what.window.release(if keeps { 0 } else { held.cost() });
+                keeps
+            };
+            *free -= usize::from(!keeps && held.is_free);
+            if let Some(credits) = credits {
+                dropped.iter().for_each(|(tsn, len)| credits.on_dropped(key.stream, *tsn, *len));
+            }
+            keeps
+        });
+        if let Some(credits) = credits {
+            credits.forget_missing(what.map);
+        }
     }
 
     /// Returns what the window is charged for, in bytes.

@@ -12,6 +12,8 @@
 //! | [`credit`] | credit of streams |
 //! | [`reconfigure`] | resets of numbers, more streams |
 //! | [`forward`] | messages that the peer gives up |
+//! | [`renege`] | room for what fills a gap |
+//! | [`kept`], [`nr_report`] | NR-SACK: which TSNs beyond a gap were delivered |
 //! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
 //! | [`flow`] | rate of arriving data, for acknowledgements and the window |
 //! | [`arena`] | memory for the bytes |
@@ -26,10 +28,13 @@ mod flow;
 pub(crate) mod forward;
 pub(crate) mod i_data;
 mod interleaved;
+mod kept;
+mod nr_report;
 mod ordering;
 mod reassembly;
 mod receive;
 pub(crate) mod reconfigure;
+mod renege;
 mod sack;
 mod tsn_map;
 mod window;
@@ -38,7 +43,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use strandline_wire::PacketBuilder;
-use strandline_wire::chunk::sack as chunk;
+use strandline_wire::chunk::{nr_sack, sack as chunk};
 
 pub(crate) use self::arena::Arena;
 use self::flow::{EVERY_MIN, Flow, SACK_DELAY_MIN};
@@ -102,12 +107,12 @@ fn held(map: &TsnMap, ready: &VecDeque<Message>, window: &Window) -> u32 {
 /// due; one that is due at once has no [`sack_deadline`](Self::sack_deadline), so check after either. The I bit and
 /// chunks without user data are handled here.
 ///
-/// Everything that was acknowledged, by the cumulative TSN or by a gap block, is kept until it is read: it never
-/// reneges.
-///
 /// The receive buffer limits what is held: a readable message costs its bytes, at least 64; a chunk held out of order
 /// costs its bytes and 256. The rest is the advertised window. Data is accepted beyond it, up to twice the buffer, if
-/// it was promised before or fills a gap, and beyond that only if nothing could ever be read without it.
+/// it was promised before or fills a gap. A chunk that fills a gap when that is full replaces the highest TSNs that are
+/// held for reordering ([`renege`]). Beyond that only the next TSN is accepted.
+///
+/// Everything that was acknowledged by the cumulative TSN is kept until it is read.
 ///
 /// A message of `partial_delivery_point` bytes is delivered in parts once its turn has come. So is a shorter one if
 /// nothing is missing, nothing else can be read, and it fills the buffer. A part is never delivered while a chunk of it
@@ -319,21 +324,33 @@ impl Inbound {
         self.sack.pending()
     }
 
-    /// Appends a SACK of at most `len_max` bytes with as many gap blocks and duplicates as fit. Returns false without
-    /// a change if none fits.
-    pub(crate) fn write_sack(&mut self, now: Time, packet: &mut PacketBuilder<'_>, len_max: usize) -> bool {
+    /// Appends a SACK of at most `len_max` bytes, or with `keeps` an NR-SACK, with as many gap blocks and duplicates as
+    /// fit. Returns false without a change if none fits.
+    pub(crate) fn write_sack(
+        &mut self,
+        now: Time,
+        packet: &mut PacketBuilder<'_>,
+        len_max: usize,
+        keeps: bool,
+    ) -> bool {
         let cumulative = self.map.cumulative();
         let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer(self.share.bytes()) };
-        let gaps = self.map.gap_blocks();
-        let duplicates = self.flow.as_ref().map_or(&[][..], |flow| flow.duplicates.as_slice());
         let room = packet.remaining();
-        if !chunk::write_within(packet, len_max, cumulative, a_rwnd, gaps, duplicates) {
+        let written = if keeps {
+            nr_report::write_nr_sack(self, packet, len_max, a_rwnd)
+        } else {
+            let gaps = self.map.gap_blocks();
+            let duplicates = self.flow.as_ref().map_or(&[][..], |flow| flow.duplicates.as_slice());
+            chunk::write_within(packet, len_max, cumulative, a_rwnd, gaps, duplicates)
+        };
+        if !written {
             return false;
         }
         self.window.on_advertised(a_rwnd);
         let waited = self.sack.on_sent(now);
         if let Some(flow) = &mut self.flow {
-            let items = chunk::items_in(room - packet.remaining());
+            let len = room - packet.remaining();
+            let items = if keeps { nr_sack::items_in(len) } else { chunk::items_in(len) };
             flow.on_gaps(items.saturating_sub(flow.duplicates.as_slice().len()));
             // The list starts anew (section 3.3.4).
             flow.duplicates.clear();
@@ -451,7 +468,7 @@ impl Inbound {
         let (ordering, waiting) = self.order.heap_bytes();
         let ready: usize = self.ready.iter().map(|message| message.data.len()).sum();
         InboundMemory {
-            tsn_map: self.map.heap_bytes() + self.flow.as_ref().map_or(0, |flow| size_of_val(&**flow)),
+            tsn_map: self.map.heap_bytes() + self.flow.as_ref().map_or(0, |flow| flow.heap_bytes()),
             reassembly: reassembly + interleaved,
             ordering,
             queue: self.ready.capacity() * size_of::<Message>(),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::interleaved::Interleaved;
+use super::renege::Drop;
+use super::window::HELD_COST;
 use crate::event::Message;
 use crate::number::{Ssn, StreamId, Tsn};
 use crate::reconfiguration::Streams;
@@ -19,12 +21,20 @@ pub(super) enum Turn {
     Past,
 }
 
+/// A message that arrived before its turn.
+#[derive(Debug)]
+struct Early {
+    message: Message,
+    /// The TSN of its last fragment, if its first one is beyond the cumulative TSN.
+    last: Tsn,
+}
+
 /// What the order of streams needs only at times.
 #[derive(Debug, Default)]
 struct Waiting {
     /// Waiting messages by stream and SSN. The next SSN of a stream is looked up exactly, so their order does not
     /// matter.
-    messages: BTreeMap<(StreamId, u16), Message>,
+    messages: BTreeMap<(StreamId, u16), Early>,
     /// Messages that are not accepted yet, because the peer reconfigures streams.
     barred: Option<Barred>,
     /// What was received in I-DATA chunks, if these are sent instead of DATA. Their messages have an order of their own.
@@ -272,15 +282,38 @@ impl StreamOrder {
         }
     }
 
-    /// Stores a message until its turn. Returns false if a message with its SSN is already waiting.
-    pub(super) fn wait(&mut self, message: Message) -> bool {
-        self.numbers.state_or_default().messages.insert((message.stream, message.ssn.0), message).is_none()
+    /// Stores a message until its turn. `last` is the TSN of its last fragment, if its first one is beyond the cumulative
+    /// TSN. Returns false if a message with its SSN is already waiting.
+    pub(super) fn wait(&mut self, message: Message, last: Tsn) -> bool {
+        let (key, early) = ((message.stream, message.ssn.0), Early { message, last });
+        self.numbers.state_or_default().messages.insert(key, early).is_none()
+    }
+
+    /// Calls `add` with the first TSN of each message that waits, and its cost.
+    pub(super) fn each_waiting(&self, add: &mut impl FnMut(Tsn, usize)) {
+        let messages = self.numbers.state().into_iter().flat_map(|waiting| waiting.messages.values());
+        messages.for_each(|early| add(early.message.tsn, early.message.data.len() + HELD_COST));
+    }
+
+    /// Drops messages that wait beyond a gap.
+    pub(super) fn renege(&mut self, what: &mut Drop<'_>) {
+        let Some(waiting) = self.numbers.state_mut() else { return };
+        waiting.messages.retain(|_, Early { message, last }| {
+            let dropped = what.takes(message.tsn);
+            if dropped {
+                what.on_dropped(message.tsn, message.data.len() + HELD_COST);
+                for ahead in 1..=last.distance_from(message.tsn) {
+                    what.on_dropped(message.tsn + ahead, 0);
+                }
+            }
+            !dropped
+        });
     }
 
     /// Takes the message whose turn has come on a stream.
     pub(super) fn take_next(&mut self, stream: StreamId) -> Option<Message> {
         let key = (stream, self.numbers.next(stream).0);
-        self.numbers.state_mut()?.messages.remove(&key)
+        self.numbers.state_mut()?.messages.remove(&key).map(|early| early.message)
     }
 
     /// Takes the first message that waits on a stream, up to an SSN.
@@ -294,7 +327,7 @@ impl StreamOrder {
             first_in(next, u16::MAX).or_else(|| first_in(0, last))
         };
         let key = *found?.0;
-        messages.remove(&key)
+        messages.remove(&key).map(|early| early.message)
     }
 
     /// Returns the SSN of the stream's next message.
@@ -317,10 +350,10 @@ impl StreamOrder {
     /// Returns the heap bytes of the records, and of the held payload.
     pub(super) fn heap_bytes(&self) -> (usize, usize) {
         let Some(waiting) = self.numbers.state() else { return (0, 0) };
-        let records = waiting.messages.len() * size_of::<((StreamId, u16), Message)>();
+        let records = waiting.messages.len() * size_of::<((StreamId, u16), Early)>();
         let begun = self.overtaking().map_or(0, |overtaking| overtaking.begun.len());
         let records = records + begun * size_of::<(StreamId, Tsn)>();
-        let payload = waiting.messages.values().map(|message| message.data.len()).sum();
+        let payload = waiting.messages.values().map(|early| early.message.data.len()).sum();
         (self.numbers.heap_bytes() + records, payload)
     }
 }

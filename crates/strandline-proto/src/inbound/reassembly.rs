@@ -12,6 +12,7 @@ use strandline_wire::Data;
 use self::by_tsn::ByTsn;
 use super::arena::Arena;
 use super::ordering::StreamOrder;
+use super::renege::Drop;
 use super::tsn_map::{Place, TsnMap};
 use super::window::Window;
 use crate::event::Message;
@@ -104,9 +105,14 @@ impl Reassembly {
     }
 
     /// Takes a fragment that is checked and recorded in the TSN map. Returns the message, or its last part, if it is
-    /// complete.
+    /// complete, and its last TSN.
     #[inline(always)]
-    pub(super) fn take(&mut self, data: &Data<'_>, place: Place, cx: &mut Context<'_>) -> Option<Message> {
+    pub(super) fn take(
+        &mut self,
+        data: &Data<'_>,
+        place: Place,
+        cx: &mut Context<'_>,
+    ) -> Option<(Message, Tsn)> {
         match self {
             Self::ByTsn(form) => form.take(data, place, cx),
         }
@@ -117,6 +123,13 @@ impl Reassembly {
     pub(super) fn on_cumulative(&mut self, cx: &mut Context<'_>) -> Result<Option<Message>, Violation> {
         match self {
             Self::ByTsn(form) => form.on_cumulative(cx),
+        }
+    }
+
+    /// Returns the first and last TSN of the latest message that was completed beyond a gap, once.
+    pub(super) fn take_whole_beyond(&mut self) -> Option<(Tsn, Tsn)> {
+        match self {
+            Self::ByTsn(form) => form.take_whole_beyond(),
         }
     }
 
@@ -152,6 +165,20 @@ impl Reassembly {
     pub(super) fn drop_before(&mut self, first: Tsn) {
         match self {
             Self::ByTsn(form) => form.drop_before(first),
+        }
+    }
+
+    /// Calls `add` with TSN and cost of each fragment beyond a gap.
+    pub(super) fn each_beyond(&self, add: &mut impl FnMut(Tsn, usize)) {
+        match self {
+            Self::ByTsn(form) => form.each_beyond(add),
+        }
+    }
+
+    /// Drops fragments beyond a gap.
+    pub(super) fn renege(&mut self, what: &mut Drop<'_>) {
+        match self {
+            Self::ByTsn(form) => form.renege(what),
         }
     }
 

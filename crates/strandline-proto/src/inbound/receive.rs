@@ -6,14 +6,19 @@ use strandline_wire::Data;
 use super::Inbound;
 use super::arena::Arena;
 use super::flow::Flow;
+use super::nr_report::{is_recording, note_delivered};
 use super::ordering::Turn;
 use super::reassembly::{Context, Header, Violation};
 use super::reconfigure::is_barred;
+use super::renege::make_room;
 use super::tsn_map::{AHEAD_MAX, Place};
 use super::window::{HELD_COST, message_cost};
 
 use crate::event::Message;
 use crate::number::{StreamId, Tsn};
+
+/// The violation of a peer that fills the receive buffer with data that can't be delivered.
+const UNDELIVERABLE: Violation = "held data that can't be delivered fills the receive buffer";
 
 /// The outcome of a DATA chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +153,11 @@ impl Inbound {
             };
         }
         let readable_before = self.ready.len();
-        match self.take(data, place, arena, partial_delivery_point) {
+        let taken = self.take(data, place, arena, partial_delivery_point);
+        if is_recording(self) {
+            note_delivered(self, readable_before);
+        }
+        match taken {
             Ok(()) => DataOutcome::Accepted { readable: self.ready.len() > readable_before },
             Err(why) => DataOutcome::Violation(why),
         }
@@ -160,19 +169,20 @@ impl Inbound {
     }
 
     /// True if the chunk may be accepted. Data beyond everything that arrived needs an open window. Data that fills a
-    /// gap is accepted beyond it, since it releases other data (section 6.2). Even a full buffer accepts the next
-    /// TSN: some packets' worth of it at any time, and more if nothing can be read. Otherwise the association would
-    /// stand still, or proceed by one small chunk for each of the peer's time-outs.
+    /// gap is accepted beyond it, since it releases other data (section 6.2), and a full buffer drops the highest TSNs
+    /// for it. If none can go, it accepts the next TSN: some packets' worth of it at any time, and more if nothing can
+    /// be read. Otherwise the association would stand still, or proceed by one small chunk for each of the peer's
+    /// time-outs.
     #[inline]
-    fn has_room(&self, tsn: Tsn, place: Place) -> Result<bool, Violation> {
+    fn has_room(&mut self, tsn: Tsn, place: Place) -> Result<bool, Violation> {
         if tsn.is_after(self.map.highest()) {
-            return Ok(self.window.takes_new());
+            return if self.window.takes_new() { Ok(true) } else { refuse_new(self) };
         }
-        if self.window.takes_missing() {
+        if self.window.takes_missing() || make_room(self, tsn) {
             return Ok(true);
         }
         if self.window.is_overrun() {
-            return Err("held data that can't be delivered fills the receive buffer");
+            return Err(UNDELIVERABLE);
         }
         Ok(place == Place::Next && (self.window.takes_next() || self.ready.is_empty()))
     }
@@ -218,7 +228,7 @@ impl Inbound {
             // It may wait for long and gets its own allocation, so that it does not pin a block.
             Bytes::copy_from_slice(data.payload)
         };
-        self.dispatch(header.message(data.tsn, bytes))
+        self.dispatch(header.message(data.tsn, bytes), data.tsn)
     }
 
     /// Processes a fragment that is checked and recorded.
@@ -226,7 +236,7 @@ impl Inbound {
     fn take_fragment(&mut self, data: &Data<'_>, place: Place, arena: &mut Arena) -> Result<(), Violation> {
         let Self { map, order, window, .. } = self;
         match self.reassembly.take(data, place, &mut Context { map, order, window, arena }) {
-            Some(message) => self.finish(message),
+            Some((message, last)) => self.finish(message, last),
             None => Ok(()),
         }
     }
@@ -237,14 +247,16 @@ impl Inbound {
             let Self { map, order, window, .. } = self;
             let message = self.reassembly.on_cumulative(&mut Context { map, order, window, arena })?;
             let Some(message) = message else { return Ok(()) };
-            self.finish(message)?;
+            let last = self.map.cumulative();
+            self.finish(message, last)?;
         }
     }
 
-    /// Processes a message that is complete, or its last part.
-    fn finish(&mut self, message: Message) -> Result<(), Violation> {
+    /// Processes a message that is complete, or its last part. `last` is the TSN of its last fragment, or a later one
+    /// that the cumulative TSN has reached.
+    fn finish(&mut self, message: Message, last: Tsn) -> Result<(), Violation> {
         if message.begins {
-            return self.dispatch(message);
+            return self.dispatch(message, last);
         }
         // Its turn had come before its first part was delivered.
         self.deliver(message);
@@ -271,7 +283,7 @@ impl Inbound {
 
     /// Makes a whole message readable, now or when its turn comes.
     #[inline]
-    fn dispatch(&mut self, message: Message) -> Result<(), Violation> {
+    fn dispatch(&mut self, message: Message, last: Tsn) -> Result<(), Violation> {
         if message.unordered {
             self.make_ready(message);
             return Ok(());
@@ -285,7 +297,11 @@ impl Inbound {
             }
             Turn::Later => {
                 self.window.charge(message.data.len() + HELD_COST);
-                if self.order.wait(message) { Ok(()) } else { Err("a stream sequence number was used twice") }
+                if self.order.wait(message, last) {
+                    Ok(())
+                } else {
+                    Err("a stream sequence number was used twice")
+                }
             }
             Turn::Past => Err("a stream sequence number was used before"),
         }
@@ -310,6 +326,16 @@ impl Inbound {
         self.window.charge(message_cost(message.data.len()));
         self.ready.push_back(message);
     }
+}
+
+/// Refuses data beyond everything that arrived. It is a violation if the messages that fill the buffer wait for one whose
+/// number was left out: nothing could ever free it.
+#[cold]
+fn refuse_new(inbound: &Inbound) -> Result<bool, Violation> {
+    let Inbound { order, ready, map, window, .. } = inbound;
+    let waits = order.has_messages() && order.barred().is_none();
+    let stuck = waits && ready.is_empty() && !map.has_gaps();
+    if stuck && !window.takes_missing() { Err(UNDELIVERABLE) } else { Ok(false) }
 }
 
 /// Delivers the messages that wait on a stream and whose turn has come.

@@ -99,6 +99,28 @@ impl TsnMap {
         }
     }
 
+    /// Records that a TSN beyond the cumulative one, which has arrived, is missing again.
+    pub(super) fn remove(&mut self, tsn: Tsn) {
+        let (word, shift) = self.position(tsn);
+        if let Some(bits) = self.ring.get_mut(word) {
+            *bits &= !(1 << shift);
+        }
+        if tsn != self.highest {
+            return;
+        }
+        // The highest one that is left, a word at a time; the TSN after the cumulative one is missing.
+        while self.has_gaps() {
+            let (word, shift) = self.position(self.highest);
+            let bits = self.ring.get(word).copied().unwrap_or(0) << (WORD_BITS - 1 - shift);
+            let missing = bits.leading_zeros().min(shift + 1);
+            let left = self.highest.distance_from(self.cumulative);
+            self.highest = self.cumulative + left.saturating_sub(missing);
+            if missing <= shift {
+                return;
+            }
+        }
+    }
+
     /// Gives up what is missing before `next`, and advances over all that directly follow. The time that it takes does
     /// not depend on how far ahead that is.
     pub(super) fn skip_to(&mut self, next: Tsn) {

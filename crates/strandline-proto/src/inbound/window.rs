@@ -51,6 +51,8 @@ pub(super) struct Window {
     /// Payload of the longest chunk that arrived, in bytes: with less room, the peer may wait (RFC 1122 section
     /// 4.2.3.4).
     chunk_max: u16,
+    /// Number of chunks for which no room is sought, because the latest search was in vain.
+    unsought: u16,
 }
 
 /// Returns the cost of a message in the queue.
@@ -60,7 +62,7 @@ pub(super) fn message_cost(len: usize) -> usize {
 
 impl Window {
     pub(super) const fn new(size: u32) -> Self {
-        Self { size, used: 0, promised: size, granted: size, chunk_max: 0 }
+        Self { size, used: 0, promised: size, granted: size, chunk_max: 0, unsought: 0 }
     }
 
     pub(super) const fn resize(&mut self, size: u32) {
@@ -139,6 +141,23 @@ impl Window {
     #[inline]
     pub(super) const fn takes_new(&self) -> bool {
         (self.granted > 0 || self.has_room()) && self.takes_missing()
+    }
+
+    /// Returns by how many bytes what is held exceeds the limit up to which data that fills a gap is accepted.
+    pub(super) const fn excess(&self) -> u32 {
+        self.used.saturating_sub(self.size.saturating_mul(2))
+    }
+
+    /// Returns whether room is sought for a chunk that fills a gap.
+    pub(super) const fn seeks_room(&mut self) -> bool {
+        let seeks = self.unsought == 0;
+        self.unsought = self.unsought.saturating_sub(1);
+        seeks
+    }
+
+    /// Seeks no room for the next `chunks` chunks.
+    pub(super) fn rest_from_seeking(&mut self, chunks: usize) {
+        self.unsought = u16::try_from(chunks).unwrap_or(u16::MAX);
     }
 
     /// True if data that fills a gap may be accepted.

@@ -225,8 +225,10 @@ impl ByTime<'_> {
             for (index, record) in outstanding.range(0, named.min(LOOKED_AT_MAX)).enumerate() {
                 let gap = &mut found[record.path];
                 match (record.state(), gap.first) {
-                    (State::GapAcked, Some(_)) => gap.behind += u32::from(record.len),
-                    (State::GapAcked, None) | (State::Abandoned, _) => {}
+                    (State::GapAcked | State::Kept | State::Freed, Some(_)) => {
+                        gap.behind += u32::from(record.len)
+                    }
+                    (State::GapAcked | State::Kept | State::Freed, None) | (State::Abandoned, _) => {}
                     (_, first) => gap.first = first.or(Some(index)),
                 }
             }
@@ -499,7 +501,7 @@ fn mark_first(
         match record.state() {
             State::InFlight => bytes += len,
             State::Overdue => {}
-            State::Marked | State::GapAcked | State::Abandoned => continue,
+            _ => continue,
         }
         outstanding.change(index, State::Marked);
     }

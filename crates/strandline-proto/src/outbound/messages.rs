@@ -205,6 +205,13 @@ impl Messages {
         Leaving { first_free: *free, entries, free, len, copies, block: 0, in_block: 0 }
     }
 
+    /// Removes a message that the peer has, and to which nothing refers.
+    pub(super) fn leave(&mut self, key: MessageKey) {
+        let mut leaving = self.leaving();
+        leaving.add(key);
+        leaving.finish();
+    }
+
     /// Removes a message that was not delivered and is in no [`List`]. `limit` returns its limit if it has one. Returns
     /// `None` if it was removed before.
     pub(super) fn fail(

@@ -12,6 +12,7 @@
 
 mod accounts;
 mod ack;
+mod acknowledge;
 mod asked;
 mod bundle;
 mod congestion_event;
@@ -54,19 +55,20 @@ pub(crate) mod write;
 mod tests;
 
 pub(crate) use ack::{PathAck, SackOutcome};
+pub(crate) use acknowledge::on_nr_sack;
 pub(crate) use bundle::{Bundled, Urgency};
 pub(crate) use frto::ASKING_PACKETS;
 pub(crate) use retransmit::Retransmission;
 pub(crate) use state::{is_blocked, marked_chunks, waits_for_credit};
 
 use bytes::Bytes;
-use strandline_wire::{Data, Sack};
+use strandline_wire::Data;
 
 use crate::config::{AssociationConfig, Recovery};
 use crate::error::SendError;
 use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::{StreamId, Tsn};
-use crate::path_index::{PathIndex, PerPath};
+use crate::path_index::PathIndex;
 use crate::reliability::Reliability;
 use crate::stats::SentAgain;
 use crate::stream_numbers::StreamNumbers;
@@ -75,7 +77,6 @@ use copies::COPY_MAX;
 use cut::{Cut, cut_next};
 use interleaving::{EXTRA_LEN, Interleaving, interleaves};
 use messages::{Message, MessageKey, Messages, Payload};
-use on_sack::{Cumulative, Progress};
 use outstanding::Record;
 #[cfg(test)]
 use outstanding::State;
@@ -474,104 +475,8 @@ impl Outbound {
     }
 }
 
-impl Busy {
-    /// Prepares for an acknowledgement up to `cumulative`, with `room` in the peer's window for new
-    /// data.
-    fn before_ack(&mut self, now: Time, cumulative: Tsn, room: u32, paths: &mut PerPath<PathAck>) {
-        let pending = self.queue.pending_bytes();
-        if let Some(rack) = &mut self.sent.rack {
-            rack.can_ask = pending > 0 && pending.min(FULL_PACKET) <= room as usize;
-        }
-        if let Some(partial) = &mut self.partial {
-            partial.on_cumulative(now, cumulative, self.sent.rack.as_deref_mut(), paths);
-        }
-    }
-}
-
 /// Acknowledgement.
 impl Outbound {
-    /// Processes a SACK (section 6.2.1).
-    pub(crate) fn on_sack(
-        &mut self,
-        now: Time,
-        sack: &Sack<'_>,
-        paths: &mut PerPath<PathAck>,
-    ) -> SackOutcome {
-        let mut idle = None;
-        let busy = match self.busy.as_deref_mut() {
-            Some(busy) => busy,
-            None => idle.insert(Busy::knowing_nothing(self.idle_next)),
-        };
-        let steps = match busy.sent.classify(sack.cumulative_tsn()) {
-            Cumulative::Steps(steps) => steps,
-            Cumulative::Impossible => {
-                return SackOutcome::Violation("SACK acknowledges a TSN that was never sent");
-            }
-            Cumulative::Stale => {
-                self.window.on_stale_answer();
-                return SackOutcome::Ignored;
-            }
-        };
-        if busy.sent.names_unsent(steps, sack.gap_blocks()) {
-            return SackOutcome::Violation("SACK names a TSN in a gap block that was never sent");
-        }
-        let in_flight = busy.sent.outstanding.in_flight_bytes();
-        busy.queue.on_answer();
-        if sack.duplicates().len() > 0 {
-            busy.sent.on_duplicates(sack.duplicates(), paths);
-        }
-        busy.before_ack(now, sack.cumulative_tsn(), sack.a_rwnd().saturating_sub(in_flight), paths);
-        let progress = busy.sent.acknowledge(now, steps, sack.gap_blocks(), &mut busy.messages, paths);
-        if progress.taken_back_too_often {
-            return SackOutcome::Violation("SACKs take back again and again what they acknowledged");
-        }
-        let outstanding = &mut busy.sent.outstanding;
-        let lowest = outstanding.get(0).map(|record| usize::from(record.len));
-        let opened = self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);
-        self.window_opened = opened && !progress.newly_acked;
-        if let Some(partial) = &mut busy.partial {
-            partial.advance(now, &busy.sent, true);
-        }
-        Self::outcome(busy, steps, progress)
-    }
-
-    /// Processes the Cumulative TSN Ack of a SHUTDOWN, which reports neither gaps nor window (section 9.2).
-    pub(crate) fn on_cumulative(&mut self, now: Time, tsn: Tsn, paths: &mut PerPath<PathAck>) -> SackOutcome {
-        let mut idle = None;
-        let busy = match self.busy.as_deref_mut() {
-            Some(busy) => busy,
-            None => idle.insert(Busy::knowing_nothing(self.idle_next)),
-        };
-        let steps = match busy.sent.classify(tsn) {
-            Cumulative::Steps(steps) => steps,
-            // pion puts a TSN of its own here, so half of its SHUTDOWNs acknowledge data that was never sent. The
-            // SHUTDOWN still counts; outstanding data waits for a SACK.
-            Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
-        };
-        busy.before_ack(now, tsn, self.window.rwnd(), paths);
-        let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.messages, paths);
-        if progress.newly_acked {
-            self.window.on_shutdown_acked();
-        }
-        if let Some(partial) = &mut busy.partial {
-            partial.advance(now, &busy.sent, false);
-        }
-        Self::outcome(busy, steps, progress)
-    }
-
-    fn outcome(busy: &mut Busy, steps: usize, progress: Progress) -> SackOutcome {
-        busy.queue.on_delivered(progress.delivered);
-        SackOutcome::Applied {
-            cumulative_advanced: steps > 0,
-            newly_acked: progress.newly_acked,
-            entered_fast_recovery: progress.entered_fast_recovery,
-            in_fast_recovery: progress.in_fast_recovery,
-            all_acked: busy.sent.outstanding.is_empty(),
-            writable: busy.queue.take_writable(),
-            delivered: progress.delivered,
-        }
-    }
-
     /// Records that the window of the path has shrunk because the network marked data: it does not shrink again for
     /// losses of that data (RFC 3168 section 6.1.2).
     pub(crate) fn on_shrunk(&mut self, path: PathIndex) {

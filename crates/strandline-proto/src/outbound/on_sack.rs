@@ -7,7 +7,7 @@ use super::gaps::Gaps;
 use super::loss_detection::Newly;
 use super::messages::Messages;
 use super::miss_indications::{self, Missing};
-use super::outstanding::{CREDITED, MOVED, ORPHANED, Outstanding, RESENT, Record, Run, State};
+use super::outstanding::{self, CREDITED, MOVED, ORPHANED, Outstanding, RESENT, Record, Run, State};
 use super::rack::Rack;
 use super::send_window::{SendWindow, TAKEN_BACK_MAX, tell_acked};
 use super::spurious::RESENT_MAX;
@@ -71,6 +71,9 @@ impl SendWindow {
         }
         let (newly_acked, delivered) = self.take_front(steps, messages, paths);
         self.gaps.advance(steps);
+        if let Some(kept) = &mut self.kept {
+            kept.advance(steps);
+        }
         self.patience = TAKEN_BACK_MAX.min(self.patience + steps as u32);
         self.recovery.on_cumulative(self.outstanding.cumulative_ack());
         (newly_acked, delivered)
@@ -106,6 +109,25 @@ impl SendWindow {
         }
         self.gaps.settle();
         progress
+    }
+
+    /// Processes the gap blocks of an NR-SACK that the peer never revokes, after all of its blocks. Returns the bytes that
+    /// left, or `None` if it keeps leaving out what it had named.
+    pub(super) fn keep(
+        &mut self,
+        blocks: impl Iterator<Item = GapBlock>,
+        messages: &mut Messages,
+    ) -> Option<usize> {
+        let Self { outstanding, kept, patience, rack, .. } = self;
+        let kept = kept.get_or_insert_default();
+        kept.replace(blocks, rack.is_some());
+        let runs = kept.added().map(|run| usize::from(run.start)..=usize::from(run.end));
+        let freed = runs.flatten().map(|index| outstanding::keep(outstanding, index, messages)).sum();
+        // Chunks that were named stay kept. To name them again costs time.
+        let left_out = kept.withdrawn().map(|run| u32::from(run.end - run.start) + 1).sum();
+        *patience = patience.checked_sub(left_out)?;
+        kept.settle();
+        Some(freed)
     }
 
     /// Processes a cumulative acknowledgement of everything up to `steps` beyond the ack point, from a chunk without
@@ -147,7 +169,7 @@ impl SendWindow {
         progress: &mut Progress,
         paths: &mut PerPath<PathAck>,
     ) -> Newly {
-        let Self { outstanding, gaps, recovery, rack, patience } = self;
+        let Self { outstanding, gaps, recovery, rack, patience, .. } = self;
         let overtaken = gaps.last().unwrap_or(0);
         gaps.replace(blocks, rack.is_some());
         let mut newly = Newly::default();
@@ -155,7 +177,9 @@ impl SendWindow {
         let mut highest = 0;
         for run in gaps.added() {
             for index in usize::from(run.start)..=usize::from(run.end) {
-                if outstanding.get(index).is_some_and(|record| record.state() == State::Abandoned) {
+                let lasts =
+                    |record: &Record| matches!(record.state(), State::Kept | State::Freed | State::Abandoned);
+                if outstanding.get(index).is_some_and(lasts) {
                     continue;
                 }
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
@@ -240,10 +264,12 @@ fn renege(
     overtaken: bool,
     paths: &mut PerPath<PathAck>,
 ) -> u32 {
-    let Some(path) = outstanding.get(index).filter(|record| record.state() == State::GapAcked) else {
-        return 0;
+    let path = match outstanding.get(index) {
+        Some(record) if record.state() == State::GapAcked => record.path,
+        // To leave it out has no effect, but to name it again costs time.
+        Some(record) if matches!(record.state(), State::Kept | State::Freed) => return 1,
+        _ => return 0,
     };
-    let path = path.path;
     outstanding.change(index, State::InFlight);
     let again = rack.map_or(0, |rack| rack.on_reneged(index, path, overtaken));
     let Some(record) = outstanding.get_mut(index) else { return 0 };

@@ -4,13 +4,15 @@
 //! message in the slab ([`Messages`]), which stays whole until its last chunk leaves, so that a failure can report it
 //! whole. Sending times are stored for each instant, in [`SendTimes`].
 //!
-//! A chunk is in one of five states. `change` moves it from one to another, and `release` removes whole runs of chunks
+//! A chunk is in one of seven states. `change` moves it from one to another, and `release` removes whole runs of chunks
 //! in one state: the sums of each state balance because they are maintained there.
 
 mod abandoned;
+mod kept;
 mod questions;
 
 pub(super) use abandoned::Skipped;
+pub(super) use kept::keep;
 
 use std::collections::VecDeque;
 
@@ -39,6 +41,10 @@ pub(super) enum State {
     /// So late that it must have left the network, while no SACK had room to report whether it arrived; does not
     /// count as flight.
     Overdue,
+    /// Acknowledged by a gap block that the peer never revokes; does not count as flight.
+    Kept,
+    /// As [`Kept`](Self::Kept), and so are all chunks of its message, which has left: its record no longer refers to it.
+    Freed,
     /// Given up (RFC 3758): as if it were acknowledged, except that the peer must be told to skip it. It stays in this
     /// state, and its record no longer refers to a message; see [`abandon`](Outstanding::abandon).
     Abandoned,
@@ -101,7 +107,7 @@ impl Record {
 
     /// True if nothing remains to be done for the chunk: the peer has it, or it was given up.
     pub(super) const fn is_settled(&self) -> bool {
-        matches!(self.state, State::GapAcked | State::Abandoned)
+        matches!(self.state, State::GapAcked | State::Kept | State::Freed | State::Abandoned)
     }
 
     /// Returns path, state and credit as a number: records with the same number can leave together.
@@ -263,9 +269,13 @@ impl Outstanding {
         match before.state {
             State::InFlight => self.in_flight_bytes -= len,
             State::Marked => self.marked -= 1,
-            State::GapAcked => self.gap_acked_bytes -= len,
+            State::GapAcked | State::Kept => self.gap_acked_bytes -= len,
             State::Overdue => self.overdue[before.path] -= 1,
             State::Abandoned => self.bytes += len,
+            State::Freed => {
+                self.gap_acked_bytes -= len;
+                self.bytes += len;
+            }
         }
         match to {
             State::InFlight => self.in_flight_bytes += len,
@@ -274,9 +284,13 @@ impl Outstanding {
                 self.marks = self.marks.wrapping_add(1);
                 self.marked_from = self.marked_from.min(index);
             }
-            State::GapAcked => self.gap_acked_bytes += len,
+            State::GapAcked | State::Kept => self.gap_acked_bytes += len,
             State::Overdue => self.overdue[before.path] += 1,
             State::Abandoned => self.bytes -= len,
+            State::Freed => {
+                self.gap_acked_bytes += len;
+                self.bytes -= len;
+            }
         }
         Some(before)
     }
@@ -324,13 +338,13 @@ impl Outstanding {
 
     /// Subtracts a run that leaves from the sums.
     pub(super) fn release(&mut self, run: &Run) {
-        if run.state != State::Abandoned {
+        if !matches!(run.state, State::Abandoned | State::Freed) {
             self.bytes -= run.payload;
         }
         match run.state {
             State::InFlight => self.in_flight_bytes -= run.payload,
             State::Marked => self.marked -= run.chunks,
-            State::GapAcked => self.gap_acked_bytes -= run.payload,
+            State::GapAcked | State::Kept | State::Freed => self.gap_acked_bytes -= run.payload,
             State::Overdue => self.overdue[run.path] -= run.chunks as u16,
             State::Abandoned => {}
         }
@@ -393,8 +407,8 @@ impl Outstanding {
         self.records.get_mut(index)
     }
 
-    /// Returns the message of each chunk that was not given up, in TSN order.
+    /// Returns the message of each chunk that the peer may not have, in TSN order. Chunks that were given up have none.
     pub(super) fn messages(&self) -> impl Iterator<Item = MessageKey> {
-        self.records.iter().filter(|record| record.state != State::Abandoned).map(|record| record.message)
+        self.records.iter().filter_map(Record::message)
     }
 }

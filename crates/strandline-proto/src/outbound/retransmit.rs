@@ -40,7 +40,7 @@ impl SendWindow {
             match record.state() {
                 State::InFlight => bytes += record.chunk_len(),
                 State::Overdue => {}
-                State::Marked | State::GapAcked | State::Abandoned => continue,
+                _ => continue,
             }
             outstanding.change(index, State::Marked);
         }

@@ -21,6 +21,8 @@ pub(super) const TAKEN_BACK_MAX: u32 = 4 * CHUNKS_MAX as u32;
 pub(super) struct SendWindow {
     pub(super) outstanding: Outstanding,
     pub(super) gaps: Gaps,
+    /// The gap acknowledgements that the peer never revokes; `None` before the first NR-SACK with some.
+    pub(super) kept: Option<Box<Gaps>>,
     /// Fast recovery by miss indications.
     pub(super) recovery: Recovery,
     /// State of loss detection by time; `None` with miss indications.
@@ -34,6 +36,7 @@ impl SendWindow {
         Self {
             outstanding: Outstanding::new(first),
             gaps: Gaps::default(),
+            kept: None,
             recovery: Recovery::default(),
             rack: (mode == Mode::Rack).then(|| Box::new(Rack::new(learnt))),
             patience: TAKEN_BACK_MAX,
@@ -87,7 +90,7 @@ impl SendWindow {
         let Self { outstanding, rack, .. } = self;
         outstanding.release(run);
         match run.state {
-            State::GapAcked => return false,
+            State::GapAcked | State::Kept | State::Freed => return false,
             // The peer has skipped it, or has it after all: it answers, but no path is credited (RFC 3758 A2).
             State::Abandoned => return true,
             _ => {}

@@ -32,7 +32,7 @@ impl Path {
         }
     }
 
-    /// Handles an acknowledgement that reported `lost` bytes as missing. Returns true if the PMTU fell, because only
+    /// Handles an acknowledgement that reported packets of `lost` bytes at most as missing. Returns true if the PMTU fell, because only
     /// long packets are lost.
     pub(crate) fn on_long_lost(&mut self, lost: u32, config: &AssociationConfig) -> bool {
         let fell = config.probes_mtu() && self.pmtu.on_lost(lost as usize);
@@ -52,10 +52,10 @@ impl Path {
         }
     }
 
-    /// Handles an expiry of T1-cookie. Data was sent along, perhaps in packets that are too long. Returns true if the
-    /// PMTU fell.
-    pub(crate) fn on_setup_timeout(&mut self, config: &AssociationConfig) -> bool {
-        let fell = config.probes_mtu() && self.pmtu.on_timeout(self.flight as usize);
+    /// Handles an expiry of T1-cookie. Data was sent along, perhaps in packets that are too long, of `lost` bytes at
+    /// most. Returns true if the PMTU fell.
+    pub(crate) fn on_setup_timeout(&mut self, lost: u32, config: &AssociationConfig) -> bool {
+        let fell = config.probes_mtu() && self.pmtu.on_timeout(lost as usize);
         if fell {
             self.on_mtu();
         }

@@ -84,6 +84,7 @@ impl Sent {
             abandoned: false,
             acknowledged: false,
             named: false,
+            kept: false,
             misses: 0,
             excused: false,
             in_set_up: false,

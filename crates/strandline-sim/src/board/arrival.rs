@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use strandline_proto::stats::AssociationState;
 use strandline_proto::time::Time;
-use strandline_wire::chunk::{Chunk, Sack, kind};
-use strandline_wire::{RawChunk, Tsn};
+use strandline_wire::chunk::{Chunk, NrSack, kind};
+use strandline_wire::{GapBlock, RawChunk, Tsn};
 
 use super::behind::BehindGaps;
 use super::late::Late;
@@ -28,9 +28,9 @@ impl Board {
             };
             in_set_up &= !completes;
             match chunk.kind {
-                kind::SACK if in_set_up && state == AssociationState::CookieWait => {}
+                kind::SACK | kind::NR_SACK if in_set_up && state == AssociationState::CookieWait => {}
                 kind::SHUTDOWN if in_set_up => {}
-                kind::SACK | kind::SHUTDOWN => {
+                kind::SACK | kind::NR_SACK | kind::SHUTDOWN => {
                     if let Ok(answer) = chunk.parse() {
                         self.on_answer(now, &answer);
                     }
@@ -63,7 +63,13 @@ impl Board {
         let before = self.traffic.clone();
         self.judge(now);
         match answer {
-            Chunk::Sack(sack) => self.on_sack(now, sack),
+            Chunk::Sack(sack) => {
+                self.on_sack(now, (sack.cumulative_tsn(), sack.a_rwnd()), sack.gap_blocks());
+            }
+            Chunk::NrSack(sack) => {
+                self.on_sack(now, (sack.cumulative_tsn(), sack.a_rwnd()), sack.gap_blocks());
+                self.on_kept(sack);
+            }
             Chunk::Shutdown(shutdown) => {
                 let first = self.first;
                 if self.advance(now, shutdown.cumulative_tsn) && self.first != first {
@@ -82,15 +88,21 @@ impl Board {
         }
     }
 
-    fn on_sack(&mut self, now: Time, sack: &Sack<'_>) {
+    /// Processes a SACK or NR-SACK.
+    fn on_sack(
+        &mut self,
+        now: Time,
+        (cumulative, a_rwnd): (Tsn, u32),
+        blocks: impl Iterator<Item = GapBlock> + Clone,
+    ) {
         // After a reset of all numbers the peer may report its window before anything is sent with the new ones.
-        self.renumber(sack.cumulative_tsn().next());
-        if !self.advance(now, sack.cumulative_tsn()) {
+        self.renumber(cumulative.next());
+        if !self.advance(now, cumulative) {
             return;
         }
         let mut named: Vec<bool> = Vec::new();
         // A block is the set of its TSNs (RFC 9260 section 3.3.4). Offset 0 is the Cumulative TSN Ack itself.
-        for block in sack.gap_blocks().filter(|block| block.start <= block.end) {
+        for block in blocks.clone().filter(|block| block.start <= block.end) {
             let end = usize::from(block.end).min(self.chunks.len() + 1);
             if named.len() < end {
                 named.resize(end, false);
@@ -100,7 +112,7 @@ impl Board {
         }
         // Offset 1 would be the chunk after the cumulative TSN, the first of those left.
         let highest = named.len();
-        let first = sack.cumulative_tsn().next();
+        let first = cumulative.next();
         self.behind.begin();
         let mut outstanding = 0;
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
@@ -118,11 +130,23 @@ impl Board {
         }
         self.behind.end();
         let lowest = self.chunks.iter().find(|chunk| !chunk.abandoned).map(|lowest| lowest.bytes);
-        self.window.on_sack(sack.a_rwnd(), outstanding, lowest);
+        self.window.on_sack(a_rwnd, outstanding, lowest);
         // With this many blocks it may have been full (decision 83).
-        let full = sack.gap_blocks().count() >= MAY_BE_ALL;
+        let full = blocks.count() >= MAY_BE_ALL;
         let next = Tsn(first.0.wrapping_add(self.chunks.len() as u32));
         self.unnamed = full.then(|| (Tsn(first.0.wrapping_add(highest as u32).wrapping_sub(1)), next));
+    }
+
+    /// Records what an NR-SACK that was processed reports as non-renegable.
+    fn on_kept(&mut self, sack: &NrSack<'_>) {
+        if self.first != Some(sack.cumulative_tsn().next()) {
+            return;
+        }
+        for block in sack.non_renegable() {
+            let (start, end) = (usize::from(block.start).max(1), usize::from(block.end));
+            let count = (end + 1).saturating_sub(start);
+            self.chunks.iter_mut().skip(start - 1).take(count).for_each(|chunk| chunk.kept = true);
+        }
     }
 
     /// Advances the cumulative acknowledgement. Returns false if it is old, or covers data that was never sent.

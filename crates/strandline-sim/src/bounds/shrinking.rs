@@ -54,11 +54,13 @@ pub(super) struct Shrinking {
 
 impl Shrinking {
     /// Examines a path. `delivered` is the number of bytes acknowledged since the last check, by which the window may
-    /// have grown before it shrank.
+    /// have grown before it shrank. `sacks` is the number of SACKs that acknowledged data or a FORWARD TSN: the latter is
+    /// an answer after a time-out as well, since it is sent and repeated in place of the data that was given up (RFC 3758
+    /// section 3.5 rules A5 and C5).
     pub(super) fn look(
         &mut self,
         path: &PathStatus,
-        delivered: u32,
+        (delivered, sacks): (u32, u32),
         events: Events,
         marks: Marks,
     ) -> Result<(), Violation> {
@@ -76,7 +78,7 @@ impl Shrinking {
         self.gives_back(path, recoveries || marked, answered && !marked, events)?;
         self.has_a_reason(path, really && !(anew || lost || events.several), marks)?;
         self.covered = (self.covered || marked) && !answered && !anew;
-        self.answered |= delivered > 0;
+        self.answered |= sacks > 0;
         if anew || (marked && answered) {
             self.before = None;
         } else if lost {
@@ -87,7 +89,7 @@ impl Shrinking {
                 Some(before) if in_a_row => Some(before),
                 before => Some(before.map_or(self.cwnd, |before| before.min(self.cwnd))),
             };
-            self.answered = delivered > 0;
+            self.answered = sacks > 0;
             self.timed_out = events.timeouts > 0;
             self.fell_twice = recoveries && events.timeouts > 0 || self.fell_twice && in_a_row;
         } else if really {

@@ -365,6 +365,26 @@ fn what_is_undone_gives_the_window_back() {
     }
 }
 
+/// An acknowledged FORWARD TSN ends a row of time-outs: those before it were for data that did not arrive.
+#[test]
+fn forward_tsn_ends_a_row_of_time_outs() {
+    let expired = |ms| Events { timeouts: 1, exempt: 1, ..events(ms) };
+    for (sacks, keeps) in [(1, true), (0, false)] {
+        let mut bounds = Bounds::default();
+        let looks = [
+            ((MTU, 1), path(2 * MTU, MTU), events(1)),
+            ((0, 0), path(MTU, MTU), expired(1000)),
+            ((0, sacks), path(MTU, MTU), events(1100)),
+            ((0, 0), path(MTU, MTU), expired(3000)),
+            ((MTU, 1), path(MTU, 0), Events { undone: 1, ..events(3100) }),
+        ];
+        let outcome = looks
+            .into_iter()
+            .try_for_each(|(delivered, path, events)| bounds.before(delivered, &path, events, NONE));
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "not what it was") }
+    }
+}
+
 /// Swift and DCTCP may halve the window for delay or marks at the instant of the loss, and that is not undone. A mark
 /// that the reduction covered halves what is restored.
 #[test]

@@ -161,6 +161,24 @@ pub(super) fn grant(hosts: &mut [HostPlan], seed: u64) -> bool {
     any
 }
 
+/// Lets some hosts of some runs offer NR-SACK: both, one or none of two peers. Returns true if any does. Uses its own random
+/// numbers, so that the rest of a seed's plan does not change.
+pub(super) fn keep(hosts: &mut [HostPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 23);
+    let wanted = random.chance(0.3);
+    let mut any = false;
+    for host in hosts.iter_mut().filter(|_| wanted) {
+        let offers = random.chance(0.9);
+        let extensions = &mut Arc::make_mut(&mut host.config.association).extensions;
+        extensions.nr_sack = offers;
+        if let Some(settings) = extensions.authentication.as_mut().filter(|_| random.chance(0.5)) {
+            settings.chunks = settings.chunks.with(kind::NR_SACK);
+        }
+        any |= offers;
+    }
+    any
+}
+
 /// Chunk types whose authentication may be demanded in any run. Those that an association cannot be restarted or ended
 /// without, COOKIE ECHO and ABORT, are not among them: hosts crash.
 const DEMANDED: [u8; 14] = [

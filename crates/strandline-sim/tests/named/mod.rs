@@ -179,7 +179,7 @@ pub const SEEDS: &[(u64, &str)] = &[
     (346, "a lost chunk was sent beyond the pacing rate because an earlier one was given up (RFC 3758)"),
     (1778, "a lost FORWARD TSN was not repeated while the peer's window was closed (RFC 3758)"),
     (1952, "what is given up after T3-rtx leaves the flight at once (of the checker)"),
-    (32_000_128, "a full receiver, gaps that are given up, and loss detection without time (of the checker)"),
+    (32_000_128, "a full receiver, gaps that are given up, and loss detection without time"),
     (
         32_002_497,
         "a FORWARD TSN from before a reset of all numbers was taken for one of the new numbering (RFC 6525)",
@@ -214,4 +214,12 @@ pub const SEEDS: &[(u64, &str)] = &[
     (50_000_088, "a message larger than its stream's credit waited for the rest of itself (stream credit)"),
     (50_001_906, "an unordered message waited for credit behind another one (stream credit)"),
     (50_001_300, "messages that wait for credit were given up to make room in the send buffer"),
+    (
+        14_866,
+        "a full receiver took one chunk behind a gap for each time-out, instead of its highest TSNs (RFC 9260 section 6.2)",
+    ),
+    (51_000_859, "packets that only the AUTH chunk made too long for the path did not reduce its MTU"),
+    (52_001_651, "an acknowledged FORWARD TSN ends a row of time-outs (of the checker)"),
+    (60_000_822, "SACKs without end told credit of streams whose first TSN lay behind a gap"),
+    (60_006_840, "the same with other streams"),
 ];

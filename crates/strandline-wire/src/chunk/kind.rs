@@ -32,6 +32,8 @@ pub const CWR: u8 = 13;
 pub const SHUTDOWN_COMPLETE: u8 = 14;
 /// AUTH: authentication of the chunks that follow it (RFC 4895).
 pub const AUTH: u8 = 15;
+/// NR-SACK: selective acknowledgement that says what is never revoked (draft-tuexen-tsvwg-sctp-multipath).
+pub const NR_SACK: u8 = 16;
 /// I-DATA: payload data of messages that may be interleaved (RFC 8260).
 pub const I_DATA: u8 = 64;
 /// ASCONF-ACK: what became of requests to change addresses (RFC 5061).
@@ -71,6 +73,7 @@ pub const fn name(kind: u8) -> Option<&'static str> {
         CWR => "CWR",
         SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
         AUTH => "AUTH",
+        NR_SACK => "NR-SACK",
         I_DATA => "I-DATA",
         ASCONF_ACK => "ASCONF-ACK",
         RE_CONFIG => "RE-CONFIG",

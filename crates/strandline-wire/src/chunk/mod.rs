@@ -18,6 +18,7 @@ pub mod i_forward_tsn;
 mod init;
 mod init_ack;
 pub mod kind;
+pub mod nr_sack;
 mod pad;
 mod raw;
 mod re_config;
@@ -45,6 +46,7 @@ pub use i_data::IData;
 pub use i_forward_tsn::IForwardTsn;
 pub use init::Init;
 pub use init_ack::InitAck;
+pub use nr_sack::NrSack;
 pub use pad::Pad;
 pub use raw::RawChunk;
 pub use re_config::ReConfig;
@@ -103,6 +105,8 @@ pub enum Chunk<'a> {
     Pad(Pad),
     /// FORWARD TSN: a new cumulative TSN beyond data that was given up.
     ForwardTsn(ForwardTsn<'a>),
+    /// NR-SACK: selective acknowledgement that says what is never revoked.
+    NrSack(NrSack<'a>),
     /// I-DATA: payload data of messages that may be interleaved.
     IData(IData<'a>),
     /// I-FORWARD-TSN: a new cumulative TSN beyond I-DATA chunks that were given up.
@@ -165,6 +169,7 @@ impl<'a> RawChunk<'a> {
             kind::CWR => Chunk::Cwr(Cwr::parse(self)?),
             kind::SHUTDOWN_COMPLETE => Chunk::ShutdownComplete(ShutdownComplete::parse(self)?),
             kind::AUTH => Chunk::Auth(Auth::parse(self)?),
+            kind::NR_SACK => Chunk::NrSack(NrSack::parse(self)?),
             kind::ASCONF => Chunk::Asconf(Asconf::parse(self)?),
             kind::ASCONF_ACK => Chunk::AsconfAck(AsconfAck::parse(self)?),
             kind::RE_CONFIG => Chunk::ReConfig(ReConfig::parse(self)),
@@ -204,6 +209,7 @@ impl Chunk<'_> {
             Self::ReConfig(chunk) => f(chunk),
             Self::Pad(chunk) => f(chunk),
             Self::ForwardTsn(chunk) => f(chunk),
+            Self::NrSack(chunk) => f(chunk),
             Self::IData(chunk) => f(chunk),
             Self::IForwardTsn(chunk) => f(chunk),
             Self::StreamCredit(chunk) => f(chunk),

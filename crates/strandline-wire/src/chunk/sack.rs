@@ -31,7 +31,7 @@ use crate::number::Tsn;
 const FIELDS_LEN: usize = 12;
 
 /// Length of one gap ack block or one duplicate TSN in bytes.
-const ITEM_LEN: usize = 4;
+pub(super) const ITEM_LEN: usize = 4;
 
 /// Maximum number of gap ack blocks and duplicate TSNs together that a chunk's 16-bit length allows.
 const ITEMS_MAX: usize = (u16::MAX as usize - CHUNK_HEADER_LEN - FIELDS_LEN) / ITEM_LEN;
@@ -55,12 +55,12 @@ pub struct GapBlock {
 
 impl GapBlock {
     #[inline]
-    fn from_bytes(&[s0, s1, e0, e1]: &[u8; ITEM_LEN]) -> Self {
+    pub(super) fn from_bytes(&[s0, s1, e0, e1]: &[u8; ITEM_LEN]) -> Self {
         Self { start: u16::from_be_bytes([s0, s1]), end: u16::from_be_bytes([e0, e1]) }
     }
 
     #[inline]
-    fn to_bytes(self) -> [u8; ITEM_LEN] {
+    pub(super) fn to_bytes(self) -> [u8; ITEM_LEN] {
         let ([s0, s1], [e0, e1]) = (self.start.to_be_bytes(), self.end.to_be_bytes());
         [s0, s1, e0, e1]
     }

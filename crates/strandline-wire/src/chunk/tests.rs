@@ -113,6 +113,66 @@ fn auth() {
     assert_eq!(UnrecognisedAction::of(kind::AUTH), UnrecognisedAction::Stop);
 }
 
+/// The example of draft-tuexen-tsvwg-sctp-multipath section 4.3, case 2: the receiver may revoke what it can't deliver yet.
+#[test]
+fn nr_sack_of_the_draft() {
+    #[rustfmt::skip]
+    let bytes = [
+        16, 0, 0, 40, 0, 0, 0, 3, 0, 0, 0x0f, 0xa0, 0, 2, 0, 3, 0, 0, 0, 0,
+        0, 8, 0, 8, 0, 11, 0, 12,
+        0, 2, 0, 5, 0, 10, 0, 10, 0, 13, 0, 13,
+    ];
+    parse_then(&bytes, |chunk| {
+        let Ok(Chunk::NrSack(sack)) = chunk else { panic!("{chunk:?}") };
+        assert_eq!((sack.cumulative_tsn(), sack.a_rwnd()), (Tsn(3), 4000));
+        let offsets = |blocks: &mut dyn Iterator<Item = GapBlock>| -> Vec<_> {
+            blocks.map(|block| (block.start, block.end)).collect()
+        };
+        let kept = [(2, 5), (10, 10), (13, 13)];
+        assert_eq!(offsets(&mut sack.non_renegable()), kept);
+        let all = offsets(&mut sack.gap_blocks());
+        assert_eq!((&all[..2], &all[2..]), (&[(8, 8), (11, 12)][..], &kept[..]));
+        assert_eq!(sack.duplicates().len(), 0);
+        round_trip(&Chunk::NrSack(sack), &bytes);
+    });
+    // A receiver that does not know the type discards it and what follows.
+    assert_eq!(UnrecognisedAction::of(kind::NR_SACK), UnrecognisedAction::Stop);
+}
+
+#[test]
+fn nr_sack_counts_must_agree_with_the_length() {
+    let sack = |counts: [u16; 3], list_len: usize| {
+        let mut bytes = vec![16, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2];
+        bytes.extend(counts.map(u16::to_be_bytes).concat());
+        // Reserved bits are ignored.
+        bytes.extend([0xff, 0xff]);
+        bytes.resize(20 + list_len, 0xab);
+        bytes
+    };
+    for counts in [[0, 0, 0], [3, 0, 0], [0, 3, 0], [0, 0, 3], [1, 2, 3]] {
+        let exact = 4 * counts.iter().map(|count| usize::from(*count)).sum::<usize>();
+        let [renegable, non_renegable, duplicates] = counts;
+        parse_then(&sack(counts, exact), |chunk| {
+            let Ok(Chunk::NrSack(sack)) = chunk else { panic!("{chunk:?}") };
+            assert_eq!(sack.gap_blocks().len(), usize::from(renegable + non_renegable));
+            assert_eq!(sack.non_renegable().len(), usize::from(non_renegable));
+            assert_eq!(sack.duplicates().len(), usize::from(duplicates));
+        });
+        for found in (exact.saturating_sub(4)..exact).chain(exact + 1..=exact + 4) {
+            let error = ChunkError::NrSackCounts { renegable, non_renegable, duplicates, found };
+            rejects(&sack(counts, found), error);
+        }
+    }
+    let most = 0xffff;
+    let error = ChunkError::NrSackCounts { renegable: most, non_renegable: most, duplicates: most, found: 8 };
+    rejects(&sack([most; 3], 8), error);
+    for found in 0..16 {
+        let mut bytes = vec![0; 4 + found];
+        bytes[0] = 16;
+        rejects(&bytes, ChunkError::TooShort { kind: 16, minimum: 16, found });
+    }
+}
+
 /// The example of RFC 9260 section 3.3.4: 10 to 12, 14, 15 and 17 have arrived.
 #[test]
 fn sack_of_the_rfc() {
@@ -490,6 +550,9 @@ fn kinds_have_names() {
     let named: Vec<u8> = (0..=255).filter(|&kind| kind::name(kind).is_some()).collect();
     assert_eq!(
         named,
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 64, 0x80, 130, 0x84, 188, 189, 192, 0xc1, 194]
+        [
+            0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 64, 0x80, 130, 0x84, 188, 189, 192,
+            0xc1, 194
+        ]
     );
 }

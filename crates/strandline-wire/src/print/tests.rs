@@ -4,8 +4,8 @@ use crate::chunk::i_forward_tsn::SkippedMessage;
 use crate::chunk::stream_credit::Credit;
 use crate::chunk::{
     Abort, Asconf, AsconfAck, Auth, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, IData,
-    Init, Pad, ReConfig, Shutdown, ShutdownComplete, forward_tsn, i_forward_tsn, sack, stream_blocked,
-    stream_credit,
+    Init, Pad, ReConfig, Shutdown, ShutdownComplete, forward_tsn, i_forward_tsn, nr_sack, sack,
+    stream_blocked, stream_credit,
 };
 use crate::encode::EncodeTlv;
 use crate::number::{AsconfNumber, Fsn, Mid, Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
@@ -201,6 +201,18 @@ fn the_other_chunks() {
         "HEARTBEAT 40 bytes; HEARTBEAT ACK 40 bytes; SHUTDOWN cum 5; SHUTDOWN ACK; \
          COOKIE ECHO 3 bytes; COOKIE ACK; ECNE tsn 1; CWR tsn 2; PAD 100 bytes; SHUTDOWN COMPLETE T; ABORT T [cause 99 1 bytes]; ABORT",
     );
+}
+
+#[test]
+fn nr_sack_with_every_list() {
+    let mut buffer = [0; 200];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    let block = |start, end| core::iter::once(GapBlock { start, end });
+    let (gaps, kept) = (block(2, 3), block(5, 6));
+    assert!(nr_sack::write_within(&mut builder, 200, (Tsn(1), 2), gaps, kept, &[Tsn(7)]));
+    let len = builder.finish();
+    let shown = line(&buffer[..len]).to_string();
+    assert!(shown.ends_with("NR-SACK cum 1 rwnd 2 gaps +2-3 kept +5-6 dups 7"), "{shown}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub fn walk(bytes: &[u8]) -> usize {
             Chunk::Init(init) | Chunk::InitAck(init) => walk_parameters(init.parameters),
             Chunk::Abort(Abort { causes, .. }) | Chunk::Error(Error { causes }) => walk_causes(causes),
             Chunk::Sack(sack) => sack.gap_blocks().count() + sack.duplicates().count(),
+            Chunk::NrSack(sack) => sack.gap_blocks().count() + sack.duplicates().count(),
             Chunk::Asconf(asconf) => 1 + walk_asconf(asconf.parameters),
             Chunk::AsconfAck(ack) => walk_asconf(ack.responses),
             Chunk::ReConfig(re_config) => walk_re_config(re_config.parameters),

@@ -1,4 +1,4 @@
-//! Streams that are opened and closed at run time (decision 139): which are open, their unread messages, and what waits to
+//! Streams that are opened and closed at run time (decision 142): which are open, their unread messages, and what waits to
 //! be accepted. It knows no engine: [`streams`](super::streams) applies the effects.
 //!
 //! ```text

@@ -64,13 +64,14 @@ impl<'a> Host<'a> {
         Some((Self::Name(name), name.len()))
     }
 
-    /// The address; `None` for a name.
+    /// The address; `None` for a name. An IPv4-mapped IPv6 address is returned as the IPv4 address that it stands
+    /// for, which sockets of both families can send to.
     #[must_use]
     pub const fn ip(&self) -> Option<IpAddr> {
         match *self {
             Self::Name(_) => None,
             Self::V4(address) => Some(IpAddr::V4(address)),
-            Self::V6(address) => Some(IpAddr::V6(address)),
+            Self::V6(address) => Some(address.to_canonical()),
         }
     }
 
@@ -78,13 +79,20 @@ impl<'a> Host<'a> {
     /// may name (RFC 4475 section 3.3.10). A name is always allowed.
     #[must_use]
     pub fn may_be_sent_to(&self) -> bool {
-        match self {
-            Self::Name(_) => true,
-            Self::V4(address) => {
+        match self.ip() {
+            None => true,
+            Some(IpAddr::V4(address)) => {
                 !address.is_broadcast() && !address.is_multicast() && !address.is_unspecified()
             }
-            Self::V6(address) => !address.is_multicast() && !address.is_unspecified(),
+            Some(IpAddr::V6(address)) => !address.is_multicast() && !address.is_unspecified(),
         }
+    }
+
+    /// Returns true for a name whose final label is `top`, in lowercase, such as those of special use (RFC 6761).
+    pub(crate) fn is_in_top_level(&self, top: &str) -> bool {
+        let Self::Name(name) = self else { return false };
+        let name = name.strip_suffix(b".").unwrap_or(name);
+        name.rsplit(|byte| *byte == b'.').next().is_some_and(|last| last.eq_ignore_ascii_case(top.as_bytes()))
     }
 }
 
@@ -97,8 +105,8 @@ impl PartialEq for Host<'_> {
                 a == b || a.eq_ignore_ascii_case(b)
             }
             (Self::V4(a), Self::V4(b)) => a == b,
-            (Self::V6(a), Self::V6(b)) => a == b,
-            _ => false,
+            (Self::Name(_), _) | (_, Self::Name(_)) => false,
+            _ => self.ip() == other.ip(),
         }
     }
 }

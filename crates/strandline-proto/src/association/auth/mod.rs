@@ -10,7 +10,7 @@ use strandline_wire::chunk::kind;
 pub(crate) use self::check::{
     Admission, admit, admits_cookie, begin_packet, is_authentic, may_be_ended, verified_ahead,
 };
-pub(crate) use self::seal::{reserve, reserve_for, seal};
+pub(crate) use self::seal::{lost_len, reserve, reserve_for, seal};
 use super::Association;
 use super::context::Shared;
 use super::features::Extensions;

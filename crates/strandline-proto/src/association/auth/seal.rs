@@ -10,6 +10,7 @@ use super::{Auth, Session, auth_of};
 use crate::association::Association;
 use crate::association::features::Extensions;
 use crate::authentication::ChunkTypes;
+use crate::outbound::interleaving::wire_bytes;
 use strandline_wire::chunk::kind;
 
 /// Chunk types that are never sent together with others, so that packets of these need no room for an AUTH chunk.
@@ -44,6 +45,13 @@ pub(crate) fn reserve_for(association: &Association, kinds: &[u8]) -> usize {
     let demands =
         |(_, session): &(&Auth, &Session)| kinds.iter().any(|kind| session.peer_chunks.contains(*kind));
     demanded(association).filter(demands).map_or(0, |(_, session)| FIELDS_LEN + session.algorithm.mac_len())
+}
+
+/// Returns how long a packet with lost chunks of `bytes` user data and headers was, at most: with the larger headers of
+/// I-DATA, and the AUTH chunk.
+pub(crate) fn lost_len(association: &Association, bytes: u32) -> u32 {
+    let kinds = [kind::DATA, kind::I_DATA];
+    wire_bytes(&association.outbound, bytes).saturating_add(reserve_for(association, &kinds) as u32)
 }
 
 /// Inserts an AUTH chunk into a packet of `len` bytes, if the peer wants a chunk of it to have one,

@@ -1,3 +1,5 @@
+use strandline_wire::parameter::Parameters;
+
 use super::*;
 use crate::config::{ErrorDetectionMethod, ExtensionsConfig};
 
@@ -10,20 +12,39 @@ const TEST_TABLE: &[Extension] = &[
     Extension {
         extension: OTHER,
         wanted: |config| config.bundling,
-        parameter: Some(Parameter::EcnCapable),
+        parameter: Some(parameter::kind::ECN_CAPABLE),
         chunks: &[192, 193],
     },
 ];
+
+/// Returns the bytes of the parameters that `write` writes.
+fn written(write: impl FnOnce(&mut TlvWriter<'_>)) -> Vec<u8> {
+    let mut buffer = [0; 256];
+    let mut writer = TlvWriter::new(&mut buffer);
+    write(&mut writer);
+    writer.finish().to_vec()
+}
+
+/// Reads the parameters of an INIT of a side that offers `features`.
+fn read_offer(declared: &mut Declared, features: Features) {
+    for raw in Parameters::new(&written(|writer| features.offer(writer))).iter() {
+        declared.read(&raw.unwrap().parse().unwrap());
+    }
+}
 
 #[test]
 fn chunk_types_and_parameters_declare_extensions() {
     let config = AssociationConfig { nodelay: true, bundling: true, ..AssociationConfig::default() };
     let both = wanted(TEST_TABLE, &config);
     assert_eq!(both, SOME.or(OTHER));
-    let mut kinds = Kinds::default();
-    let sent: Vec<_> = parameters(TEST_TABLE, both, &mut kinds).collect();
-    assert_eq!(sent, [Parameter::EcnCapable, Parameter::SupportedExtensions(&[130, 192, 193])]);
-    assert_eq!(parameters(TEST_TABLE, Extensions::default(), &mut Kinds::default()).count(), 0);
+    let mut expected = [0; 64];
+    let mut writer = TlvWriter::new(&mut expected);
+    for parameter in [Parameter::EcnCapable, Parameter::SupportedExtensions(&[130, 192, 193])] {
+        assert!(writer.push(&parameter));
+    }
+    let expected = writer.finish();
+    assert_eq!(written(|writer| declare(TEST_TABLE, both, writer)), expected);
+    assert!(written(|writer| declare(TEST_TABLE, Extensions::default(), writer)).is_empty());
     for (kinds, declared) in [
         (&[130][..], SOME),
         (&[192], Extensions::default()),
@@ -31,9 +52,10 @@ fn chunk_types_and_parameters_declare_extensions() {
         (&[130, 192, 193], both),
         (&[], Extensions::default()),
     ] {
-        assert_eq!(declared_by(TEST_TABLE, &Parameter::SupportedExtensions(kinds)), declared, "{kinds:?}");
+        assert_eq!(declared_by_chunks(TEST_TABLE, kinds), declared, "{kinds:?}");
     }
-    assert_eq!(declared_by(TEST_TABLE, &Parameter::EcnCapable), OTHER);
+    assert_eq!(declared_by_parameter(TEST_TABLE, parameter::kind::ECN_CAPABLE), OTHER);
+    assert_eq!(declared_by_parameter(TEST_TABLE, parameter::kind::STATE_COOKIE), Extensions::default());
 }
 
 #[test]
@@ -42,11 +64,10 @@ fn both_sides_must_offer_an_extension() {
         let extensions = |ecn| ExtensionsConfig { ecn, ..ExtensionsConfig::NONE };
         let config = |ecn| AssociationConfig { extensions: extensions(ecn), ..AssociationConfig::default() };
         let mut declared = Declared::default();
-        let (peer, mut kinds) = (Features::offered_by(&config(there)), Kinds::default());
-        peer.offer(&mut kinds).for_each(|parameter| declared.read(&parameter));
+        read_offer(&mut declared, Features::offered_by(&config(there)));
         let features = Features::offered_by(&config(here)).agreed_with(&declared);
         assert_eq!((features.offers(Extensions::ECN), features.has(Extensions::ECN)), (here, here && there));
-        assert_eq!(features.answer(&mut Kinds::default()).count(), usize::from(here && there));
+        assert_eq!(!written(|writer| features.answer(writer)).is_empty(), here && there);
         assert!(!features.offered_again().has(Extensions::ECN));
     }
 }
@@ -58,12 +79,12 @@ fn cookies_keep_what_was_agreed() {
     let config = AssociationConfig { extensions, ..AssociationConfig::default() };
     let offered = Features::offered_by(&config);
     let mut declared = Declared::default();
-    offered.offer(&mut Kinds::default()).for_each(|parameter| declared.read(&parameter));
+    read_offer(&mut declared, offered);
     let agreed = offered.agreed_with(&declared);
     assert!(agreed.has(Extensions::ECN) && agreed.zero_checksum.by_peer);
     assert_eq!(Features::from_bytes(agreed.to_bytes()), agreed);
     // The same parameter twice declares no method (RFC 9653 section 4).
-    offered.offer(&mut Kinds::default()).for_each(|parameter| declared.read(&parameter));
+    read_offer(&mut declared, offered);
     assert!(!offered.agreed_with(&declared).zero_checksum.by_peer);
 }
 

@@ -1,7 +1,7 @@
 //! The parameters of RFC 4895 in INIT and INIT ACK: ours, and those of the peer (section 6.1).
 
-use strandline_wire::TLV_HEADER_LEN;
 use strandline_wire::parameter::{HmacIdentifiers, Parameter, RawParameter, kind};
+use strandline_wire::{TLV_HEADER_LEN, TlvWriter};
 
 use super::derivation::Algorithm;
 use crate::authentication::{Authentication, ChunkTypes, HmacAlgorithms};
@@ -38,11 +38,14 @@ impl OwnParameters {
         Self { random, chunks: settings.chunks.iter().collect(), hmacs: identifiers(settings.hmacs) }
     }
 
-    /// Returns the parameters for INIT and INIT ACK.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Parameter<'_>> {
-        let chunks = (!self.chunks.is_empty()).then_some(Parameter::ChunkList(&self.chunks));
-        let random = core::iter::once(Parameter::Random(&self.random));
-        random.chain(chunks).chain([Parameter::HmacAlgo(self.hmacs)])
+    /// Writes the parameters for INIT and INIT ACK.
+    #[cold]
+    pub(crate) fn write(&self, writer: &mut TlvWriter<'_>) {
+        let _ = writer.push(&Parameter::Random(&self.random));
+        if !self.chunks.is_empty() {
+            let _ = writer.push(&Parameter::ChunkList(&self.chunks));
+        }
+        let _ = writer.push(&Parameter::HmacAlgo(self.hmacs));
     }
 
     /// Returns our key vector.

@@ -107,6 +107,38 @@ fn section_6_2_closed_window_drops_and_reports() {
     assert_eq!(raw.read().len(), 3 + usize::from(reported));
 }
 
+/// With a full buffer, data that fills a gap replaces the highest TSN held for reordering. That is no longer reported, and
+/// is accepted again once there is room: each message is delivered once.
+#[test]
+fn section_6_2_full_buffer_drops_the_highest_tsn() {
+    let mut raw = begun(|config| {
+        config.receive_buffer = Some(10_000);
+        config.partial_delivery_point = 10_000;
+    });
+    let tsn = raw.tsn;
+    let payload = [7; 1000];
+    let say = |raw: &mut Raw, number: u32| {
+        let answer = raw.say_data(&whole(tsn + number, number as u16 + 1, &payload));
+        sacks(&answer).pop().unwrap()
+    };
+    // Numbers 0 and 13 are missing, and so are some higher ones.
+    for number in (2..=20).step_by(2).chain((1..12).step_by(2)) {
+        say(&mut raw, number);
+    }
+    let full = say(&mut raw, 21);
+    assert_eq!((full.gaps.last(), full.a_rwnd), (Some(&(21, 21)), 0));
+    let replaced = say(&mut raw, 13);
+    assert_eq!((replaced.gaps, replaced.a_rwnd), (vec![(2, 15), (17, 17), (19, 19)], 0));
+    assert_eq!(say(&mut raw, 0).cumulative, tsn + 14);
+    let mut read = raw.read();
+    for number in 15..=21 {
+        raw.say_data(&whole(tsn + number, number as u16 + 1, &payload));
+    }
+    read.extend(raw.read());
+    // A duplicate is answered at once.
+    assert_eq!((read.len(), say(&mut raw, 21).cumulative), (22, tsn + 21));
+}
+
 /// Reading opens the window. The peer is told without further data once it is open by a quarter of the buffer, and
 /// not each time.
 #[test]

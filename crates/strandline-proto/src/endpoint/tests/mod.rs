@@ -26,6 +26,7 @@ mod known;
 mod letter;
 mod limits;
 mod nat;
+mod nr_sack;
 mod out_of_the_blue;
 mod partial_reliability;
 mod paths;
@@ -178,7 +179,10 @@ impl Pair {
                 host.events.push(event);
             }
             let zero_allowed = host.endpoint.shared.config.association.extensions.zero_checksum.is_some();
+            let mut bursts = 0;
             while let Some(transmit) = host.endpoint.poll_transmit(self.now, &mut buffer, 16) {
+                bursts += 1;
+                assert!(bursts < 10_000, "transmits without end");
                 let subnet = |address: &SocketAddr| match address.ip() {
                     IpAddr::V4(v4) => v4.octets()[2],
                     IpAddr::V6(_) => 0,

@@ -526,3 +526,42 @@ fn credit_behind_a_gap_is_told_again() {
     assert_eq!(room(&mut pair, a, 1), INITIAL, "{len}");
     assert!(!pair.log[before..].iter().any(|sent| has(kind::STREAM_BLOCKED)(sent)));
 }
+
+/// Credit that the peer may ignore, because a TSN before it is missing, is told once, and again when that has arrived.
+#[test]
+fn ignored_credit_is_told_once_more() {
+    const STREAMS: u16 = 400;
+    let mut buffer = [0; 64];
+    let mut writer = TlvWriter::new(&mut buffer);
+    assert!(writer.push(&Parameter::SupportedExtensions(&[64, 194, 192])));
+    assert!(writer.push(&Parameter::StreamCredit { initial_kib: 64 }));
+    let len = writer.len();
+    let init =
+        Init { parameters: Parameters::new(&buffer[..len]), outbound_streams: STREAMS, ..init(Tsn(1000)) };
+    let mut raw = Raw::open(configured(|_| {}), init);
+    // The first TSN is missing.
+    for stream in 1..STREAMS {
+        raw.say_all(&[&IData::whole(raw.tsn + u32::from(stream), StreamId(stream), Mid(0), b"x")]);
+    }
+    let told = |sent: &[Sent]| -> Vec<u16> {
+        let credits = |chunk: Chunk<'_>| match chunk {
+            Chunk::StreamCredit(chunk) => chunk.credits().map(|credit| credit.stream.0).collect(),
+            _ => Vec::new(),
+        };
+        sent.iter().flat_map(|sent| chunks(sent).into_iter().flat_map(credits).collect::<Vec<_>>()).collect()
+    };
+    let mut asked = Vec::new();
+    for first in [1, 101, 201, 301] {
+        asked.extend(raw.say(|packet| {
+            let streams = (first..STREAMS.min(first + 100)).map(StreamId);
+            assert!(stream_blocked::write(packet, streams) >= 99);
+        }));
+    }
+    assert!(asked.len() <= 8, "{} packets for 4", asked.len());
+    assert_eq!(told(&asked), (1..STREAMS).collect::<Vec<_>>());
+    // Nothing is due any more, and what arrives beyond the gap changes nothing.
+    let beyond = raw.say_all(&[&IData::whole(raw.tsn + u32::from(STREAMS), StreamId(1), Mid(1), b"x")]);
+    assert_eq!(told(&beyond), []);
+    let filled = raw.say_all(&[&IData::whole(raw.tsn, StreamId(0), Mid(0), b"x")]);
+    assert_eq!(told(&filled), (1..STREAMS).collect::<Vec<_>>());
+}

@@ -45,7 +45,7 @@ fn waiting_messages_are_found_across_the_wrap() {
     for _ in 0..u16::MAX {
         order.advance(StreamId(1));
     }
-    assert!(order.wait(message(1, 0)));
+    assert!(order.wait(message(1, 0), Tsn(0)));
     assert!(order.take_next(StreamId(1)).is_none());
     order.advance(StreamId(1));
     assert_eq!(order.take_next(StreamId(1)), Some(message(1, 0)));
@@ -55,16 +55,16 @@ fn waiting_messages_are_found_across_the_wrap() {
 #[test]
 fn a_number_waits_once_for_each_stream() {
     let mut order = StreamOrder::default();
-    assert!(order.wait(message(1, 5)));
-    assert!(order.wait(message(2, 5)));
-    assert!(!order.wait(message(1, 5)));
+    assert!(order.wait(message(1, 5), Tsn(5)));
+    assert!(order.wait(message(2, 5), Tsn(5)));
+    assert!(!order.wait(message(1, 5), Tsn(5)));
 }
 
 #[test]
 fn waiting_costs_heap_only_while_it_lasts() {
     let mut order = StreamOrder::default();
     assert_eq!(order.heap_bytes(), (0, 0));
-    assert!(order.wait(message(0, 1)));
+    assert!(order.wait(message(0, 1), Tsn(1)));
     order.release_idle();
     assert!(order.has_waiting());
     order.advance(StreamId(0));

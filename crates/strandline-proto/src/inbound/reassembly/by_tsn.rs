@@ -12,6 +12,7 @@ use strandline_wire::Data;
 
 use super::super::arena::Arena;
 use super::super::ordering::StreamOrder;
+use super::super::renege::Drop;
 use super::super::tsn_map::{Place, TsnMap};
 use super::super::window::{HELD_COST, Window};
 use super::{Context, Header, Violation};
@@ -89,7 +90,12 @@ impl ByTsn {
     /// Joins a fragment with the next TSN to its message; holds a fragment beyond a gap. Always inlined: nearly every
     /// fragment has the next TSN and does not end its message.
     #[inline(always)]
-    pub(super) fn take(&mut self, data: &Data<'_>, place: Place, cx: &mut Context<'_>) -> Option<Message> {
+    pub(super) fn take(
+        &mut self,
+        data: &Data<'_>,
+        place: Place,
+        cx: &mut Context<'_>,
+    ) -> Option<(Message, Tsn)> {
         let held = self.held.get_or_insert_default();
         if place != Place::Next {
             return held.take_beyond(data, cx);
@@ -104,7 +110,10 @@ impl ByTsn {
         };
         open.append(data.tsn, data.payload, &held.lengths, cx.arena);
         cx.window.charge(data.payload.len());
-        if data.ending { held.finish_open(cx.window, cx.order) } else { None }
+        if !data.ending {
+            return None;
+        }
+        held.finish_open(cx.window, cx.order).map(|message| (message, data.tsn))
     }
 
     /// Joins the runs that the cumulative TSN has reached to the open message. At most two: one that continues it,
@@ -142,6 +151,10 @@ impl ByTsn {
             Some(open) if open.last != cumulative => Err("a message was not ended"),
             _ => Ok(None),
         }
+    }
+
+    pub(super) fn take_whole_beyond(&mut self) -> Option<(Tsn, Tsn)> {
+        self.held.as_mut()?.whole_beyond.take()
     }
 
     /// Takes what there is of the open message, if its turn has come.
@@ -208,6 +221,38 @@ impl ByTsn {
         if let Some(open) = held.open.take_if(|open| open.header.is_past(order)) {
             window.release(open.data.len());
             held.given_up = Some(open.last);
+        }
+    }
+
+    pub(super) fn each_beyond(&self, add: &mut impl FnMut(Tsn, usize)) {
+        for run in self.held.iter().flat_map(|held| held.runs.values()) {
+            let mut tsn = run.first;
+            for fragment in &run.fragments {
+                add(tsn, fragment.len() + HELD_COST);
+                tsn = tsn.next();
+            }
+        }
+    }
+
+    pub(super) fn renege(&mut self, what: &mut Drop<'_>) {
+        let Some(held) = &mut self.held else { return };
+        while let Some(mut highest) = held.runs.last_entry() {
+            let run = highest.get_mut();
+            while what.takes(run.after().previous())
+                && let Some(fragment) = run.fragments.pop_back()
+            {
+                run.bytes -= fragment.len();
+                run.ends = false;
+                what.on_dropped(run.after(), fragment.len() + HELD_COST);
+                if run.fragments.is_empty() {
+                    break;
+                }
+            }
+            if !run.fragments.is_empty() {
+                run.fragments.shrink_to_fit();
+                return;
+            }
+            highest.remove();
         }
     }
 
@@ -352,6 +397,8 @@ struct Held {
     /// The last TSN of what the peer gave up, if it may be in the middle of a message: fragments that directly follow it
     /// are dropped.
     given_up: Option<Tsn>,
+    /// The first and last TSN of the latest message that was completed beyond the cumulative TSN.
+    whole_beyond: Option<(Tsn, Tsn)>,
 }
 
 impl Held {
@@ -381,18 +428,19 @@ impl Held {
         }
     }
 
-    /// Takes a fragment beyond a gap. Returns the message if it is complete.
+    /// Takes a fragment beyond a gap. Returns the message if it is complete, and its last TSN.
     #[inline(never)]
-    fn take_beyond(&mut self, data: &Data<'_>, cx: &mut Context<'_>) -> Option<Message> {
+    fn take_beyond(&mut self, data: &Data<'_>, cx: &mut Context<'_>) -> Option<(Message, Tsn)> {
         cx.window.charge(data.payload.len() + HELD_COST);
         let run = self.hold(data)?;
+        self.whole_beyond = Some((run.first, run.after().previous()));
         release_run(cx.window, &run);
         let at_once = run.header.is_next(cx.order);
         let mut bytes = if at_once { cx.arena.buffer(run.bytes) } else { BytesMut::with_capacity(run.bytes) };
         for fragment in &run.fragments {
             bytes.extend_from_slice(fragment);
         }
-        Some(run.header.message(run.first, bytes.freeze()))
+        Some((run.header.message(run.first, bytes.freeze()), run.after().previous()))
     }
 
     /// Takes the open message, which is complete, or its last part.

@@ -50,7 +50,7 @@ fn a_sack_holds_what_fits() {
     let mut buffer = [0; 12 + 15];
     let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
     rig.take(&whole(FIRST, 0, b"x"));
-    assert!(!rig.inbound.write_sack(NOW, &mut packet, usize::MAX));
+    assert!(!rig.inbound.write_sack(NOW, &mut packet, usize::MAX, false));
     assert!(rig.sack_due(), "it still has to go");
 }
 

@@ -63,8 +63,11 @@ proptest! {
         fates in prop::collection::vec(fate(), 1..60),
         first in prop_oneof![Just(100_u32), Just(u32::MAX - 20)],
         point in prop_oneof![Just(1_u32 << 20), Just(1500)],
+        receive_buffer in prop_oneof![Just(None), (1500_u32..6000).prop_map(Some)],
     ) {
-        let config = AssociationConfig { partial_delivery_point: point, ..AssociationConfig::default() };
+        let point = point.min(receive_buffer.unwrap_or(point));
+        let config =
+            AssociationConfig { partial_delivery_point: point, receive_buffer, ..AssociationConfig::default() };
         let mut rig = interleaved(Rig::with(config));
         rig.inbound = Inbound::new(Tsn(first), 10, rig.config.receive_buffer_start());
         rig = interleaved(rig);
@@ -72,9 +75,11 @@ proptest! {
         let mut waiting: VecDeque<usize> = (0..all.len()).collect();
         let mut fates = fates.iter().cycle();
         let mut parts: BTreeMap<(u16, bool), Vec<Message>> = BTreeMap::new();
+        let mut arrived = std::collections::BTreeSet::new();
         let mut rounds = 0;
         while let Some(at) = waiting.pop_front() {
             rounds += 1;
+            prop_assert!(rounds < 100_000, "a standstill");
             // A list of fates may let nothing through.
             let fate = if rounds > 5000 { Fate::Arrives } else { *fates.next().unwrap() };
             let times = match fate {
@@ -95,8 +100,19 @@ proptest! {
             };
             for time in 0..times {
                 let outcome = rig.take_i(&data);
+                if receive_buffer.is_some() && outcome == DataOutcome::Dropped(DropReason::BufferFull) {
+                    waiting.push_back(at);
+                    break;
+                }
                 let accepted = matches!(outcome, DataOutcome::Accepted { .. });
                 prop_assert!(if time == 0 { accepted } else { outcome == DataOutcome::Duplicate }, "{outcome:?}");
+                // A full buffer drops what is beyond this chunk.
+                arrived.insert(at);
+                let is_held = |at: usize| rig.inbound.map.contains(Tsn(first.wrapping_add(at as u32)));
+                let dropped: Vec<usize> = arrived.iter().copied().filter(|at| !is_held(*at)).collect();
+                prop_assert!(dropped.iter().all(|other| *other > at && receive_buffer.is_some()));
+                arrived.retain(|at| !dropped.contains(at));
+                waiting.extend(dropped);
             }
             while let Some(part) = rig.recv() {
                 parts.entry((part.stream.0, part.unordered)).or_default().push(part);

@@ -74,7 +74,7 @@ impl Crowd {
                 inbound.on_packet_end(NOW, false, &config, || 1 << 20);
                 if inbound.sack_due(NOW) {
                     let mut packet = PacketBuilder::new(&mut packet, 1, 2, VerificationTag(3));
-                    assert!(inbound.write_sack(NOW, &mut packet, usize::MAX));
+                    assert!(inbound.write_sack(NOW, &mut packet, usize::MAX, false));
                 }
                 *tsn += 1;
                 *ssn = ssn.wrapping_add(u16::from(ending));

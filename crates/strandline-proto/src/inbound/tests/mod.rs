@@ -9,6 +9,7 @@ mod i_data;
 mod i_data_model;
 mod memory;
 mod model;
+mod renege;
 
 use strandline_wire::{Chunk, Data, Packet, VerificationTag};
 
@@ -114,7 +115,7 @@ impl Rig {
     fn sack_within(&mut self, limit: usize) -> Told {
         let mut buffer = vec![0; limit];
         let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
-        assert!(self.inbound.write_sack(self.now, &mut packet, usize::MAX));
+        assert!(self.inbound.write_sack(self.now, &mut packet, usize::MAX, false));
         let len = packet.finish();
         let packet = Packet::parse(&buffer[..len]).unwrap();
         let chunk = packet.chunks().next().unwrap().unwrap();

@@ -114,8 +114,12 @@ impl Model {
 
     fn arrive(&mut self, number: usize) {
         let data = self.chunks.data(number);
+        let held = self.rig.inbound.buffered_bytes();
         match self.rig.take(&data) {
-            DataOutcome::Accepted { .. } => assert!(self.come.insert(number), "{number} taken twice"),
+            DataOutcome::Accepted { .. } => {
+                assert!(self.come.insert(number), "{number} taken twice");
+                self.forget_reneged(number, held);
+            }
             DataOutcome::Duplicate => {
                 assert!(self.come.contains(&number));
                 self.duplicates.push(data.tsn.0);
@@ -126,6 +130,20 @@ impl Model {
             }
             outcome => panic!("{data:?}: {outcome:?}"),
         }
+    }
+
+    /// Forgets what a full buffer dropped for this chunk.
+    fn forget_reneged(&mut self, number: usize, held: u32) {
+        let before = self.come.len();
+        let Self { come, rig, chunks, .. } = self;
+        come.retain(|&come| {
+            let tsn = Tsn(chunks.first.wrapping_add(come as u32));
+            let kept = rig.inbound.map.contains(tsn);
+            assert!(kept || come > number, "{come} is missing again for {number}");
+            kept
+        });
+        let full = held >= 2 * rig.config.receive_buffer_start();
+        assert!(full || self.come.len() == before, "dropped with room left");
     }
 
     fn check_sack(&mut self) {

@@ -12,9 +12,9 @@ const ORDERED: u8 = super::FAST_RETRANSMITTED;
 pub(in crate::outbound) type Skipped = Option<(StreamId, Ssn)>;
 
 impl Record {
-    /// Returns the message of a chunk that was not given up.
+    /// Returns the message of a chunk, unless it was given up or has left as a whole.
     pub(in crate::outbound) fn message(&self) -> Option<MessageKey> {
-        (self.state != State::Abandoned).then_some(self.message)
+        (!matches!(self.state, State::Abandoned | State::Freed)).then_some(self.message)
     }
 
     fn forget_message(&mut self, skipped: Skipped) {

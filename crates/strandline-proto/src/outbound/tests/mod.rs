@@ -8,6 +8,7 @@ mod interleaving;
 mod life;
 mod memory;
 mod model;
+mod nr_sack;
 mod rack_model;
 mod removal;
 mod rfc3522;
@@ -33,6 +34,7 @@ use strandline_wire::{Chunk, Data, GapBlock, Packet, PacketBuilder, Sack, Verifi
 use super::*;
 use crate::config::PATHS_MAX;
 use crate::number::{Ppid, StreamId};
+use crate::path_index::PerPath;
 
 /// Room of an empty packet in bytes: a path MTU of 1,500 less IPv4, UDP and the common header.
 const ROOM: usize = 1460;
@@ -290,7 +292,8 @@ impl Outbound {
         let outstanding = &busy.sent.outstanding;
         let records = || outstanding.range(0, usize::MAX);
         let bytes = |state: Option<State>| -> u32 {
-            let wanted = |r: &&Record| state.map_or(r.state() != State::Abandoned, |s| r.state() == s);
+            let gone = |r: &Record| matches!(r.state(), State::Abandoned | State::Freed);
+            let wanted = |r: &&Record| state.map_or(!gone(r), |s| r.state() == s);
             records().filter(wanted).map(|r| u32::from(r.len)).sum()
         };
         assert_eq!(outstanding.in_flight_bytes(), bytes(Some(State::InFlight)));
@@ -301,12 +304,22 @@ impl Outbound {
             records().enumerate().filter(|(_, r)| r.state() == State::GapAcked).map(|(index, _)| index);
         let named =
             busy.sent.gaps.runs().iter().flat_map(|run| usize::from(run.start)..=usize::from(run.end));
-        assert!(acked.eq(named), "chunks acknowledged are those that the latest report names");
+        let revocable = |index: &usize| {
+            let state = outstanding.get(*index).map(Record::state);
+            !matches!(state, Some(State::Kept | State::Freed))
+        };
+        assert!(
+            acked.eq(named.filter(revocable)),
+            "chunks acknowledged are those that the latest report names"
+        );
+        let in_blocks = |r: &&Record| matches!(r.state(), State::GapAcked | State::Kept | State::Freed);
+        let gap_acked: u32 = records().filter(in_blocks).map(|r| u32::from(r.len)).sum();
+        assert_eq!(outstanding.gap_acked_bytes(), gap_acked);
         let unsent = busy.queue.pending_bytes();
         assert_eq!(busy.queue.buffered_bytes(), unsent + outstanding.bytes() as usize);
         assert!(
             (0..outstanding.len())
-                .filter(|index| outstanding.get(*index).is_some_and(|r| r.state() != State::Abandoned))
+                .filter(|index| outstanding.get(*index).is_some_and(|r| r.message().is_some()))
                 .all(|index| outstanding.chunk(index, &busy.messages).is_some_and(|c| !c.payload.is_empty()))
         );
     }

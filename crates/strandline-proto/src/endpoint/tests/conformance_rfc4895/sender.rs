@@ -1,6 +1,7 @@
 //! Section 6.2: sending authenticated chunks.
 
 use super::*;
+use crate::config::Recovery;
 
 /// Everything that either side sends after the set-up, and the chunks that complete it.
 const ALL: [u8; 13] = [
@@ -53,6 +54,39 @@ fn section_6_2_auth_fits_the_path_mtu() {
         let mtu = pair.hosts[CLIENT].endpoint.paths(one).unwrap()[0].mtu;
         assert_eq!(longest, Some(usize::from(mtu) - 28 - unused), "{chunks:?}");
         assert_eq!(pair.oversize, 0);
+    }
+}
+
+/// Packets that only the AUTH chunk makes too long for the path reduce the path MTU, whatever notices their loss: T3-rtx,
+/// or acknowledgements of shorter packets.
+#[test]
+fn section_6_2_auth_counts_for_lost_packets() {
+    const FLOOR: usize = 576;
+    for (chunks, recovery, probing) in [
+        (&[kind::DATA][..], Recovery::Rfc9260, false),
+        (&ALL, Recovery::Rfc9260, false),
+        (&[kind::DATA], Recovery::Rack, false),
+        (&[kind::DATA], Recovery::Rack, true),
+    ] {
+        let host = |index| {
+            let mut config = configured(Some(demanding(chunks)), index);
+            let association = Arc::make_mut(&mut config.association);
+            (association.path_mtu_initial, association.path_mtu_max) = (FLOOR as u16 + 20, 1500);
+            association.recovery = recovery;
+            config
+        };
+        let (mut pair, one, other) = Pair::with(host(CLIENT), host(SERVER)).establish();
+        let too_long = |sent: &Sent| sent.bytes.len() + 28 > FLOOR && !sent.fragment;
+        pair.send(CLIENT, one, 0, &vec![1; 100_000]);
+        for _ in 0..120 {
+            if probing {
+                pair.send(CLIENT, one, 1, b"short");
+            }
+            pair.pass_dropping(Duration::from_secs(1), too_long);
+        }
+        let read = core::iter::from_fn(|| pair.recv(SERVER, other)).map(|message| message.data.len());
+        assert!(read.into_iter().any(|len| len == 100_000), "{chunks:?} {recovery:?}");
+        assert_eq!(pair.hosts[CLIENT].endpoint.paths(one).unwrap()[0].mtu, FLOOR as u16);
     }
 }
 

@@ -1,0 +1,138 @@
+//! Acknowledgement: SACK, NR-SACK, and the Cumulative TSN Ack of a SHUTDOWN.
+
+use strandline_wire::{GapBlock, NrSack, Sack};
+
+use super::on_sack::{Cumulative, Progress};
+use super::{Busy, FULL_PACKET, Outbound, PathAck, SackOutcome};
+use crate::number::Tsn;
+use crate::path_index::PerPath;
+use crate::time::Time;
+
+impl Busy {
+    /// Prepares for an acknowledgement up to `cumulative`, with `room` in the peer's window for new
+    /// data.
+    fn before_ack(&mut self, now: Time, cumulative: Tsn, room: u32, paths: &mut PerPath<PathAck>) {
+        let pending = self.queue.pending_bytes();
+        if let Some(rack) = &mut self.sent.rack {
+            rack.can_ask = pending > 0 && pending.min(FULL_PACKET) <= room as usize;
+        }
+        if let Some(partial) = &mut self.partial {
+            partial.on_cumulative(now, cumulative, self.sent.rack.as_deref_mut(), paths);
+        }
+    }
+}
+
+/// Acknowledgement.
+impl Outbound {
+    /// Processes a SACK (section 6.2.1).
+    pub(crate) fn on_sack(
+        &mut self,
+        now: Time,
+        sack: &Sack<'_>,
+        paths: &mut PerPath<PathAck>,
+    ) -> SackOutcome {
+        let fixed = (sack.cumulative_tsn(), sack.a_rwnd());
+        on_report(self, now, fixed, (sack.gap_blocks(), sack.duplicates()), |_| Some(0), paths)
+    }
+
+    /// Processes the Cumulative TSN Ack of a SHUTDOWN, which reports neither gaps nor window (section 9.2).
+    pub(crate) fn on_cumulative(&mut self, now: Time, tsn: Tsn, paths: &mut PerPath<PathAck>) -> SackOutcome {
+        let mut idle = None;
+        let busy = match self.busy.as_deref_mut() {
+            Some(busy) => busy,
+            None => idle.insert(Busy::knowing_nothing(self.idle_next)),
+        };
+        let steps = match busy.sent.classify(tsn) {
+            Cumulative::Steps(steps) => steps,
+            // pion puts a TSN of its own here, so half of its SHUTDOWNs acknowledge data that was never sent. The
+            // SHUTDOWN still counts; outstanding data waits for a SACK.
+            Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
+        };
+        busy.before_ack(now, tsn, self.window.rwnd(), paths);
+        let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.messages, paths);
+        if progress.newly_acked {
+            self.window.on_shutdown_acked();
+        }
+        if let Some(partial) = &mut busy.partial {
+            partial.advance(now, &busy.sent, false);
+        }
+        Self::outcome(busy, steps, progress)
+    }
+
+    fn outcome(busy: &mut Busy, steps: usize, progress: Progress) -> SackOutcome {
+        busy.queue.on_delivered(progress.delivered);
+        SackOutcome::Applied {
+            cumulative_advanced: steps > 0,
+            newly_acked: progress.newly_acked,
+            entered_fast_recovery: progress.entered_fast_recovery,
+            in_fast_recovery: progress.in_fast_recovery,
+            all_acked: busy.sent.outstanding.is_empty(),
+            writable: busy.queue.take_writable(),
+            delivered: progress.delivered,
+        }
+    }
+}
+
+/// Processes an NR-SACK (draft-tuexen-tsvwg-sctp-multipath section 4.4.2).
+#[cold]
+pub(crate) fn on_nr_sack(
+    outbound: &mut Outbound,
+    now: Time,
+    sack: &NrSack<'_>,
+    paths: &mut PerPath<PathAck>,
+) -> SackOutcome {
+    let fixed = (sack.cumulative_tsn(), sack.a_rwnd());
+    let keep = |busy: &mut Busy| busy.sent.keep(sack.non_renegable(), &mut busy.messages);
+    on_report(outbound, now, fixed, (sack.gap_blocks(), sack.duplicates()), keep, paths)
+}
+
+/// Processes the contents of a SACK or NR-SACK. `keep` takes in what is never revoked and returns the bytes that leave
+/// because of it, or `None` for a violation.
+#[inline]
+fn on_report(
+    outbound: &mut Outbound,
+    now: Time,
+    (cumulative, a_rwnd): (Tsn, u32),
+    (blocks, duplicates): (impl Iterator<Item = GapBlock> + Clone, impl ExactSizeIterator<Item = Tsn>),
+    keep: impl FnOnce(&mut Busy) -> Option<usize>,
+    paths: &mut PerPath<PathAck>,
+) -> SackOutcome {
+    let mut idle = None;
+    let busy = match outbound.busy.as_deref_mut() {
+        Some(busy) => busy,
+        None => idle.insert(Busy::knowing_nothing(outbound.idle_next)),
+    };
+    let steps = match busy.sent.classify(cumulative) {
+        Cumulative::Steps(steps) => steps,
+        Cumulative::Impossible => {
+            return SackOutcome::Violation("SACK acknowledges a TSN that was never sent");
+        }
+        Cumulative::Stale => {
+            outbound.window.on_stale_answer();
+            return SackOutcome::Ignored;
+        }
+    };
+    if busy.sent.names_unsent(steps, blocks.clone()) {
+        return SackOutcome::Violation("SACK names a TSN in a gap block that was never sent");
+    }
+    let in_flight = busy.sent.outstanding.in_flight_bytes();
+    busy.queue.on_answer();
+    if duplicates.len() > 0 {
+        busy.sent.on_duplicates(duplicates, paths);
+    }
+    busy.before_ack(now, cumulative, a_rwnd.saturating_sub(in_flight), paths);
+    let mut progress = busy.sent.acknowledge(now, steps, blocks, &mut busy.messages, paths);
+    let kept = if progress.taken_back_too_often { None } else { keep(busy) };
+    let Some(kept) = kept else {
+        return SackOutcome::Violation("SACKs take back again and again what they acknowledged");
+    };
+    progress.delivered += kept;
+    let outstanding = &mut busy.sent.outstanding;
+    let lowest = outstanding.get(0).map(|record| usize::from(record.len));
+    let opened = outbound.window.update(a_rwnd, outstanding.in_flight_bytes(), lowest);
+    outbound.window_opened = opened && !progress.newly_acked;
+    if let Some(partial) = &mut busy.partial {
+        partial.advance(now, &busy.sent, true);
+    }
+    Outbound::outcome(busy, steps, progress)
+}

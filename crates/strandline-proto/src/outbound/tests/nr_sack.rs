@@ -1,0 +1,240 @@
+//! NR-SACK (draft-tuexen-tsvwg-sctp-multipath section 4.4.2): messages leave before what is missing below them.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use strandline_wire::NrSack;
+use strandline_wire::chunk::nr_sack;
+
+use super::*;
+use crate::config::StreamScheduler;
+
+type Runs = [(u32, u32)];
+
+impl Fixture {
+    /// Receives an NR-SACK for everything before `next`, with renegable and non-renegable blocks as pairs of TSNs, all
+    /// less the initial TSN.
+    fn nr_sack(&mut self, next: u32, renegable: &Runs, kept: &Runs) -> SackOutcome {
+        let offset = |tsn: u32| u16::try_from(tsn + 1 - next).unwrap();
+        let block = |&(first, last): &(u32, u32)| GapBlock { start: offset(first), end: offset(last) };
+        let mut buffer = vec![0; 65_532];
+        let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+        let fixed = (Tsn(INITIAL) + next.wrapping_sub(1), self.a_rwnd);
+        let (renegable, kept) = (renegable.iter().map(block), kept.iter().map(block));
+        assert!(nr_sack::write_within(&mut builder, usize::MAX, fixed, renegable, kept, &[]));
+        let len = builder.finish();
+        let mut acks = Acks::default();
+        let outcome = on_nr_sack(&mut self.out, self.now, &decode(&buffer[..len]), &mut acks);
+        self.apply(&acks);
+        outcome
+    }
+
+    fn buffered(&self) -> usize {
+        self.out.buffered_bytes()
+    }
+}
+
+fn decode(bytes: &[u8]) -> NrSack<'_> {
+    let raw = Packet::parse(bytes).unwrap().chunks().next().unwrap().unwrap();
+    let Chunk::NrSack(sack) = raw.parse().unwrap() else { panic!("not an NR-SACK") };
+    sack
+}
+
+/// Section 4.4.2: chunks in NR blocks leave the retransmission queue; those in R blocks stay.
+#[test]
+fn kept_messages_leave_the_send_buffer() {
+    let mut fixture = Fixture::with_outstanding(6);
+    fixture.nr_sack(0, &[(1, 2)], &[(4, 5)]);
+    assert_eq!(fixture.buffered(), 4 * FULL);
+    assert_eq!(fixture.out.unacknowledged_messages(), 4);
+    let outcome = fixture.nr_sack(0, &[], &[(1, 2), (4, 5)]);
+    assert!(matches!(outcome, SackOutcome::Applied { delivered, .. } if delivered == 2 * FULL));
+    assert_eq!(fixture.buffered(), 2 * FULL);
+    // What is missing is still there and is sent again.
+    fixture.timeout(0);
+    assert_eq!(fixture.tsns(0), [0, 3]);
+    let outcome = fixture.nr_sack(6, &[], &[]);
+    assert!(
+        matches!(outcome, SackOutcome::Applied { delivered, all_acked: true, .. } if delivered == 2 * FULL)
+    );
+    assert_eq!(fixture.buffered(), 0);
+}
+
+/// A message is one buffer: it leaves with the last of its chunks, whatever their order.
+#[test]
+fn fragmented_messages_leave_as_a_whole() {
+    for order in [[2, 3, 4], [4, 3, 2], [3, 2, 4]] {
+        let mut fixture = Fixture::new();
+        for len in [FULL, FULL, 3 * FULL, FULL] {
+            fixture.push(len);
+        }
+        assert_eq!(fixture.tsns(0), [0, 1, 2, 3, 4, 5]);
+        let mut named = BTreeSet::new();
+        for (count, tsn) in (1..).zip(order) {
+            named.insert(tsn);
+            let runs: Vec<_> = named.iter().map(|tsn| (*tsn, *tsn)).collect();
+            fixture.nr_sack(0, &[], &runs);
+            let left = if count == 3 { 3 * FULL } else { 6 * FULL };
+            assert_eq!(fixture.buffered(), left, "{order:?} {tsn}");
+        }
+    }
+}
+
+/// The beginning of a message leaves with the cumulative TSN, and the rest with it, not before.
+#[test]
+fn begun_messages_leave_with_the_cumulative_tsn() {
+    let mut fixture = Fixture::new();
+    fixture.push(4 * FULL);
+    fixture.tsns(0);
+    fixture.nr_sack(1, &[], &[(2, 3)]);
+    assert_eq!(fixture.buffered(), 3 * FULL);
+    fixture.nr_sack(4, &[], &[]);
+    assert_eq!(fixture.buffered(), 0);
+}
+
+/// Section 4.2: later NR-SACKs should name such TSNs again. A peer that does not can't revoke them.
+#[test]
+fn kept_chunks_are_never_revoked() {
+    for by_sack in [false, true] {
+        let mut fixture = Fixture::with_outstanding(5);
+        fixture.nr_sack(0, &[], &[(2, 4)]);
+        let before = fixture.flight;
+        if by_sack {
+            fixture.sack(0, &[]);
+        } else {
+            fixture.nr_sack(0, &[], &[]);
+        }
+        assert_eq!((fixture.buffered(), fixture.flight), (2 * FULL, before));
+        fixture.timeout(0);
+        assert_eq!(fixture.tsns(0), [0, 1]);
+        // Those that gap blocks reported may be.
+        fixture.nr_sack(0, &[(1, 1)], &[(2, 4)]);
+        fixture.nr_sack(0, &[], &[(2, 4)]);
+        fixture.timeout(0);
+        assert_eq!(fixture.tsns(0), [0, 1]);
+    }
+}
+
+/// Section 4.4.2: a TSN that is listed as both is non-renegable. The order of blocks, and what is listed twice or
+/// inverted, does not matter.
+#[test]
+fn overlapping_and_inverted_blocks_form_a_union() {
+    let mut fixture = Fixture::with_outstanding(8);
+    let runs = [(5, 6), (6, 7), (3, 3), (5, 5), (7, 3)];
+    fixture.nr_sack(0, &[(2, 7), (6, 7)], &runs);
+    assert_eq!(fixture.buffered(), 4 * FULL);
+    fixture.nr_sack(2, &[(3, 7)], &runs);
+    assert_eq!(fixture.buffered(), 2 * FULL);
+}
+
+#[test]
+fn blocks_beyond_what_was_sent_are_violations() {
+    let mut fixture = Fixture::with_outstanding(4);
+    for (renegable, kept) in [(&[][..], &[(2, 4)][..]), (&[(4, 4)], &[]), (&[(1, 1)], &[(3, 9)])] {
+        let outcome = fixture.nr_sack(0, renegable, kept);
+        assert!(matches!(outcome, SackOutcome::Violation(_)), "{outcome:?}");
+        assert_eq!(fixture.buffered(), 4 * FULL);
+    }
+}
+
+/// A peer that alternates between naming everything and nothing makes work each time.
+#[test]
+fn endless_changes_of_mind_are_a_violation() {
+    for by_sack in [false, true] {
+        let mut fixture = Fixture::with_outstanding(400);
+        let mut rounds = 0;
+        let ended = loop {
+            rounds += 1;
+            let told = fixture.nr_sack(0, &[], &[(1, 399)]);
+            let taken = if by_sack { fixture.sack(0, &[]).0 } else { fixture.nr_sack(0, &[], &[]) };
+            if [told, taken].iter().any(|outcome| matches!(outcome, SackOutcome::Violation(_))) {
+                break rounds;
+            }
+            assert!(rounds < 1000);
+        };
+        assert!(ended > 100, "{ended}");
+    }
+}
+
+/// What the peer keeps is not reported as failed.
+#[test]
+fn kept_messages_do_not_fail() {
+    let mut fixture = Fixture::with_outstanding(5);
+    fixture.nr_sack(0, &[(1, 1)], &[(3, 4)]);
+    assert_eq!(fixture.out.fail_all(FailureCause::AssociationEnded).len(), 3);
+}
+
+/// Interleaved messages whose chunks are far apart leave with the cumulative TSN: it bounds the search for them.
+#[test]
+fn far_apart_chunks_leave_later() {
+    for (streams, early) in [(60, true), (70, false)] {
+        let mut fixture = Fixture::with_window(16 << 20);
+        fixture.config.send_buffer = Some(16 << 20);
+        for stream in 0..streams {
+            fixture.push_on(stream, 2 * FULL);
+        }
+        let Busy { queue, messages, .. } = fixture.out.busy.as_deref_mut().unwrap();
+        queue.set_scheduler(messages, StreamScheduler::RoundRobin);
+        queue.set_interleaves(true);
+        let count = u32::from(streams) * 2;
+        assert_eq!(fixture.tsns(0).len(), count as usize);
+        fixture.nr_sack(0, &[], &[(1, count - 1)]);
+        let left = if early { 2 * FULL } else { count as usize * FULL };
+        assert_eq!(fixture.buffered(), left, "{streams}");
+        fixture.nr_sack(count, &[], &[]);
+        assert_eq!(fixture.buffered(), 0);
+        assert!(fixture.out.is_empty());
+    }
+}
+
+proptest! {
+    /// Whatever arrives in whichever order, and whatever part of it is called non-renegable, the send buffer holds exactly
+    /// the messages with a chunk that is neither kept nor cumulatively acknowledged, without what the cumulative TSN
+    /// covers of them.
+    #[test]
+    fn accounts_match_a_naive_model(
+        chunks in proptest::collection::vec(1_usize..5, 1..12),
+        steps in proptest::collection::vec((any::<[u8; 4]>(), any::<u64>(), any::<bool>()), 1..12),
+        by_time in any::<bool>(),
+    ) {
+        let mut fixture = Fixture::new();
+        fixture.config.recovery = if by_time { Recovery::Rack } else { Recovery::Rfc9260 };
+        for count in &chunks {
+            fixture.push(count * FULL);
+        }
+        fixture.tsns(0);
+        let total = chunks.iter().sum::<usize>() as u32;
+        let (mut arrived, mut kept) = (BTreeSet::new(), BTreeSet::new());
+        let mut next = 0;
+        for (arrivals, keeps, plain) in steps {
+            arrived.extend(arrivals.iter().map(|tsn| u32::from(*tsn) % total));
+            while arrived.contains(&next) {
+                next += 1;
+            }
+            let beyond = || arrived.iter().copied().filter(|tsn| *tsn > next);
+            let run = |tsn: u32| (tsn, tsn);
+            if plain {
+                fixture.sack(next, &beyond().map(run).collect::<Vec<_>>());
+            } else {
+                kept.extend(beyond().filter(|tsn| keeps >> (tsn % 64) & 1 == 1));
+                let lists = [false, true]
+                    .map(|wanted| beyond().filter(|tsn| kept.contains(tsn) == wanted).map(run).collect::<Vec<_>>());
+                fixture.nr_sack(next, &lists[0], &lists[1]);
+            }
+            let mut first = 0;
+            let mut expected = 0;
+            for count in &chunks {
+                let tsns = first..first + *count as u32;
+                first = tsns.end;
+                // A chunk that only the cumulative TSN acknowledged was not kept.
+                if !tsns.clone().all(|tsn| kept.contains(&tsn)) {
+                    expected += tsns.filter(|tsn| *tsn >= next).count() * FULL;
+                }
+            }
+            prop_assert_eq!(fixture.buffered(), expected);
+        }
+        fixture.nr_sack(total, &[], &[]);
+        prop_assert_eq!(fixture.buffered(), 0);
+        prop_assert!(fixture.out.is_empty());
+    }
+}
