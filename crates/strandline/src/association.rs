@@ -14,6 +14,7 @@ use strandline_proto::stats::{PathStatus, Status};
 
 use crate::bind::Bind;
 use crate::control::Control;
+use crate::dynamic_streams::DynamicStreams;
 use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError, TryRecvError, TrySendError};
 use crate::events::Events;
 use crate::handle::Handle;
@@ -25,8 +26,9 @@ use crate::shard::dynamic::Key;
 use crate::shard::held::RECV_MANY_MAX;
 use crate::shard::place::Place;
 use crate::shard::state::State;
+use crate::shard::streams::DynamicOf;
 use crate::stack::Stack;
-use crate::stream::{DynamicStreams, RecvStream, SendStream, Stream};
+use crate::stream::{RecvStream, SendStream, Stream};
 
 /// An association with one peer, which sends and receives messages on its streams. Clones are handles to the
 /// same association.
@@ -352,7 +354,7 @@ impl Association {
     /// If it was done before, one of the streams has a reader already, or the association has ended.
     pub fn set_dynamic_streams(&self, streams: DynamicStreams) -> Result<(), OpenStreamError> {
         let id = self.handle.id();
-        self.handle.shard().with(|state, now| state.begin_dynamic(now, id, streams))
+        self.handle.shard().with(|state, now| DynamicOf::of(state).begin_dynamic(now, id, streams))
     }
 
     /// Opens a stream for both directions. The peer is not asked, so that data can be sent at once. It
@@ -406,7 +408,7 @@ impl Association {
     /// Dropping the future opens no stream.
     pub async fn open_stream(&self) -> Result<Stream, OpenStreamError> {
         let id = self.handle.id();
-        let run = |state: &mut State, now| state.poll_open_stream(now, id);
+        let run = |state: &mut State, now| DynamicOf::of(state).poll_open_stream(now, id);
         let key = Attempt::new(self.handle.shard(), Place::OpenStream(id), run).await?;
         Ok(self.dynamic(key))
     }
@@ -421,7 +423,7 @@ impl Association {
     /// Dropping the future loses no stream.
     pub async fn accept_stream(&self) -> Result<Stream, OpenStreamError> {
         let id = self.handle.id();
-        let run = |state: &mut State, _| state.poll_accept_stream(id);
+        let run = |state: &mut State, _| DynamicOf::of(state).poll_accept_stream(id);
         let key = Attempt::new(self.handle.shard(), Place::AcceptStream(id), run).await?;
         Ok(self.dynamic(key))
     }

@@ -102,6 +102,7 @@ mod carrier;
 mod cause;
 mod clock;
 mod control;
+mod dynamic_streams;
 mod endpoint;
 mod engine;
 mod error;
@@ -128,6 +129,7 @@ pub use self::builder::{OutgoingPorts, StackBuilder};
 pub use self::capture::Capture;
 pub use self::cause::ErrorCause;
 pub use self::control::Control;
+pub use self::dynamic_streams::{DynamicStreams, Parity};
 pub use self::endpoint::Endpoint;
 pub use self::error::{
     AcceptError, BindError, ConnectError, Ended, FinishError, NoNotification, OpenStreamError, RecvError,
@@ -145,7 +147,7 @@ pub use self::observe::{
 pub use self::peer::Peer;
 pub use self::readiness::Readiness;
 pub use self::stack::{ShardStats, Stack};
-pub use self::stream::{DynamicStreams, Parity, RecvStream, SendStream, Stream};
+pub use self::stream::{RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
 pub use strandline_proto::authentication::{
     Authentication, AuthenticationEvent, ChunkTypes, HmacAlgorithms, KeyId, SharedKey,

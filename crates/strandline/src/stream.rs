@@ -3,7 +3,6 @@
 mod expected;
 mod recv;
 mod send;
-mod settings;
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +13,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::recv::RecvStream;
 pub use self::send::SendStream;
-pub use self::settings::{DynamicStreams, Parity};
 use crate::error::Ended;
 
 /// One stream of an association as a byte stream: [`AsyncRead`] and [`AsyncWrite`].

@@ -5,7 +5,7 @@
 //! | [`state`] | the state, without the association |
 //! | [`request`] | our requests: begun by the application or by the peer, sent, answered |
 //! | [`answer`] | the peer's requests |
-//! | [`closing`] | streams that are opened and closed at run time |
+//! | [`closing`], [`dynamic`] | streams that are opened and closed at run time |
 //!
 //! ```text
 //!  command ---> Waiting --data is acknowledged--> Sent --responses--> reported
@@ -19,8 +19,10 @@
 
 mod answer;
 pub(crate) mod closing;
+mod dynamic;
 mod request;
 mod state;
+mod waiting;
 
 use strandline_wire::TlvWriter;
 use strandline_wire::cause::Cause;

@@ -12,6 +12,7 @@ use super::fragment::FRAGMENT_MIN;
 use super::interleaving;
 use super::messages::Message;
 use super::parked::Parked;
+use super::queue::{on_granted, park, unpark};
 use super::{Busy, Outbound};
 use crate::config::AssociationConfig;
 use crate::error::SendError;
@@ -55,7 +56,7 @@ pub(super) fn admit(outbound: &mut Outbound, packet_space: usize) -> Option<usiz
         if room >= wanted {
             return Some(room);
         }
-        queue.park(messages, next.stream, wanted);
+        park(queue, messages, next.stream, wanted);
     }
 }
 
@@ -76,7 +77,7 @@ pub(crate) fn on_credit(outbound: &mut Outbound, chunk: &StreamCredit<'_>) -> bo
     for credit in chunk.credits() {
         if accounts.take(credit, cumulative, cumulative == current) {
             let room = accounts.room(credit.stream) as usize;
-            opened |= queue.on_granted(messages, credit.stream, room);
+            opened |= on_granted(queue, messages, credit.stream, room);
         }
     }
     opened
@@ -93,7 +94,7 @@ fn unpark_all(outbound: &mut Outbound) {
     let Some(Busy { queue, messages, .. }) = outbound.busy.as_deref_mut() else { return };
     let streams: Vec<_> = queue.parked().iter().flat_map(|parked| parked.streams()).collect();
     for stream in streams {
-        queue.unpark(messages, stream);
+        unpark(queue, messages, stream);
     }
 }
 

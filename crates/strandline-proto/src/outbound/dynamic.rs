@@ -6,6 +6,7 @@ use super::interleaving;
 use super::messages::Message;
 use super::outstanding::Record;
 use super::partial::{Abandoned, Due, Skipping, abandon};
+use super::queue::stream_under_way;
 use super::scheduling::change;
 use super::watched::{Unsent, Watched};
 use super::{Busy, Outbound, queue_settings};
@@ -66,7 +67,7 @@ pub(crate) fn forget_starts(outbound: &mut Outbound, streams: &Streams) {
 /// of a message in DATA chunks (RFC 9260 section 6.9).
 pub(crate) fn can_abandon(outbound: &Outbound, streams: &BTreeSet<StreamId>) -> bool {
     let Some(Busy { queue, sent, messages, .. }) = outbound.busy.as_deref() else { return true };
-    let under_way = queue.stream_under_way(messages);
+    let under_way = stream_under_way(queue, messages);
     sent.outstanding.room() > 2 * streams.len() && under_way.is_none_or(|stream| streams.contains(&stream))
 }
 

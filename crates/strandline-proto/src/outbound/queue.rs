@@ -58,6 +58,55 @@ pub(super) struct Queue {
     pub(super) writable: Vec<StreamId>,
 }
 
+/// Returns the stream of a message that must be sent to its end before another one.
+pub(super) fn stream_under_way(queue: &Queue, messages: &Messages) -> Option<StreamId> {
+    messages.get(queue.under_way?).map(|message| message.info.stream)
+}
+
+/// Takes the messages of a stream out of the scheduler until it has credit. Their unsent bytes don't count against the
+/// send buffer in the meantime. The next one waits for credit of `wanted` bytes.
+#[cold]
+pub(super) fn park(queue: &mut Queue, messages: &mut Messages, stream: StreamId, wanted: usize) {
+    let parked = queue.parked.get_or_insert_default();
+    parked.on_granted();
+    let before = parked.bytes;
+    for key in queue.scheduler.take_stream(messages, stream) {
+        parked.push(messages, stream, key);
+    }
+    parked.set_wanted(stream, wanted);
+    let bytes = parked.bytes - before;
+    queue.pending_bytes = queue.pending_bytes.saturating_sub(bytes);
+    queue.buffered_bytes = queue.buffered_bytes.saturating_sub(bytes);
+}
+
+/// Records that the peer granted a stream credit: `room` bytes. Schedules its messages if that is as much as the next one
+/// waits for. To take them out again would cost a look at all messages. Returns true if it was scheduled.
+pub(super) fn on_granted(queue: &mut Queue, messages: &mut Messages, stream: StreamId, room: usize) -> bool {
+    let Some(parked) = &mut queue.parked else { return false };
+    let opens = parked.wanted(stream).is_some_and(|wanted| room >= wanted);
+    if opens {
+        unpark(queue, messages, stream);
+    } else {
+        parked.on_granted();
+    }
+    opens
+}
+
+/// Schedules the messages of a stream that has credit.
+pub(super) fn unpark(queue: &mut Queue, messages: &mut Messages, stream: StreamId) {
+    let Some(parked) = &mut queue.parked else { return };
+    let before = parked.bytes;
+    let keys = parked.take(messages, stream, |stream| queue.writable.push(stream));
+    parked.on_granted();
+    let bytes = before - parked.bytes;
+    queue.pending_bytes += bytes;
+    queue.buffered_bytes += bytes;
+    for key in keys {
+        queue.scheduler.push(messages, &queue.settings, stream, key);
+    }
+    queue.parked.take_if(|parked| parked.is_empty());
+}
+
 impl Queue {
     /// `configured` is the scheduler if the application has set none.
     pub(super) fn new(settings: Settings, configured: StreamScheduler, limit: u32) -> Self {
@@ -283,11 +332,6 @@ impl Queue {
         self.under_way.is_some()
     }
 
-    /// Returns the stream of a message that must be sent to its end before another one.
-    pub(super) fn stream_under_way(&self, messages: &Messages) -> Option<StreamId> {
-        messages.get(self.under_way?).map(|message| message.info.stream)
-    }
-
     /// Records that `len` bytes of `fragment` get a TSN: the first ones of their message if it `begins`, the last ones if it
     /// `ends`.
     #[inline]
@@ -477,50 +521,6 @@ impl Queue {
         self.buffered_bytes = self.buffered_bytes.saturating_sub(len);
         parked.push(messages, stream, key);
         true
-    }
-
-    /// Takes the messages of a stream out of the scheduler until it has credit. Their unsent bytes don't count against the
-    /// send buffer in the meantime. The next one waits for credit of `wanted` bytes.
-    #[cold]
-    pub(super) fn park(&mut self, messages: &mut Messages, stream: StreamId, wanted: usize) {
-        let parked = self.parked.get_or_insert_default();
-        parked.on_granted();
-        let before = parked.bytes;
-        for key in self.scheduler.take_stream(messages, stream) {
-            parked.push(messages, stream, key);
-        }
-        parked.set_wanted(stream, wanted);
-        let bytes = parked.bytes - before;
-        self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
-        self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
-    }
-
-    /// Records that the peer granted a stream credit: `room` bytes. Schedules its messages if that is as much as the next one
-    /// waits for. To take them out again would cost a look at all messages. Returns true if it was scheduled.
-    pub(super) fn on_granted(&mut self, messages: &mut Messages, stream: StreamId, room: usize) -> bool {
-        let Some(parked) = &mut self.parked else { return false };
-        let opens = parked.wanted(stream).is_some_and(|wanted| room >= wanted);
-        if opens {
-            self.unpark(messages, stream);
-        } else {
-            parked.on_granted();
-        }
-        opens
-    }
-
-    /// Schedules the messages of a stream that has credit.
-    pub(super) fn unpark(&mut self, messages: &mut Messages, stream: StreamId) {
-        let Some(parked) = &mut self.parked else { return };
-        let before = parked.bytes;
-        let keys = parked.take(messages, stream, |stream| self.writable.push(stream));
-        parked.on_granted();
-        let bytes = before - parked.bytes;
-        self.pending_bytes += bytes;
-        self.buffered_bytes += bytes;
-        for key in keys {
-            self.scheduler.push(messages, &self.settings, stream, key);
-        }
-        self.parked.take_if(|parked| parked.is_empty());
     }
 
     /// Removes parked messages that are given up. Returns the bytes of them that were not sent, which count against the

@@ -7,11 +7,12 @@ use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::{Outcome, Streams};
 use strandline_proto::time::Time;
 
-use super::cell::Cell;
+use super::credit::begin_credit;
 use super::restarts::Restart;
 use super::socket::Socket;
 use super::state::State;
-use super::table::Owner;
+use super::streams::DynamicOf;
+use super::table::{Owner, route};
 use crate::engine::Engine;
 use crate::notification::Notification;
 
@@ -31,13 +32,6 @@ impl State {
             }
             let Some(id) = self.to_route.pop() else { return };
             self.route_now(now, id);
-        }
-    }
-
-    /// Lets [`dispatch`](Self::dispatch) move the messages of an association to the queues of its readers.
-    pub(crate) fn route(&mut self, id: AssociationId) {
-        if self.to_route.last() != Some(&id) {
-            self.to_route.push(id);
         }
     }
 
@@ -163,7 +157,7 @@ impl State {
         match &event {
             Event::Readable => {
                 if cell.routes.is_some() {
-                    return self.route(id);
+                    return route(&mut self.to_route, id);
                 }
                 cell.read.wake_all(to_wake);
             }
@@ -173,7 +167,7 @@ impl State {
                 cell.established = true;
                 cell.change.wake_all(to_wake);
                 begin_credit(&mut self.engine, cell, id);
-                self.set_even(id);
+                DynamicOf::of(self).set_even(id);
             }
             Event::Restarted { unread, cut } => {
                 // The peer has lost its state, including a shutdown in progress.
@@ -184,27 +178,27 @@ impl State {
                     routes.expect_restart();
                 }
                 cell.wake_readers(to_wake);
-                self.on_numbers(id, &event);
-                self.set_even(id);
-                self.route(id);
+                DynamicOf::of(self).on_numbers(id, &event);
+                DynamicOf::of(self).set_even(id);
+                route(&mut self.to_route, id);
             }
             Event::StreamsReset { direction, streams, outcome: Outcome::Performed, unread }
                 if direction.is_incoming() =>
             {
                 cell.push_reset(streams, *unread, None, to_wake);
-                self.on_numbers(id, &event);
-                self.route(id);
+                DynamicOf::of(self).on_numbers(id, &event);
+                route(&mut self.to_route, id);
             }
             Event::AssociationReset { outcome: Outcome::Performed, unread, cut, .. } => {
                 cell.push_reset(&Streams::All, *unread, *cut, to_wake);
-                self.on_numbers(id, &event);
-                self.route(id);
+                DynamicOf::of(self).on_numbers(id, &event);
+                route(&mut self.to_route, id);
             }
-            Event::DynamicStreams(event) => self.on_dynamic(id, event),
-            Event::StreamsChanged { .. } => self.on_numbers(id, &event),
+            Event::DynamicStreams(event) => DynamicOf::of(self).on_dynamic(id, event),
+            Event::StreamsChanged { .. } => DynamicOf::of(self).on_numbers(id, &event),
             Event::PartialDeliveryAborted { stream, unread } => {
                 cell.push_cut(*stream, *unread, to_wake);
-                self.route(id);
+                route(&mut self.to_route, id);
             }
             Event::PeerShutdown => {
                 cell.peer_done = true;
@@ -267,17 +261,8 @@ impl State {
         let is_dynamic = routes.dynamic.is_some();
         cell.forget_reached_restarts();
         if is_dynamic {
-            self.apply_dynamic(now, id);
+            DynamicOf::of(self).apply_dynamic(now, id);
         }
-    }
-}
-
-/// Lets readers of single streams say what was read, if streams have credit: they may be registered before the set-up.
-pub(crate) fn begin_credit(engine: &mut Engine, cell: &mut Cell, id: AssociationId) {
-    let Some(routes) = &mut cell.routes else { return };
-    if engine.status(id).is_some_and(|status| status.extensions.stream_credit) {
-        routes.begin_credit();
-        Credit::of(engine, id).report_reads();
     }
 }
 

@@ -22,8 +22,8 @@ use strandline_proto::number::{Ssn, StreamId};
 use strandline_proto::reconfiguration::OpenedBy;
 
 pub(crate) use self::queue::{Queue, Taken};
+use crate::dynamic_streams::{DynamicStreams, Parity};
 use crate::error::RecvError;
-use crate::stream::{DynamicStreams, Parity};
 use crate::wait::{Line, WaitQueue};
 
 /// Names one use of a stream's number.

@@ -11,7 +11,7 @@ use strandline_proto::time::Time;
 use super::outbox::Outbox;
 use super::place::Place;
 use super::socket::{Phase, Sockets};
-use super::table::{Owner, Table};
+use super::table::{Owner, Table, dynamic_of};
 use crate::engine::Engine;
 use crate::wait::{Token, WaitQueue};
 
@@ -97,9 +97,11 @@ impl State {
                 Some(&mut self.sockets.many(socket)?.notifications.as_mut()?.waiters)
             }
             Place::Idle => Some(&mut self.idle),
-            Place::ReadDynamic(id, key) => Some(&mut self.dynamic(id)?.queue_mut(key)?.waiters),
-            Place::Finish(id, key) => Some(&mut self.dynamic(id)?.get_mut(key)?.waiters),
-            Place::AcceptStream(id) => Some(&mut self.dynamic(id)?.takers),
+            Place::ReadDynamic(id, key) => {
+                Some(&mut dynamic_of(&mut self.table, id)?.queue_mut(key)?.waiters)
+            }
+            Place::Finish(id, key) => Some(&mut dynamic_of(&mut self.table, id)?.get_mut(key)?.waiters),
+            Place::AcceptStream(id) => Some(&mut dynamic_of(&mut self.table, id)?.takers),
             // These have a queue of their own: see `Line`.
             Place::Write(..) | Place::WritePolled(..) | Place::OpenStream(_) => None,
         }
@@ -109,7 +111,8 @@ impl State {
     /// go first.
     pub(crate) fn is_turn(&mut self, place: Place, token: Token) -> bool {
         if let Place::OpenStream(id) = place {
-            return self.dynamic(id).is_none_or(|dynamic| dynamic.openers.is_turn(token, None));
+            return dynamic_of(&mut self.table, id)
+                .is_none_or(|dynamic| dynamic.openers.is_turn(token, None));
         }
         let cell = place.written().and_then(|id| self.table.cell_mut(id));
         cell.is_none_or(|cell| cell.write.is_turn(token, place.stream()))
@@ -153,7 +156,7 @@ impl State {
             return true;
         }
         if let Place::OpenStream(id) = place {
-            let openers = self.dynamic(id).map(|dynamic| &mut dynamic.openers);
+            let openers = dynamic_of(&mut self.table, id).map(|dynamic| &mut dynamic.openers);
             return openers.map(|line| line.register(token, waker, false, None, false)).is_some();
         }
         self.queue(place).map(|queue| queue.register(token, waker)).is_some()
@@ -172,7 +175,7 @@ impl State {
         }
         let mut to_wake = std::mem::take(&mut self.to_wake);
         if let Place::OpenStream(id) = place
-            && let Some(dynamic) = self.dynamic(id)
+            && let Some(dynamic) = dynamic_of(&mut self.table, id)
         {
             dynamic.openers.leave(token, &mut to_wake);
         }

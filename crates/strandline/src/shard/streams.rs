@@ -10,14 +10,33 @@ use strandline_proto::reconfiguration::{DynamicStreamsEvent, OpenedBy, Outcome, 
 use strandline_proto::stats::AssociationState;
 use strandline_proto::time::Time;
 
-use super::dispatch::begin_credit;
+use super::credit::begin_credit;
 use super::dynamic::{Dynamic, Growth, Key, Receiving, Sending, Taken};
+use super::held::routes_limit;
 use super::routes::Routes;
 use super::state::State;
+use super::table::{dynamic_of, route};
+use crate::dynamic_streams::DynamicStreams;
 use crate::error::{Ended, FinishError, OpenStreamError, RecvError, SendError};
-use crate::stream::DynamicStreams;
 
-impl State {
+/// The streams of a shard's associations that are opened and closed at run time.
+pub(crate) struct DynamicOf<'a> {
+    state: &'a mut State,
+}
+
+/// Returns whether nothing can be sent on a stream any more, so that its senders need not wait.
+pub(crate) fn is_refused(state: &State, id: AssociationId, dynamic: Option<Key>) -> bool {
+    let Some(key) = dynamic else { return false };
+    let cell = state.table.get(id).and_then(|entry| entry.cell.as_deref());
+    let dynamic = cell.and_then(|cell| cell.routes.as_ref()?.dynamic.as_deref());
+    dynamic.is_none_or(|dynamic| dynamic.sending(key) != Some(Sending::Open))
+}
+
+impl<'a> DynamicOf<'a> {
+    pub(crate) const fn of(state: &'a mut State) -> Self {
+        Self { state }
+    }
+
     /// Makes streams dynamic.
     pub(crate) fn begin_dynamic(
         &mut self,
@@ -25,36 +44,36 @@ impl State {
         id: AssociationId,
         settings: DynamicStreams,
     ) -> Result<(), OpenStreamError> {
-        let limit = self.routes_limit(id).ok_or(OpenStreamError::Ended)?;
-        let cell = self.table.cell_mut(id).ok_or(OpenStreamError::Ended)?;
+        let limit = routes_limit(&self.state.engine, id).ok_or(OpenStreamError::Ended)?;
+        let cell = self.state.table.cell_mut(id).ok_or(OpenStreamError::Ended)?;
         let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit)));
         if routes.dynamic.is_some() || routes.has_claimed_from(settings.first) {
             return Err(OpenStreamError::AlreadyOpen);
         }
-        Engine::of(&mut self.engine, id).begin(settings.first).map_err(|_| OpenStreamError::Ended)?;
+        Engine::of(&mut self.state.engine, id).begin(settings.first).map_err(|_| OpenStreamError::Ended)?;
         let mut dynamic = Dynamic::new(settings);
-        dynamic.set_even(Engine::of(&mut self.engine, id).opens_even());
+        dynamic.set_even(Engine::of(&mut self.state.engine, id).opens_even());
         routes.dynamic = Some(Box::new(dynamic));
-        routes.hand_over_rest(&mut cell.read, &mut self.to_wake);
-        begin_credit(&mut self.engine, cell, id);
-        self.route_now(now, id);
+        routes.hand_over_rest(&mut cell.read, &mut self.state.to_wake);
+        begin_credit(&mut self.state.engine, cell, id);
+        self.state.route_now(now, id);
         Ok(())
     }
 
-    pub(super) fn dynamic(&mut self, id: AssociationId) -> Option<&mut Dynamic> {
-        self.table.cell_mut(id)?.routes.as_mut()?.dynamic.as_deref_mut()
+    fn dynamic(&mut self, id: AssociationId) -> Option<&mut Dynamic> {
+        dynamic_of(&mut self.state.table, id)
     }
 
     /// Learns from the association who opens which streams: it is established, or was restarted.
     pub(crate) fn set_even(&mut self, id: AssociationId) {
-        let by_tags = Engine::of(&mut self.engine, id).opens_even();
-        let mut to_wake = std::mem::take(&mut self.to_wake);
+        let by_tags = Engine::of(&mut self.state.engine, id).opens_even();
+        let mut to_wake = std::mem::take(&mut self.state.to_wake);
         if let Some(dynamic) = self.dynamic(id) {
             dynamic.set_even(by_tags);
             dynamic.openers.wake_next(&mut to_wake);
             dynamic.takers.wake_all(&mut to_wake);
         }
-        self.to_wake = to_wake;
+        self.state.to_wake = to_wake;
     }
 
     /// Opens a stream with a free number; pending while there is none.
@@ -63,10 +82,12 @@ impl State {
         now: Time,
         id: AssociationId,
     ) -> Poll<Result<Key, OpenStreamError>> {
-        if self.gone {
+        if self.state.gone {
             return Poll::Ready(Err(OpenStreamError::Ended));
         }
-        let Some(status) = self.engine.status(id) else { return Poll::Ready(Err(OpenStreamError::Ended)) };
+        let Some(status) = self.state.engine.status(id) else {
+            return Poll::Ready(Err(OpenStreamError::Ended));
+        };
         let Some(dynamic) = self.dynamic(id) else { return Poll::Ready(Err(OpenStreamError::NotDynamic)) };
         match status.state {
             AssociationState::Established => {}
@@ -87,16 +108,18 @@ impl State {
                 wanted.saturating_sub(status.outbound_streams),
                 wanted.saturating_sub(status.inbound_streams),
             );
-            Engine::of(&mut self.engine, id).add(now, outgoing, incoming);
+            Engine::of(&mut self.state.engine, id).add(now, outgoing, incoming);
         }
         Poll::Pending
     }
 
     /// Returns the next stream that the peer has opened.
     pub(crate) fn poll_accept_stream(&mut self, id: AssociationId) -> Poll<Result<Key, OpenStreamError>> {
-        let status = self.engine.status(id);
-        let gone = self.gone;
-        let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Err(OpenStreamError::Ended)) };
+        let status = self.state.engine.status(id);
+        let gone = self.state.gone;
+        let Some(cell) = self.state.table.cell_mut(id) else {
+            return Poll::Ready(Err(OpenStreamError::Ended));
+        };
         let stalled = cell.routes.as_ref().is_some_and(|routes| routes.is_full());
         let ended = (cell.outcome.is_some() || cell.peer_done) && !stalled;
         let dynamic = cell.routes.as_mut().and_then(|routes| routes.dynamic.as_deref_mut());
@@ -128,14 +151,6 @@ impl State {
         }
     }
 
-    /// Returns whether nothing can be sent on a stream any more, so that its senders need not wait.
-    pub(crate) fn is_refused(&self, id: AssociationId, dynamic: Option<Key>) -> bool {
-        let Some(key) = dynamic else { return false };
-        let cell = self.table.get(id).and_then(|entry| entry.cell.as_deref());
-        let dynamic = cell.and_then(|cell| cell.routes.as_ref()?.dynamic.as_deref());
-        dynamic.is_none_or(|dynamic| dynamic.sending(key) != Some(Sending::Open))
-    }
-
     /// Sends a message on a dynamic stream. `give` passes it to the engine.
     pub(crate) fn poll_send_dynamic(
         &mut self,
@@ -148,7 +163,7 @@ impl State {
         if let Err(error) = self.check_sending(id, key) {
             return Poll::Ready(Err(error));
         }
-        let sent = self.poll_give(id, len, give);
+        let sent = self.state.poll_give(id, len, give);
         if let Poll::Ready(Ok(())) = sent {
             self.make_known(now, id, key);
         }
@@ -167,7 +182,7 @@ impl State {
     fn stop_in_engine(&mut self, now: Time, id: AssociationId, stream: StreamId) {
         let Some(dynamic) = self.dynamic(id) else { return };
         let opened_by = dynamic.opened_by(stream);
-        Engine::of(&mut self.engine, id).stop(now, stream, opened_by);
+        Engine::of(&mut self.state.engine, id).stop(now, stream, opened_by);
     }
 
     /// Finishes the outgoing direction of a stream.
@@ -180,13 +195,13 @@ impl State {
         if let Some(open) = self.dynamic(id).and_then(|dynamic| dynamic.get_mut(key)) {
             open.sending = Sending::Closing;
         }
-        Engine::of(&mut self.engine, id).close(now, key.stream);
+        Engine::of(&mut self.state.engine, id).close(now, key.stream);
         self.make_known(now, id, key);
         Ok(())
     }
 
     fn is_over(&mut self, id: AssociationId) -> bool {
-        self.gone || self.table.cell_mut(id).is_none_or(|cell| cell.outcome.is_some())
+        self.state.gone || self.state.table.cell_mut(id).is_none_or(|cell| cell.outcome.is_some())
     }
 
     /// Ends the outgoing direction of a stream, unless it was finished, because its writer is dropped.
@@ -201,11 +216,11 @@ impl State {
         if !open.is_known && open.receiving == Receiving::Discarding {
             // It was never used.
             if dynamic.forget(key.stream) {
-                let mut to_wake = std::mem::take(&mut self.to_wake);
+                let mut to_wake = std::mem::take(&mut self.state.to_wake);
                 if let Some(dynamic) = self.dynamic(id) {
                     dynamic.openers.wake_next(&mut to_wake);
                 }
-                self.to_wake = to_wake;
+                self.state.to_wake = to_wake;
             }
             return;
         }
@@ -216,19 +231,21 @@ impl State {
 
     /// Resets a stream in the engine. If the peer can't be told, its number is not used again.
     fn reset_in_engine(&mut self, now: Time, id: AssociationId, stream: StreamId) {
-        let can_tell = self.engine.status(id).is_some_and(|status| status.extensions.partial_reliability);
-        Engine::of(&mut self.engine, id).reset(now, stream);
+        let can_tell =
+            self.state.engine.status(id).is_some_and(|status| status.extensions.partial_reliability);
+        Engine::of(&mut self.state.engine, id).reset(now, stream);
         if !can_tell
             && let Some(dynamic) =
-                self.table.cell_mut(id).and_then(|cell| cell.routes.as_mut()?.dynamic.as_mut())
+                self.state.table.cell_mut(id).and_then(|cell| cell.routes.as_mut()?.dynamic.as_mut())
         {
-            dynamic.on_closed(stream, false, &mut self.to_wake);
+            dynamic.on_closed(stream, false, &mut self.state.to_wake);
         }
     }
 
     /// Waits until the peer has everything of a finished stream.
     pub(crate) fn poll_finished(&mut self, id: AssociationId, key: Key) -> Poll<Result<(), FinishError>> {
-        let (gone, outcome) = (self.gone, self.table.cell_mut(id).and_then(|cell| cell.outcome.clone()));
+        let (gone, outcome) =
+            (self.state.gone, self.state.table.cell_mut(id).and_then(|cell| cell.outcome.clone()));
         let Some(dynamic) = self.dynamic(id) else { return Poll::Ready(Err(FinishError::Lost)) };
         match dynamic.sending(key) {
             Some(Sending::Closed) | None if dynamic.was_stopped(key) => {
@@ -254,17 +271,19 @@ impl State {
         id: AssociationId,
         key: Key,
     ) -> Poll<Result<Option<Message>, RecvError>> {
-        let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Err(RecvError::Unfinished)) };
+        let Some(cell) = self.state.table.cell_mut(id) else {
+            return Poll::Ready(Err(RecvError::Unfinished));
+        };
         let Some(routes) = cell.routes.as_mut() else { return Poll::Ready(Err(RecvError::Unfinished)) };
         let was_full = routes.is_full();
         let (taken, counts) = routes.take_dynamic(key);
         match taken {
             Taken::Message(message) => {
                 if counts {
-                    Credit::of(&mut self.engine, id).read(now, key.stream, message.data.len());
+                    Credit::of(&mut self.state.engine, id).read(now, key.stream, message.data.len());
                 }
                 if was_full {
-                    self.route(id);
+                    route(&mut self.state.to_route, id);
                 }
                 return Poll::Ready(Ok(Some(message)));
             }
@@ -275,23 +294,25 @@ impl State {
         // Unread messages of other streams may keep some of this one in the engine.
         let stalled = routes.is_full() || routes.dynamic.as_ref().is_some_and(|d| d.awaits_messages());
         match &cell.outcome {
-            _ if stalled && !self.gone => Poll::Pending,
+            _ if stalled && !self.state.gone => Poll::Pending,
             _ if stalled => Poll::Ready(Err(Ended::StackClosed.into())),
             Some(reason) if **reason == CloseReason::Shutdown => Poll::Ready(Err(RecvError::Unfinished)),
             Some(reason) => Poll::Ready(Err(Ended::of(reason).into())),
             None if cell.peer_done => Poll::Ready(Err(RecvError::Unfinished)),
-            None if self.gone => Poll::Ready(Err(Ended::StackClosed.into())),
+            None if self.state.gone => Poll::Ready(Err(Ended::StackClosed.into())),
             None => Poll::Pending,
         }
     }
 
     /// Removes the reader of a dynamic stream: what arrives from now on is discarded, and the peer is asked to stop.
     pub(crate) fn stop_reading(&mut self, now: Time, id: AssociationId, key: Key) {
-        let Some(routes) = self.table.cell_mut(id).and_then(|cell| cell.routes.as_mut()) else { return };
+        let Some(routes) = self.state.table.cell_mut(id).and_then(|cell| cell.routes.as_mut()) else {
+            return;
+        };
         let was_full = routes.is_full();
         let unread = routes.drop_dynamic(key);
         if unread > 0 {
-            Credit::of(&mut self.engine, id).read(now, key.stream, unread);
+            Credit::of(&mut self.state.engine, id).read(now, key.stream, unread);
         }
         if let Some(open) = self.dynamic(id).and_then(|dynamic| dynamic.get_mut(key))
             && open.receiving == Receiving::Open
@@ -302,13 +323,13 @@ impl State {
             }
         }
         if was_full {
-            self.route(id);
+            route(&mut self.state.to_route, id);
         }
     }
 
     /// Handles an event about dynamic streams.
     pub(crate) fn on_dynamic(&mut self, id: AssociationId, event: &DynamicStreamsEvent) {
-        let Some(cell) = self.table.cell_mut(id) else { return };
+        let Some(cell) = self.state.table.cell_mut(id) else { return };
         let Some(dynamic) = cell.routes.as_mut().and_then(|routes| routes.dynamic.as_deref_mut()) else {
             return;
         };
@@ -316,11 +337,11 @@ impl State {
             DynamicStreamsEvent::Ended { streams, unread } => {
                 dynamic
                     .note_ends(*unread, streams.iter().map(|(stream, ssn)| (*stream, Some(*ssn))).collect());
-                self.route(id);
+                route(&mut self.state.to_route, id);
             }
             DynamicStreamsEvent::Closed { streams, outcome } => {
                 let performed = *outcome == Outcome::Performed;
-                let to_wake = &mut self.to_wake;
+                let to_wake = &mut self.state.to_wake;
                 let freed = streams
                     .iter()
                     .fold(false, |freed, stream| dynamic.on_closed(*stream, performed, to_wake) || freed);
@@ -328,19 +349,19 @@ impl State {
                     dynamic.openers.wake_next(to_wake);
                 }
                 // Some must be stopped.
-                self.route(id);
+                route(&mut self.state.to_route, id);
             }
             DynamicStreamsEvent::Stopped { streams, unread } => {
                 dynamic.note_stops(*unread, streams.clone());
-                self.route(id);
+                route(&mut self.state.to_route, id);
             }
         }
     }
 
     /// Handles an event about all streams, which concerns dynamic ones, too.
     pub(crate) fn on_numbers(&mut self, id: AssociationId, event: &Event) {
-        let gone = self.gone;
-        let mut to_wake = std::mem::take(&mut self.to_wake);
+        let gone = self.state.gone;
+        let mut to_wake = std::mem::take(&mut self.state.to_wake);
         if let Some(dynamic) = self.dynamic(id).filter(|_| !gone) {
             match event {
                 Event::Restarted { unread, .. } => dynamic.note_loss(*unread, RecvError::Restarted),
@@ -365,7 +386,7 @@ impl State {
                 _ => {}
             }
         }
-        self.to_wake = to_wake;
+        self.state.to_wake = to_wake;
     }
 
     /// Closes and stops what must be.
@@ -375,14 +396,15 @@ impl State {
             return;
         }
         let (resets, stops) = (std::mem::take(&mut dynamic.to_reset), std::mem::take(&mut dynamic.to_stop));
-        let can_tell = self.engine.status(id).is_some_and(|status| status.extensions.partial_reliability);
+        let can_tell =
+            self.state.engine.status(id).is_some_and(|status| status.extensions.partial_reliability);
         for stream in resets {
             // The peer does not read it: it need not see whether it is complete.
-            let mut streams = Engine::of(&mut self.engine, id);
+            let mut streams = Engine::of(&mut self.state.engine, id);
             if can_tell { streams.reset(now, stream) } else { streams.close(now, stream) }
         }
         for stream in stops {
-            Engine::of(&mut self.engine, id).stop(now, stream, OpenedBy::Peer);
+            Engine::of(&mut self.state.engine, id).stop(now, stream, OpenedBy::Peer);
         }
     }
 }

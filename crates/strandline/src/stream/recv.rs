@@ -18,6 +18,7 @@ use crate::shard::attempt::{self, Attempt};
 use crate::shard::dynamic::Key;
 use crate::shard::place::Place;
 use crate::shard::state::State;
+use crate::shard::streams::DynamicOf;
 use crate::wait::Token;
 
 /// The incoming direction of a stream.
@@ -87,7 +88,7 @@ impl RecvStream {
         let (id, stream) = (self.handle.id(), self.stream);
         self.rest = Bytes::new();
         if let Some(key) = self.dynamic {
-            let run = |state: &mut State, now| state.poll_recv_dynamic(now, id, key);
+            let run = |state: &mut State, now| DynamicOf::of(state).poll_recv_dynamic(now, id, key);
             return Attempt::new(self.handle.shard(), self.place(), run).await;
         }
         let run = |state: &mut State, now| state.poll_recv(now, id, Some(stream));
@@ -121,7 +122,7 @@ impl AsyncRead for RecvStream {
             let dynamic = this.dynamic;
             let run = |state: &mut State, now| match dynamic {
                 None => state.poll_recv(now, id, Some(stream)),
-                Some(key) => state.poll_recv_dynamic(now, id, key),
+                Some(key) => DynamicOf::of(state).poll_recv_dynamic(now, id, key),
             };
             let message = ready!(attempt::poll(this.handle.shard(), place, &mut this.token, cx, run));
             let misses = this.dynamic.is_none() && this.expected.on_received(&message);
@@ -151,7 +152,7 @@ impl Drop for RecvStream {
         attempt::forget(self.handle.shard(), place, &mut self.token);
         self.handle.shard().with(|state, now| match self.dynamic {
             None => state.unclaim(id, stream),
-            Some(key) => state.stop_reading(now, id, key),
+            Some(key) => DynamicOf::of(state).stop_reading(now, id, key),
         });
     }
 }

@@ -17,6 +17,7 @@ use crate::shard::attempt::{self, Attempt};
 use crate::shard::dynamic::Key;
 use crate::shard::place::Place;
 use crate::shard::state::State;
+use crate::shard::streams::{DynamicOf, is_refused};
 use crate::wait::Token;
 
 /// Largest message that one write sends, in bytes. The engine copies messages of this size into blocks that it reuses.
@@ -74,7 +75,7 @@ impl SendStream {
     pub fn finish(&mut self) -> Result<(), SendError> {
         let key = self.dynamic.ok_or(SendError::NotDynamic)?;
         let id = self.handle.id();
-        self.handle.shard().with(|state, now| state.finish(now, id, key))
+        self.handle.shard().with(|state, now| DynamicOf::of(state).finish(now, id, key))
     }
 
     /// Waits until the peer has everything of a stream that was [finished](Self::finish), and both sides count it as closed.
@@ -88,7 +89,7 @@ impl SendStream {
     pub async fn finished(&mut self) -> Result<(), FinishError> {
         let key = self.dynamic.ok_or(FinishError::NotDynamic)?;
         let id = self.handle.id();
-        let run = |state: &mut State, _| state.poll_finished(id, key);
+        let run = |state: &mut State, _| DynamicOf::of(state).poll_finished(id, key);
         Attempt::new(self.handle.shard(), Place::Finish(id, key), run).await
     }
 
@@ -117,12 +118,12 @@ impl SendStream {
             None => state.poll_send(now, id, info, &mut data),
             Some(key) => {
                 let len = data.len();
-                state
+                DynamicOf::of(state)
                     .poll_send_dynamic(now, id, key, len, |engine| engine.send_from(now, id, info, &mut data))
             }
         };
         let place = Place::Write(id, info.stream);
-        let is_ahead = move |state: &State| state.is_refused(id, dynamic);
+        let is_ahead = move |state: &State| is_refused(state, id, dynamic);
         Attempt::ahead_if(self.handle.shard(), place, is_ahead, run).await
     }
 }
@@ -140,12 +141,12 @@ impl AsyncWrite for SendStream {
         let dynamic = this.dynamic;
         let run = |state: &mut State, now| match dynamic {
             None => state.poll_send_slice(now, id, info, part),
-            Some(key) => state
+            Some(key) => DynamicOf::of(state)
                 .poll_send_dynamic(now, id, key, part.len(), |engine| engine.send_slice(now, id, info, part)),
         };
         // Streams that wait for room don't hold up one that has room of its own.
         let is_ahead = |state: &State| {
-            state.engine.fits_reserve(id, info.stream, part.len()) || state.is_refused(id, dynamic)
+            state.engine.fits_reserve(id, info.stream, part.len()) || is_refused(state, id, dynamic)
         };
         let (shard, place) = (this.handle.shard(), this.place());
         match ready!(attempt::poll_ahead(shard, place, &mut this.token, cx, is_ahead, run)) {
@@ -177,7 +178,7 @@ impl Drop for SendStream {
         attempt::forget(self.handle.shard(), self.place(), &mut self.token);
         if let Some(key) = self.dynamic {
             let id = self.handle.id();
-            self.handle.shard().with(|state, now| state.reset_sending(now, id, key));
+            self.handle.shard().with(|state, now| DynamicOf::of(state).reset_sending(now, id, key));
         }
     }
 }

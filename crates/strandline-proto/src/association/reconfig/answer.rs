@@ -10,7 +10,7 @@ use super::super::Association;
 use super::super::context::Shared;
 use super::request::{acknowledge_part, begin, report_reset};
 use super::state::{Active, Asked, Deferred, Origin, Own, Part, Performs, Reconfig, Stage, Verdict, Work};
-use super::{answer, closing, reconfig_mut, renumber, report_streams};
+use super::{answer, dynamic, reconfig_mut, renumber, report_streams};
 use crate::event::Event;
 use crate::inbound::{Barred, reconfigure as incoming};
 use crate::number::{RequestNumber, StreamId};
@@ -96,9 +96,9 @@ fn on_outgoing_reset(
     }
     let wanted = asked.as_ref().is_some_and(|asked| asked.covers(&streams));
     let permitted = association.config.extensions.peer_requests.reset_streams;
-    let allowed = (permitted || closing::are_dynamic(association, &streams)) && cx.has_event_room();
+    let allowed = (permitted || dynamic::are_dynamic(association, &streams)) && cx.has_event_room();
     let reconfig = reconfig_mut(association);
-    let awaits_stop = closing::awaits_stop(reconfig, &streams);
+    let awaits_stop = dynamic::awaits_stop(reconfig, &streams);
     let waits = reconfig.deferred.is_some() || reconfig.sent().is_some_and(|sent| sent.has(Part::Renumber));
     let cumulative = association.inbound.cumulative_tsn();
     let result = match () {
@@ -159,7 +159,7 @@ fn report_refusal(association: &Association, cx: &mut Shared, asked: Option<Stre
 
 /// Steps E3 and E5.
 fn reset_incoming(association: &mut Association, cx: &mut Shared, streams: &Streams) -> ResultCode {
-    let ended = closing::ended(association, streams);
+    let ended = dynamic::ended(association, streams);
     let Some(unread) = incoming::reset_streams(&mut association.inbound, streams) else {
         return ResultCode::WRONG_SSN;
     };
@@ -186,7 +186,7 @@ pub(super) fn finish_deferred(association: &mut Association, cx: &mut Shared, no
     let cumulative = association.inbound.cumulative_tsn();
     let Some(reconfig) = &mut association.reconfig else { return };
     let Some(deferred) = &reconfig.deferred else { return };
-    let arrived = !deferred.last.is_after(cumulative) && !closing::awaits_stop(reconfig, &deferred.streams);
+    let arrived = !deferred.last.is_after(cumulative) && !dynamic::awaits_stop(reconfig, &deferred.streams);
     let Some(deferred) = reconfig.deferred.take_if(|deferred| arrived || deferred.until <= now) else {
         return;
     };
@@ -222,7 +222,7 @@ fn on_incoming_reset(
     let may = association.state.sends_data() && cx.has_event_room();
     let allowed = requests.reset_streams && may;
     let streams = Streams::from(reset.streams);
-    if may && closing::are_dynamic(association, &streams) {
+    if may && dynamic::are_dynamic(association, &streams) {
         // The application stops sending on them, and each is closed as if it had finished: there is nothing to do for this
         // request.
         let unread = incoming::unread(&association.inbound);

@@ -6,21 +6,18 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use strandline_wire::parameter::re_config::ResultCode;
-
 use super::super::abandon;
 use super::super::context::Shared;
 use super::super::features::Extensions;
 use super::super::{Association, State};
 use super::reconfig_mut;
 use super::request::{begin, progress_own};
-use super::state::{Active, Origin, Own, Part, Reconfig, Stage, Work};
-use crate::event::Event;
-use crate::inbound::forward;
+use super::state::{Active, Origin, Own, Stage, Work};
+use super::waiting::Closing;
 use crate::number::{StreamId, Tsn};
 use crate::outbound::dynamic as outgoing;
 use crate::outbound::reconfigure::is_acked;
-use crate::reconfiguration::{DynamicStreamsEvent, OpenedBy, Outcome, StreamDirection, Streams};
+use crate::reconfiguration::{OpenedBy, StreamDirection, Streams};
 use crate::time::Time;
 
 /// Maximum number of streams in one request: all stacks take that many.
@@ -28,48 +25,6 @@ const LISTED_MAX: usize = 512;
 
 /// Maximum number of streams that are given up at a time.
 const ABANDONED_MAX: usize = 256;
-
-/// Number of times in a row that a request is repeated because the peer answers that another one is in progress.
-const CROSSED_MAX: u8 = 8;
-
-/// What waits for a request.
-#[derive(Debug, Default)]
-pub(super) struct Closing {
-    /// Streams to reset once their last TSNs are acknowledged, in the order of these.
-    drained: VecDeque<(Tsn, StreamId)>,
-    /// Streams of this side that the peer is to be asked to stop once it has a message of each: up to these TSNs.
-    starting: VecDeque<(Tsn, StreamId)>,
-    /// Streams that the peer is to be asked to stop.
-    stopping: BTreeSet<StreamId>,
-    /// Streams to give up and to reset then.
-    abandoning: BTreeSet<StreamId>,
-    /// Number of outgoing and incoming streams to ask for.
-    wanted: Option<(u16, u16)>,
-    /// The latest request was about outgoing streams.
-    alternates: bool,
-    /// Number of requests in a row that the peer did not perform because of another one.
-    crossed: u8,
-}
-
-impl Closing {
-    /// Forgets what waits, because nothing more is sent.
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Forgets what the peer is to be asked for: it shuts down.
-    pub(super) fn stop_asking(&mut self) {
-        self.stopping.clear();
-        self.starting.clear();
-        self.wanted = None;
-    }
-
-    /// Returns the heap bytes.
-    pub(super) fn heap_bytes(&self) -> usize {
-        (self.drained.capacity() + self.starting.capacity()) * size_of::<(Tsn, StreamId)>()
-            + (self.stopping.len() + self.abandoning.len()) * size_of::<StreamId>()
-    }
-}
 
 /// Makes the streams from `first` on dynamic.
 pub(crate) fn begin_dynamic(association: &mut Association, first: StreamId) {
@@ -83,22 +38,6 @@ pub(crate) fn opens_even(association: &Association) -> Option<bool> {
     let Association { state, local_tag, peer_tag, initial_tsn, peer_initial_tsn, .. } = association;
     let (own, peers) = ((local_tag.0, initial_tsn.0), (peer_tag.0, peer_initial_tsn.0));
     (!state.in_setup() && own != peers).then_some(own < peers)
-}
-
-/// Returns whether all of these are dynamic streams.
-pub(super) fn are_dynamic(association: &Association, streams: &Streams) -> bool {
-    let first = association.extras.as_ref().and_then(|extras| extras.dynamic_from);
-    let lowest = streams.list().first();
-    first.zip(lowest).is_some_and(|(first, lowest)| *lowest >= first)
-}
-
-/// Returns the first dynamic stream among these, if there is one.
-pub(super) fn first_dynamic(association: &Association, streams: &Streams) -> Option<StreamId> {
-    let first = association.extras.as_ref()?.dynamic_from?;
-    match streams {
-        Streams::All => Some(first),
-        Streams::Listed(list) => list.iter().copied().find(|stream| *stream >= first),
-    }
 }
 
 /// Closes an outgoing stream: it is reset once all that was given is acknowledged.
@@ -245,58 +184,4 @@ pub(super) fn start(association: &mut Association) -> bool {
         own.stage = Stage::Waiting(latest);
     }
     true
-}
-
-/// Applies the peer's response to a request about dynamic streams.
-pub(super) fn conclude(
-    association: &mut Association,
-    cx: &mut Shared,
-    part: Part,
-    streams: &Streams,
-    (result, outcome): (ResultCode, Outcome),
-) {
-    let last = association.outbound.next_tsn().previous();
-    let Some(reconfig) = &mut association.reconfig else { return };
-    let closing = &mut reconfig.closing;
-    let again = result == ResultCode::ALREADY_IN_PROGRESS && closing.crossed < CROSSED_MAX;
-    closing.crossed = if again { closing.crossed + 1 } else { 0 };
-    match part {
-        Part::ResetIncoming if again => closing.stopping.extend(streams.list()),
-        Part::ResetOutgoing if again => {
-            closing.drained.extend(streams.list().iter().map(|stream| (last, *stream)));
-        }
-        Part::ResetOutgoing => {
-            let streams = streams.list().to_vec();
-            let event = DynamicStreamsEvent::Closed { streams, outcome };
-            cx.event(association.id, Event::DynamicStreams(event));
-        }
-        _ => {}
-    }
-}
-
-/// Returns whether the peer has not answered yet to our request that it stop one of these streams. Until it has, it must
-/// not learn that we performed its own reset of that stream: it might use the number again, and take our request for one to
-/// stop the new stream.
-pub(super) fn awaits_stop(reconfig: &Reconfig, streams: &Streams) -> bool {
-    let Some(Active::Own(Own { origin: Origin::Closing, work: Work::Reset(_, asked), stage, .. })) =
-        &reconfig.active
-    else {
-        return false;
-    };
-    let Stage::Sent(sent) = stage else { return false };
-    sent.has(Part::ResetIncoming) && asked.list().iter().any(|stream| streams.contains(*stream))
-}
-
-/// Returns the event for the end of incoming streams, which are about to be reset.
-pub(super) fn ended(association: &mut Association, streams: &Streams) -> Option<DynamicStreamsEvent> {
-    if let Some(reconfig) = &mut association.reconfig {
-        reconfig.closing.stopping.retain(|stream| !streams.contains(*stream));
-        reconfig.closing.starting.retain(|(_, stream)| !streams.contains(*stream));
-        outgoing::forget_starts(&mut association.outbound, streams);
-    }
-    let first = association.extras.as_ref()?.dynamic_from?;
-    let dynamic = streams.list().iter().filter(|stream| **stream >= first);
-    let streams: Vec<_> =
-        dynamic.map(|stream| (*stream, forward::next_ssn(&association.inbound, *stream))).collect();
-    (!streams.is_empty()).then_some(DynamicStreamsEvent::Ended { streams, unread: 0 })
 }

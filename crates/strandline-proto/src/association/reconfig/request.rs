@@ -12,7 +12,7 @@ use super::super::counts::UNANSWERED;
 use super::super::features::Extensions;
 use super::super::{Association, State};
 use super::state::{Active, Origin, Own, Part, Performs, Sent, Stage, Verdict, Work};
-use super::{closing, encode, progress, reconfig_mut, renumber, report_streams, restart_timer, stop};
+use super::{dynamic, encode, progress, reconfig_mut, renumber, report_streams, restart_timer, stop};
 use crate::error::ReconfigureError;
 use crate::event::Event;
 use crate::inbound::reconfigure as incoming;
@@ -51,7 +51,7 @@ pub(crate) fn reset_streams(
     streams: Streams,
 ) -> Result<(), ReconfigureError> {
     may_reconfigure(association)?;
-    if let Some(stream) = closing::first_dynamic(association, &streams) {
+    if let Some(stream) = dynamic::first_dynamic(association, &streams) {
         return Err(ReconfigureError::Dynamic { stream: stream.0 });
     }
     let count = match direction {
@@ -284,7 +284,7 @@ fn conclude(association: &mut Association, cx: &mut Shared, part: Part, response
             }
             outgoing::release_held(&mut association.outbound);
             if origin == Origin::Closing {
-                closing::conclude(association, cx, part, &streams, (response.result, outcome));
+                dynamic::conclude(association, cx, part, &streams, (response.result, outcome));
             } else if done || by_application {
                 report_reset(association, cx, StreamDirection::Outgoing, streams, outcome);
             }
@@ -293,7 +293,7 @@ fn conclude(association: &mut Association, cx: &mut Shared, part: Part, response
         (Part::ResetIncoming, Work::Reset(_, streams)) if response.result != ResultCode::PERFORMED => {
             reconfig.consented = None;
             if origin == Origin::Closing {
-                return closing::conclude(association, cx, part, &streams, (response.result, outcome));
+                return dynamic::conclude(association, cx, part, &streams, (response.result, outcome));
             }
             let outcome = if done { Outcome::NothingToDo } else { outcome };
             report_reset(association, cx, StreamDirection::Incoming, streams, outcome);

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use strandline_wire::parameter::re_config::{Response, ResultCode};
 
-use super::closing::Closing;
+use super::waiting::Closing;
 use crate::number::{RequestNumber, Tsn};
 use crate::reconfiguration::{StreamDirection, Streams};
 use crate::time::Time;

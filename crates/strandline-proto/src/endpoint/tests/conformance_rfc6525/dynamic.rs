@@ -341,7 +341,7 @@ fn the_peer_may_close_dynamic_streams_alone() {
 /// While the peer has not answered that it stops a stream, its own reset of that stream waits: otherwise it might use the
 /// number again and take the request for one to stop the new stream.
 #[test]
-fn a_reset_waits_for_the_answer_to_a_stop() {
+fn reset_waits_for_the_answer_to_stop() {
     let mut raw = raw();
     let (now, id) = (raw.pair.now, raw.server);
     streams(&mut raw.pair, SERVER, id).stop(now, StreamId(2), OpenedBy::Peer);
