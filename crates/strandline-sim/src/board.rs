@@ -59,7 +59,7 @@ struct Sent {
     abandoned: bool,
     /// True if a SACK acknowledged it, not necessarily the last one.
     acknowledged: bool,
-    /// True if the last SACK reported it.
+    /// True if the last SACK reported it, or an earlier one as non-renegable.
     named: bool,
     /// True if an NR-SACK reported it as non-renegable.
     kept: bool,
@@ -273,8 +273,8 @@ impl Board {
             self.chunks.push_back(Sent { in_set_up, ..Sent::new(now, to, of_message, (bytes, payload)) });
             return Ok(());
         };
-        demand(!known.named, || format!("{tsn:?} is sent again, which the last SACK acknowledged"))?;
         demand(!known.kept, || format!("{tsn:?} is sent again, which the peer never revokes"))?;
+        demand(!known.named, || format!("{tsn:?} is sent again, which the last SACK acknowledged"))?;
         let (of, mut explained) = (known.to, in_set_up || self.is_doubtful(now, known, tsn, recovery));
         let (sent_at, excused) = (known.at, in_set_up || known.excused || known.in_set_up);
         if !explained {

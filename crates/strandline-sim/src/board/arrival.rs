@@ -116,7 +116,10 @@ impl Board {
         self.behind.begin();
         let mut outstanding = 0;
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
-            let is_named = named.get(at).copied().unwrap_or(false);
+            // What was non-renegable once stays so (draft-tuexen-tsvwg-sctp-multipath section 4.2): an NR-SACK that
+            // leaves it out was overtaken or had no room. The sender need not keep it any more (section 4.4.2), so it
+            // is neither outstanding nor part of the packet that a time-out repeats.
+            let is_named = chunk.kept || named.get(at).copied().unwrap_or(false);
             let tsn = Tsn(first.0.wrapping_add(at as u32));
             if is_named && !chunk.acknowledged && !chunk.abandoned {
                 credit(now, &mut self.traffic, &mut self.late, chunk, (tsn, self.unnamed));

@@ -1,7 +1,7 @@
 //! Made-up packets, retransmitted with a reason and without.
 
 use strandline_proto::stats::AssociationState;
-use strandline_wire::chunk::{Data, Shutdown, sack};
+use strandline_wire::chunk::{Data, Shutdown, nr_sack, sack};
 use strandline_wire::{GapBlock, PacketBuilder, Ppid, Ssn, StreamId, VerificationTag};
 
 use super::*;
@@ -73,6 +73,22 @@ fn sack_arrives(
     assert!(sack::write(&mut packet, Tsn(cumulative), a_rwnd, blocks, &[]));
     let len = packet.finish();
     board.on_arrival(at(ms), &chunks_of(&buffer[..len]), state);
+}
+
+/// An NR-SACK arrives with these renegable and non-renegable blocks.
+fn hears_kept(
+    board: &mut Board,
+    ms: u64,
+    cumulative: u32,
+    (renegable, kept): (&[(u16, u16)], &[(u16, u16)]),
+) {
+    let mut buffer = [0; 1500];
+    let mut packet = PacketBuilder::new(&mut buffer, 2, 1, VerificationTag(4));
+    let block = |&(start, end): &(u16, u16)| GapBlock { start, end };
+    let (renegable, kept) = (renegable.iter().map(block), kept.iter().map(block));
+    assert!(nr_sack::write_within(&mut packet, 1400, (Tsn(cumulative), 100_000), renegable, kept, &[]));
+    let len = packet.finish();
+    board.on_arrival(at(ms), &chunks_of(&buffer[..len]), AssociationState::Established);
 }
 
 /// A SHUTDOWN arrives in this state.
@@ -264,6 +280,38 @@ fn a_time_out_excuses_one_packet() {
     sends(&mut board, 1000, 1).expect("the lowest");
     hears(&mut board, 1010, 1, &[]);
     sends(&mut board, 1010, 2).expect("what was sent after it has arrived");
+}
+
+/// An NR-SACK that was overtaken leaves out what a later one reports as non-renegable. A time-out repeats the chunks
+/// after that; what was renegable is outstanding again.
+#[test]
+fn time_out_passes_over_non_renegable_chunks() {
+    for (renegable, kept, excused) in [
+        (&[][..], &[(2, 4)][..], [true, false, false, false, true]),
+        (&[(2, 4)], &[], [true, true, false, false, false]),
+    ] {
+        let mut board = five();
+        hears_kept(&mut board, 10, 0, (renegable, kept));
+        hears_kept(&mut board, 11, 0, (&[], &[]));
+        board.excuse_first(TO.into(), 2 * BYTES);
+        let found: Vec<bool> = board.chunks.iter().map(|chunk| chunk.excused).collect();
+        assert_eq!(found, excused, "{kept:?}");
+    }
+}
+
+/// The peer has them, whatever an NR-SACK leaves out that was overtaken.
+#[test]
+fn non_renegable_chunks_are_never_outstanding_again() {
+    let mut board = five();
+    hears_kept(&mut board, 10, 0, (&[], &[(2, 4)]));
+    hears_kept(&mut board, 11, 0, (&[], &[]));
+    assert!(board.behind.are_many(TO.into(), 1500), "three were acknowledged beyond the gap");
+    assert_eq!(board.on_abandoned(at(11), Ppid(0)), 2 * 1000, "two were outstanding");
+    let mut board = five();
+    hears_kept(&mut board, 10, 0, (&[], &[(2, 4)]));
+    hears_kept(&mut board, 11, 0, (&[], &[]));
+    let Violation(text) = sends(&mut board, 12, 2).expect_err("it is non-renegable");
+    assert!(text.contains("never revokes"), "{text}");
 }
 
 /// Late data of another address makes no gap here.
