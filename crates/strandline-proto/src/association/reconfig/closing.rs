@@ -75,6 +75,9 @@ pub(crate) fn stop(
     } else if outgoing::start(&mut association.outbound, stream) {
         let last = association.outbound.next_tsn().previous();
         reconfig_mut(association).closing.starting.push_back((last, stream));
+    } else {
+        // Without the state nothing would notice that the stream has started.
+        reconfig_mut(association);
     }
     progress_own(association, cx, now);
 }
