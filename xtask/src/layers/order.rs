@@ -95,7 +95,6 @@ pub(super) const CRATES: [Rules; 7] = [
                 "carrier",
                 "cause",
                 "clock",
-                "dynamic_streams",
                 "engine",
                 "error",
                 "id",

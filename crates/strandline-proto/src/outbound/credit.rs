@@ -12,7 +12,6 @@ use super::fragment::FRAGMENT_MIN;
 use super::interleaving;
 use super::messages::Message;
 use super::parked::Parked;
-use super::queue::{on_granted, park, unpark};
 use super::{Busy, Outbound};
 use crate::config::AssociationConfig;
 use crate::error::SendError;
@@ -36,7 +35,7 @@ pub(crate) fn set_credit(outbound: &mut Outbound, initial_kib: Option<u16>) {
             *accounts = Some(Box::new(Accounts::new(initial, next)));
         }
     }
-    unpark_all(outbound);
+    unpark(outbound, |_| true);
 }
 
 /// Parks each stream that is next and that has no room for what would be sent, in a packet with room for `packet_space`
@@ -56,7 +55,7 @@ pub(super) fn admit(outbound: &mut Outbound, packet_space: usize) -> Option<usiz
         if room >= wanted {
             return Some(room);
         }
-        park(queue, messages, next.stream, wanted);
+        queue.park(messages, next.stream);
     }
 }
 
@@ -72,15 +71,14 @@ pub(crate) fn on_credit(outbound: &mut Outbound, chunk: &StreamCredit<'_>) -> bo
     let Some(state) = interleaving::state_mut(&mut outbound.numbers) else { return false };
     state.settle(current);
     let Some(accounts) = state.accounts.as_deref_mut() else { return false };
-    let Some(Busy { queue, messages, .. }) = outbound.busy.as_deref_mut() else { return false };
-    let mut opened = false;
+    let mut opened = Vec::new();
     for credit in chunk.credits() {
         if accounts.take(credit, cumulative, cumulative == current) {
-            let room = accounts.room(credit.stream) as usize;
-            opened |= on_granted(queue, messages, credit.stream, room);
+            opened.push(credit.stream);
         }
     }
-    opened
+    unpark(outbound, |stream| opened.contains(&stream));
+    !opened.is_empty()
 }
 
 /// Returns a stream of which a message was refused with [`StreamBlocked`](crate::error::SendError::StreamBlocked), and that
@@ -89,12 +87,13 @@ pub(crate) fn take_writable_stream(outbound: &mut Outbound) -> Option<StreamId> 
     outbound.busy.as_mut()?.queue.writable.pop()
 }
 
-/// Schedules the messages of all parked streams again.
-fn unpark_all(outbound: &mut Outbound) {
+/// Schedules the messages of parked streams again.
+fn unpark(outbound: &mut Outbound, is_open: impl Fn(StreamId) -> bool) {
     let Some(Busy { queue, messages, .. }) = outbound.busy.as_deref_mut() else { return };
-    let streams: Vec<_> = queue.parked().iter().flat_map(|parked| parked.streams()).collect();
+    let streams: Vec<_> =
+        queue.parked().iter().flat_map(|parked| parked.streams()).filter(|stream| is_open(*stream)).collect();
     for stream in streams {
-        unpark(queue, messages, stream);
+        queue.unpark(messages, stream);
     }
 }
 
@@ -153,16 +152,6 @@ pub(crate) fn check_buffer(
     let rwnd = outbound.window.rwnd();
     let Some(busy) = &mut outbound.busy else { return Ok(()) };
     busy.queue.check_buffer(StreamId(0), 1, config, || send_buffer(rwnd))
-}
-
-/// Returns whether a stream that waits for credit has room for a message of one byte: if not, the application is notified
-/// when it has. `None` if it doesn't wait.
-pub(crate) fn parked_room(
-    outbound: &mut Outbound,
-    stream: StreamId,
-    config: &AssociationConfig,
-) -> Option<bool> {
-    outbound.busy.as_mut()?.queue.has_parked_room(stream, 1, config)
 }
 
 /// Returns the number of messages of which nothing was sent, without those that wait for credit.

@@ -2,7 +2,6 @@
 
 mod answers;
 mod both;
-mod dynamic;
 mod overtaking;
 mod requests;
 
