@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -161,14 +162,17 @@ impl Drop for PeerProcess {
     }
 }
 
-/// Returns a UDP port of 127.0.0.1 that is free at present.
+/// Returns a UDP port of 127.0.0.1 that is free at present, and different in each call in a process. It is below the
+/// kernel's ephemeral ports (from 32,768): otherwise a socket of another test may take it before the peer binds.
 ///
 /// # Panics
-/// If the system has none.
+/// If all of this process' ports are taken.
 #[must_use]
 pub fn free_udp_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free UDP port");
-    socket.local_addr().expect("a bound socket has an address").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 20_000 + (std::process::id() % 100) as u16 * 100;
+    let mut ports = (0..100).map(|_| start + NEXT.fetch_add(1, Ordering::Relaxed) % 100);
+    ports.find(|&port| UdpSocket::bind(("127.0.0.1", port)).is_ok()).expect("a free UDP port")
 }
 
 /// Cuts, restores and slows down the paths of the kernel's instance `A`: `cut 1`, `heal 1`, `netem 1 loss

@@ -1,18 +1,19 @@
 //! Tests common to all other stacks: an association with a [`PeerProcess`], and operations on it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
 use strandline_proto::config::AssociationConfig;
+use strandline_proto::endpoint::Connect;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_proto::reliability::Reliability;
 use strandline_proto::stats::Reachability;
 use strandline_wire::chunk::kind;
 
 use crate::driver::Driver;
-use crate::peer::PeerProcess;
+use crate::peer::{PeerProcess, free_udp_port};
 use crate::traffic::{Planned, plan, unordered};
 
 /// Packets lost in each direction in tests with losses, of a thousand.
@@ -74,6 +75,31 @@ pub struct Session {
 }
 
 impl Session {
+    /// Starts a session with usrsctp, on this SCTP port and with these options: the driver connects to its echo server, or
+    /// usrsctp connects and sends 200 messages of 20,000 bytes on seven streams.
+    ///
+    /// # Panics
+    /// If there is no association in time.
+    #[must_use]
+    pub fn usrsctp(mut driver: Driver, connects: bool, sctp_port: u16, options: &str) -> Self {
+        let udp_port = free_udp_port();
+        if connects {
+            let peer = PeerProcess::usrsctp(&format!("echo {options} -u {udp_port} -p {sctp_port}"));
+            let to = SocketAddr::from((Ipv4Addr::LOCALHOST, udp_port));
+            let id = driver.connect(Connect::to(to, sctp_port));
+            let mut session = Self { driver, peer, id };
+            session.expect("UP");
+            return session;
+        }
+        driver.endpoint.listen(sctp_port).expect("the port is free");
+        let own = driver.local_addr().port();
+        let peer = PeerProcess::usrsctp(&format!(
+            "call {options} -c 127.0.0.1 -b 127.0.0.1 -u {udp_port} -U {own} -p {sctp_port} -n 200 -l 20000 -s 7"
+        ));
+        let id = driver.accept();
+        Self { driver, peer, id }
+    }
+
     /// Waits for a line of the peer with this prefix, and returns it.
     pub fn expect(&mut self, start: &str) -> String {
         self.driver.while_waiting(|| self.peer.expect(start))

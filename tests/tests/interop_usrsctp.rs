@@ -429,22 +429,8 @@ fn interleaving(seed: u8, connects: bool) -> Session {
     association.extensions.interleaving = true;
     association.stream_scheduler = StreamScheduler::RoundRobin;
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
-    let mut driver = Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed);
-    let udp_port = free_udp_port();
-    if connects {
-        let peer = PeerProcess::usrsctp(&format!("echo -i -u {udp_port} -p {SCTP_PORT}"));
-        let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
-        let mut session = Session { driver, peer, id };
-        session.expect("UP");
-        return session;
-    }
-    driver.endpoint.listen(SCTP_PORT).expect("the port is free");
-    let own = driver.local_addr().port();
-    let peer = PeerProcess::usrsctp(&format!(
-        "call -i -c 127.0.0.1 -b 127.0.0.1 -u {udp_port} -U {own} -p {SCTP_PORT} -n 200 -l 20000 -s 7"
-    ));
-    let id = driver.accept();
-    Session { driver, peer, id }
+    let driver = Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed);
+    Session::usrsctp(driver, connects, SCTP_PORT, "-i")
 }
 
 fn interleaves(session: &Session) -> bool {

@@ -8,10 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use strandline_proto::authentication::{Authentication, KeyId, SharedKey};
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
-use strandline_proto::endpoint::{Connect, KeyChange};
+use strandline_proto::endpoint::KeyChange;
 use strandline_proto::event::CloseReason;
 use strandline_tests::driver::Driver;
-use strandline_tests::peer::{PeerProcess, free_udp_port};
 use strandline_tests::session::Session;
 use strandline_tests::traffic::plan;
 use strandline_wire::chunk::kind;
@@ -49,21 +48,7 @@ fn authenticated(seed: u8, connects: bool, secret: Option<&str>) -> Session {
     let list: Vec<_> = DEMANDED.iter().map(u8::to_string).collect();
     let key = secret.map(|secret| format!("-k {secret}")).unwrap_or_default();
     let options = format!("-a {} {key}", list.join(","));
-    let udp_port = free_udp_port();
-    if connects {
-        let peer = PeerProcess::usrsctp(&format!("echo {options} -u {udp_port} -p {SCTP_PORT}"));
-        let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
-        let mut session = Session { driver, peer, id };
-        session.expect("UP");
-        return session;
-    }
-    driver.endpoint.listen(SCTP_PORT).expect("the port is free");
-    let own = driver.local_addr().port();
-    let peer = PeerProcess::usrsctp(&format!(
-        "call {options} -c 127.0.0.1 -b 127.0.0.1 -u {udp_port} -U {own} -p {SCTP_PORT} -n 200 -l 20000 -s 7"
-    ));
-    let id = driver.accept();
-    Session { driver, peer, id }
+    Session::usrsctp(driver, connects, SCTP_PORT, &options)
 }
 
 fn is_authenticated(session: &Session) -> bool {

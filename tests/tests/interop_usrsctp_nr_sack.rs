@@ -7,9 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
-use strandline_proto::endpoint::Connect;
 use strandline_tests::driver::Driver;
-use strandline_tests::peer::{PeerProcess, free_udp_port};
 use strandline_tests::session::Session;
 use strandline_tests::traffic::{plan, unordered};
 use strandline_wire::chunk::kind;
@@ -24,22 +22,8 @@ fn keeping(seed: u8, connects: bool, options: &str, interleaves: bool) -> Sessio
     association.extensions.nr_sack = true;
     association.extensions.interleaving = interleaves;
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
-    let mut driver = Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed);
-    let udp_port = free_udp_port();
-    if connects {
-        let peer = PeerProcess::usrsctp(&format!("echo {options} -u {udp_port} -p {SCTP_PORT}"));
-        let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
-        let mut session = Session { driver, peer, id };
-        session.expect("UP");
-        return session;
-    }
-    driver.endpoint.listen(SCTP_PORT).expect("the port is free");
-    let own = driver.local_addr().port();
-    let peer = PeerProcess::usrsctp(&format!(
-        "call {options} -c 127.0.0.1 -b 127.0.0.1 -u {udp_port} -U {own} -p {SCTP_PORT} -n 200 -l 20000 -s 7"
-    ));
-    let id = driver.accept();
-    Session { driver, peer, id }
+    let driver = Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed);
+    Session::usrsctp(driver, connects, SCTP_PORT, options)
 }
 
 fn has_nr_sack(session: &Session) -> bool {
