@@ -196,6 +196,12 @@ pub enum ReconfigureError {
         /// Number of streams.
         streams: u16,
     },
+    /// The stream is opened and closed at run time, or all streams were listed and this one is: its end is its reset.
+    #[error("stream {stream} is a dynamic stream: finish or reset it instead")]
+    Dynamic {
+        /// The stream.
+        stream: u16,
+    },
     /// The list has no stream, or more than [`STREAMS_LISTED_MAX`](crate::reconfiguration::STREAMS_LISTED_MAX).
     #[error(
         "{listed} streams are listed: list 1 to {}, or reset all",

@@ -7,7 +7,7 @@ use strandline_wire::number::{Ppid, Ssn, StreamId, Tsn};
 
 use crate::authentication::AuthenticationEvent;
 use crate::dynamic_addresses::{AddressOutcome, AddressRequest};
-use crate::reconfiguration::{Outcome, StreamDirection, Streams};
+use crate::reconfiguration::{DynamicStreamsEvent, Outcome, StreamDirection, Streams};
 use crate::reliability::Reliability;
 
 /// Identifies an association within its endpoint. Never reused: the generation distinguishes an old association from
@@ -71,6 +71,8 @@ pub enum Event {
         /// For a reset of incoming streams: number of messages that `recv` still returns from before it.
         unread: usize,
     },
+    /// Something happened to streams that are opened and closed at run time.
+    DynamicStreams(DynamicStreamsEvent),
     /// All sequence numbers begin anew, TSNs included, because one side asked for it, or what this side asked for was
     /// refused (RFC 6525 section 6.1.2).
     AssociationReset {
@@ -314,6 +316,9 @@ pub enum FailureCause {
     RetransmissionsExhausted,
     /// A message of a higher priority needed its room ([`Reliability::priority`]).
     LowPriority,
+    /// Its stream was reset before it was acknowledged
+    /// ([`DynamicStreams::reset`](crate::endpoint::DynamicStreams::reset)).
+    StreamReset,
 }
 
 /// A received datagram.

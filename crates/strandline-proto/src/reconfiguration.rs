@@ -1,6 +1,6 @@
 //! Requests to reconfigure the streams of an association (RFC 6525), and what becomes of them.
 
-use strandline_wire::number::StreamId;
+use strandline_wire::number::{Ssn, StreamId};
 
 /// Maximum number of streams that a request to reset lists. [`Streams::All`] has no limit.
 pub const STREAMS_LISTED_MAX: usize = 256;
@@ -125,6 +125,42 @@ pub enum Outcome {
     Denied,
     /// The peer could not perform it: it has another request in progress, or streams do not exist.
     Failed,
+}
+
+/// What happened to [dynamic streams](crate::endpoint::DynamicStreams).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DynamicStreamsEvent {
+    /// The peer has closed its direction of streams.
+    Ended {
+        /// The streams. Each has the SSN that its next message would have had, with I-DATA the low 16 bits of the message
+        /// identifier. If messages before it did not arrive, the peer gave them up.
+        streams: Vec<(StreamId, Ssn)>,
+        /// Number of messages that `recv` still returns from before the end.
+        unread: usize,
+    },
+    /// The peer has everything of streams that this side has closed. If it refused, their numbers can't be used again.
+    Closed {
+        /// The streams.
+        streams: Vec<StreamId>,
+        /// What became of the request.
+        outcome: Outcome,
+    },
+    /// The peer asks this side to stop sending on streams.
+    Stopped {
+        /// The streams.
+        streams: Vec<StreamId>,
+        /// Number of messages that `recv` still returns from before the request.
+        unread: usize,
+    },
+}
+
+/// Which side has opened a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenedBy {
+    /// This side.
+    Us,
+    /// The peer.
+    Peer,
 }
 
 /// Which requests of a peer are performed (RFC 6525 section 6.3.1). By default none: applications that rely on

@@ -77,7 +77,7 @@ impl<T: Default> StreamNumbers<T> {
         } else if self.next(stream) != Ssn(0)
             && let Some(more) = &mut self.more
         {
-            more.tree.set(stream, Ssn(0));
+            more.tree.clear(stream);
         }
     }
 
@@ -144,6 +144,27 @@ impl StreamTree {
         let number = usize::from(stream.0);
         if let Some(known) = self.page_mut(number).and_then(|page| page.get_mut(number % PAGE)) {
             *known = ssn;
+        }
+    }
+
+    /// Sets the number of a stream to 0. A page of which all numbers are 0 is freed.
+    fn clear(&mut self, stream: StreamId) {
+        self.set(stream, Ssn(0));
+        let number = usize::from(stream.0);
+        let is_zero = |page: &mut Box<Page>| **page == [Ssn(0); PAGE];
+        if number < PAGE {
+            self.low.take_if(is_zero);
+            return;
+        }
+        let Some(root) = &mut self.high else { return };
+        let Some(place) = root.get_mut(number / (PAGE * FANOUT)) else { return };
+        let Some(node) = place else { return };
+        let page = node.get_mut(number / PAGE % FANOUT).and_then(|page| page.take_if(is_zero));
+        if page.is_some() && node.iter().all(Option::is_none) {
+            *place = None;
+            if root.iter().all(Option::is_none) {
+                self.high = None;
+            }
         }
     }
 

@@ -211,6 +211,7 @@ impl App {
                 demand(status >= Some(*outbound_streams), || format!("{end:?}: {event:?}, but {status:?}"))?;
                 self.plan.streams = self.plan.streams.max(*outbound_streams);
             }
+            Event::DynamicStreams(_) => violation(format!("{end:?}: {event:?}, but no streams are dynamic"))?,
             Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event)?,
             Event::PathChanged { .. }
             | Event::PeerError { .. }

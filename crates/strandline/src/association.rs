@@ -14,6 +14,7 @@ use strandline_proto::stats::{PathStatus, Status};
 
 use crate::bind::Bind;
 use crate::control::Control;
+use crate::dynamic_streams::DynamicStreams;
 use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError, TryRecvError, TrySendError};
 use crate::events::Events;
 use crate::handle::Handle;
@@ -21,9 +22,11 @@ use crate::id::AssociationId;
 use crate::peer::Peer;
 use crate::readiness::Readiness;
 use crate::shard::attempt::Attempt;
+use crate::shard::dynamic::Key;
 use crate::shard::held::RECV_MANY_MAX;
 use crate::shard::place::Place;
 use crate::shard::state::State;
+use crate::shard::streams::DynamicOf;
 use crate::stack::Stack;
 use crate::stream::{RecvStream, SendStream, Stream};
 
@@ -170,11 +173,11 @@ impl Association {
     pub async fn send(&self, data: &[u8], info: SendInfo) -> Result<(), SendError> {
         let id = self.handle.id();
         let attempt = |state: &mut State, now| state.poll_send_slice(now, id, info, data);
-        let at_once = |state: &mut State, now| state.in_turn(id, |state| attempt(state, now));
+        let at_once = |state: &mut State, now| state.in_turn(id, info.stream, |state| attempt(state, now));
         if let Some(result) = self.handle.shard().with_message(data.len(), at_once) {
             return result;
         }
-        Attempt::new(self.handle.shard(), Place::Write(id), attempt).await
+        Attempt::new(self.handle.shard(), Place::Write(id, info.stream), attempt).await
     }
 
     /// Sends a message without copying it. Waits while the send buffer is full.
@@ -188,11 +191,11 @@ impl Association {
         let len = data.len();
         let id = self.handle.id();
         let mut attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
-        let at_once = |state: &mut State, now| state.in_turn(id, |state| attempt(state, now));
+        let at_once = |state: &mut State, now| state.in_turn(id, info.stream, |state| attempt(state, now));
         if let Some(result) = self.handle.shard().with_message(len, at_once) {
             return result;
         }
-        Attempt::new(self.handle.shard(), Place::Write(id), attempt).await
+        Attempt::new(self.handle.shard(), Place::Write(id, info.stream), attempt).await
     }
 
     /// Sends a message without copying it, or returns at once if the send buffer is full or other messages wait
@@ -204,7 +207,11 @@ impl Association {
     pub fn try_send_bytes(&self, mut data: Bytes, info: SendInfo) -> Result<(), TrySendError> {
         let id = self.handle.id();
         let mut attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
-        match self.handle.shard().with(|state, now| state.in_turn(id, |state| attempt(state, now))) {
+        match self
+            .handle
+            .shard()
+            .with(|state, now| state.in_turn(id, info.stream, |state| attempt(state, now)))
+        {
             Poll::Ready(result) => Ok(result?),
             Poll::Pending => Err(TrySendError::Full),
         }
@@ -218,7 +225,11 @@ impl Association {
     pub fn try_send(&self, data: &[u8], info: SendInfo) -> Result<(), TrySendError> {
         let id = self.handle.id();
         let attempt = |state: &mut State, now| state.poll_send_slice(now, id, info, data);
-        match self.handle.shard().with(|state, now| state.in_turn(id, |state| attempt(state, now))) {
+        match self
+            .handle
+            .shard()
+            .with(|state, now| state.in_turn(id, info.stream, |state| attempt(state, now)))
+        {
             Poll::Ready(result) => Ok(result?),
             Poll::Pending => Err(TrySendError::Full),
         }
@@ -275,7 +286,14 @@ impl Association {
     /// handle to the association.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
-        Readiness::of_association(Arc::clone(&self.handle))
+        Readiness::of_association(Arc::clone(&self.handle), None)
+    }
+
+    /// As [`readiness`](Self::readiness), but [`writable`](Readiness::writable) concerns messages on one stream, which may
+    /// wait for its reader while others don't ([`StreamCredit`](crate::StreamCredit)).
+    #[must_use]
+    pub fn readiness_on(&self, stream: StreamId) -> Readiness {
+        Readiness::of_association(Arc::clone(&self.handle), Some(stream))
     }
 
     /// Appends the messages that have arrived to `messages`, at most `limit` and at most 1,024 of them. This is
@@ -323,6 +341,96 @@ impl Association {
             return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams });
         }
         Ok(SendStream::new(Arc::clone(&self.handle), stream))
+    }
+
+    /// Makes streams dynamic, for as long as the association exists: [`open_stream`](Self::open_stream) and
+    /// [`accept_stream`](Self::accept_stream) open them. Both sides must do so before the first stream is opened, with the
+    /// same [`first`](DynamicStreams::first). [`recv`](Self::recv) does not return messages of these streams, and nothing may
+    /// be sent on them by [`send`](Self::send).
+    ///
+    /// The peer may close dynamic streams whatever [`PeerRequests`](crate::PeerRequests) permits.
+    ///
+    /// # Errors
+    /// If it was done before, one of the streams has a reader already, or the association has ended.
+    pub fn set_dynamic_streams(&self, streams: DynamicStreams) -> Result<(), OpenStreamError> {
+        let id = self.handle.id();
+        self.handle.shard().with(|state, now| DynamicOf::of(state).begin_dynamic(now, id, streams))
+    }
+
+    /// Opens a stream for both directions. The peer is not asked, so that data can be sent at once. It
+    /// [accepts](Self::accept_stream) the stream when the first message arrives, or the end if there is none.
+    ///
+    /// Its number is used again once both directions are closed. If none is free, the peer is asked for more streams, and the
+    /// call waits, in the order of the calls, until some are added or a stream is closed. It also waits for the end of the
+    /// set-up.
+    ///
+    /// ```
+    /// use strandline::{Association, DynamicStreams, Listener, Peer, Stack};
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// # let server = listener.accept().await?;
+    /// for association in [&client, &server] {
+    ///     association.set_dynamic_streams(DynamicStreams::default())?;
+    /// }
+    /// tokio::spawn(async move {
+    ///     while let Ok(mut stream) = server.accept_stream().await {
+    ///         let mut request = String::new();
+    ///         if stream.read_to_string(&mut request).await.is_ok() {
+    ///             let _ = stream.write_all(request.to_uppercase().as_bytes()).await;
+    ///             let _ = stream.shutdown().await; // Finishes it.
+    ///         }
+    ///     }
+    /// });
+    ///
+    /// for _ in 0..3 {
+    ///     let (mut answers, mut requests) = client.open_stream().await?.into_split();
+    ///     requests.write_all(b"what?").await?;
+    ///     requests.finish()?;
+    ///     let mut answer = String::new();
+    ///     answers.read_to_string(&mut answer).await?;
+    ///     assert_eq!(answer, "WHAT?");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If [`set_dynamic_streams`](Self::set_dynamic_streams) was not called, the peer does not support the reconfiguration of
+    /// streams ([`Status::extensions`]), or the association is shutting down or has ended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future opens no stream.
+    pub async fn open_stream(&self) -> Result<Stream, OpenStreamError> {
+        let id = self.handle.id();
+        let run = |state: &mut State, now| DynamicOf::of(state).poll_open_stream(now, id);
+        let key = Attempt::new(self.handle.shard(), Place::OpenStream(id), run).await?;
+        Ok(self.dynamic(key))
+    }
+
+    /// Accepts the next stream that the peer has opened. Call it often: beyond [`backlog`](DynamicStreams::backlog) streams
+    /// are refused.
+    ///
+    /// # Errors
+    /// Those of [`open_stream`](Self::open_stream). Streams that arrived before the end are accepted first.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no stream.
+    pub async fn accept_stream(&self) -> Result<Stream, OpenStreamError> {
+        let id = self.handle.id();
+        let run = |state: &mut State, _| DynamicOf::of(state).poll_accept_stream(id);
+        let key = Attempt::new(self.handle.shard(), Place::AcceptStream(id), run).await?;
+        Ok(self.dynamic(key))
+    }
+
+    fn dynamic(&self, key: Key) -> Stream {
+        let recv = RecvStream::dynamic(Arc::clone(&self.handle), key);
+        Stream::new(recv, SendStream::dynamic(Arc::clone(&self.handle), key))
     }
 
     /// Subscribes to the association's notifications from now on. All returned handles share one queue: each

@@ -73,8 +73,11 @@ impl<'a> Control<'a> {
         let state = self.shard.look();
         let mut report = state.engine.memory(self.id.id)?;
         let (entry, holder) = state.table.get(self.id.id)?.memory();
+        let cell = state.table.get(self.id.id)?.cell.as_deref();
+        let streams = cell.and_then(|cell| cell.routes.as_ref()).map_or(0, |routes| routes.memory());
         report.items.push(("socket: table of associations", entry));
         report.items.push(("socket: who holds it or waits for it", holder));
+        report.items.push(("socket: streams with readers of their own", streams));
         Some(report)
     }
 

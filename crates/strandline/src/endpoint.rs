@@ -138,7 +138,7 @@ impl Endpoint {
             }
             state.poll_send(now, id, info, &mut data)
         };
-        Attempt::new(self.bound.stack.shard(to.shard), Place::Write(id), attempt).await
+        Attempt::new(self.bound.stack.shard(to.shard), Place::Write(id, info.stream), attempt).await
     }
 
     /// Sends a message to an association, or returns at once if its send buffer is full.
@@ -176,7 +176,7 @@ impl Endpoint {
         let socket = self.bound.socket(to.shard).ok_or(SendError::ShuttingDown)?;
         let sent = self.bound.stack.shard(to.shard).with(|state, now| {
             if belongs(state, socket, id) {
-                state.in_turn(id, |state| state.poll_send(now, id, info, &mut data))
+                state.in_turn(id, info.stream, |state| state.poll_send(now, id, info, &mut data))
             } else {
                 Poll::Ready(Err(SendError::ShuttingDown))
             }

@@ -230,6 +230,19 @@ pub enum SendError {
     /// The association has ended.
     #[error(transparent)]
     Ended(#[from] Ended),
+    /// The stream was [finished](crate::SendStream::finish) or is closed.
+    #[error("the stream is finished: nothing more can be sent on it")]
+    Finished,
+    /// The peer has [asked to stop](crate::RecvStream::stop) sending on the stream. What was not delivered is discarded.
+    #[error("the peer reads no more of the stream")]
+    Stopped,
+    /// The stream was lost because the peer restarted, or all sequence numbers were reset.
+    #[error("the stream was lost: the peer restarted or all sequence numbers were reset")]
+    Lost,
+    /// Only a stream that was [opened](crate::Association::open_stream) or [accepted](crate::Association::accept_stream) can
+    /// be finished.
+    #[error("only streams of open_stream and accept_stream can be finished")]
+    NotDynamic,
     /// Sending to a peer required setting up an association, which failed.
     #[error(transparent)]
     Connect(#[from] Refusal),
@@ -276,6 +289,10 @@ pub enum RecvError {
     /// after the data from before the reset.
     #[error("the stream was reset: what follows begins anew")]
     Reset,
+    /// The peer did not finish the stream: it [reset](crate::SendStream::reset) it, or shut the association down before. Data
+    /// may be missing.
+    #[error("the peer did not finish the stream: data may be missing")]
+    Unfinished,
     /// The peer gave up the message of which a part was received last (RFC 3758), so the rest of it is lost. Reported
     /// once, after that part. The reader of a byte stream gets it for messages that are missing as a whole, too.
     #[error("the peer gave up a message: data is missing here")]
@@ -325,9 +342,42 @@ pub enum OpenStreamError {
         /// Number of the association's streams in that direction.
         streams: u16,
     },
-    /// The association has ended.
-    #[error("the association has ended")]
+    /// [`Association::set_dynamic_streams`](crate::Association::set_dynamic_streams) was not called.
+    #[error("the association has no dynamic streams: call set_dynamic_streams first")]
+    NotDynamic,
+    /// The peer does not support the reconfiguration of streams (RFC 6525), so that streams can't be closed.
+    #[error("streams can't be closed: both sides must have stream_reconfiguration set")]
+    NotSupported,
+    /// The stream is a dynamic one, which is opened by [`Association::open_stream`](crate::Association::open_stream).
+    #[error("stream {0} is a dynamic stream: use open_stream or accept_stream")]
+    Dynamic(u16),
+    /// Dynamic streams were set before, or one of them has a reader already.
+    #[error("dynamic streams were set before, or one of them has a reader already")]
+    AlreadyOpen,
+    /// The association has ended, or is shutting down.
+    #[error("the association has ended or is shutting down")]
     Ended,
+}
+
+/// Why it is not certain that the peer has everything of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FinishError {
+    /// The peer has asked to stop sending.
+    #[error("the peer reads no more of the stream")]
+    Stopped,
+    /// The peer has refused to close the stream, though it has all of it.
+    #[error("the peer has refused to close the stream")]
+    Refused,
+    /// The stream was lost because the peer restarted, or all sequence numbers were reset.
+    #[error("the stream was lost: the peer restarted or all sequence numbers were reset")]
+    Lost,
+    /// Only a stream that was opened or accepted can be finished.
+    #[error("only streams of open_stream and accept_stream can be finished")]
+    NotDynamic,
+    /// The association ended before.
+    #[error(transparent)]
+    Ended(#[from] Ended),
 }
 
 /// The association doesn't belong to this endpoint, or no longer does.

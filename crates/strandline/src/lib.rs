@@ -102,6 +102,7 @@ mod carrier;
 mod cause;
 mod clock;
 mod control;
+mod dynamic_streams;
 mod endpoint;
 mod engine;
 mod error;
@@ -128,10 +129,11 @@ pub use self::builder::{OutgoingPorts, StackBuilder};
 pub use self::capture::Capture;
 pub use self::cause::ErrorCause;
 pub use self::control::Control;
+pub use self::dynamic_streams::{DynamicStreams, Parity};
 pub use self::endpoint::Endpoint;
 pub use self::error::{
-    AcceptError, BindError, ConnectError, Ended, NoNotification, OpenStreamError, RecvError, SendError,
-    StackError, TryAcceptError, TryRecvError, TrySendError, UnknownAssociation,
+    AcceptError, BindError, ConnectError, Ended, FinishError, NoNotification, OpenStreamError, RecvError,
+    SendError, StackError, TryAcceptError, TryRecvError, TrySendError, UnknownAssociation,
 };
 pub use self::events::Events;
 pub use self::id::AssociationId;

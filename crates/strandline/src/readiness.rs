@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use strandline_proto::event::AssociationId as EngineId;
+use strandline_proto::number::StreamId;
 
 use crate::bound::Bound;
 use crate::handle::Handle;
@@ -80,14 +81,16 @@ pub struct Readiness {
 
 #[derive(Debug)]
 enum Source {
-    Association(Arc<Handle>),
+    /// The stream is the one that messages are sent on, if that matters.
+    Association(Arc<Handle>, Option<StreamId>),
     Endpoint(Arc<Bound>),
     Listener(Arc<Bound>),
 }
 
 impl Readiness {
-    pub(crate) fn of_association(handle: Arc<Handle>) -> Self {
-        Self { source: Source::Association(handle), read: vec![None], notified: vec![None], write: None }
+    pub(crate) fn of_association(handle: Arc<Handle>, stream: Option<StreamId>) -> Self {
+        let source = Source::Association(handle, stream);
+        Self { source, read: vec![None], notified: vec![None], write: None }
     }
 
     pub(crate) fn of_endpoint(bound: Arc<Bound>) -> Self {
@@ -110,7 +113,8 @@ impl Readiness {
     }
 
     /// Waits until `try_send` would take a short message, or the one that it refused last as `Full`, or fail with
-    /// another error.
+    /// another error. Whether a stream waits for its reader is known to
+    /// [`readiness_on`](crate::Association::readiness_on) alone.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
@@ -122,7 +126,7 @@ impl Readiness {
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { source, read, .. } = self;
         match source {
-            Source::Association(handle) => {
+            Source::Association(handle, _) => {
                 let id = handle.id();
                 let Some(token) = read.first_mut() else { return Poll::Ready(()) };
                 attempt::poll(handle.shard(), Place::Read(id), token, cx, |state, _| poll_readable(state, id))
@@ -137,10 +141,10 @@ impl Readiness {
     ///
     /// Endpoints and listeners are always ready: whether a message can be sent depends on its association.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Source::Association(handle) = &self.source else { return Poll::Ready(()) };
-        let id = handle.id();
-        let place = Place::WritePolled(id);
-        attempt::poll(handle.shard(), place, &mut self.write, cx, |state, _| poll_writable(state, id))
+        let Source::Association(handle, stream) = &self.source else { return Poll::Ready(()) };
+        let (id, stream) = (handle.id(), *stream);
+        let place = Place::WritePolled(id, stream);
+        attempt::poll(handle.shard(), place, &mut self.write, cx, |state, _| poll_writable(state, id, stream))
     }
 
     /// Waits until a notification can be taken with `try_next`, or none will come. Returns at once if nobody
@@ -156,7 +160,7 @@ impl Readiness {
     pub fn poll_notified(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { source, notified, .. } = self;
         match source {
-            Source::Association(handle) => {
+            Source::Association(handle, _) => {
                 let id = handle.id();
                 let Some(token) = notified.first_mut() else { return Poll::Ready(()) };
                 let place = Place::Notification(id);
@@ -173,9 +177,9 @@ impl Readiness {
     fn forget(&mut self) {
         let Self { source, read, notified, write } = self;
         match source {
-            Source::Association(handle) => {
+            Source::Association(handle, stream) => {
                 let id: EngineId = handle.id();
-                forget(handle.shard(), Place::WritePolled(id), write);
+                forget(handle.shard(), Place::WritePolled(id, *stream), write);
                 read.iter_mut().for_each(|token| forget(handle.shard(), Place::Read(id), token));
                 notified.iter_mut().for_each(|token| forget(handle.shard(), Place::Notification(id), token));
             }

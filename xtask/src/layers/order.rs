@@ -95,6 +95,7 @@ pub(super) const CRATES: [Rules; 7] = [
                 "carrier",
                 "cause",
                 "clock",
+                "dynamic_streams",
                 "engine",
                 "error",
                 "id",

@@ -1,33 +1,25 @@
 //! Partial reliability (RFC 3758, RFC 7496): messages that are given up, and FORWARD TSN.
 
+use std::collections::BTreeSet;
+
 use strandline_wire::PacketBuilder;
 
 use super::context::Shared;
-use super::{Association, credit, reconfig};
-use crate::event::{Event, SendInfo};
+use super::{Association, credit};
+use crate::event::Event;
+use crate::number::StreamId;
+use crate::outbound::dynamic;
 use crate::outbound::partial::{self, Abandoned, Skipping};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// Returns whether chunks that were sent may be given up: the peer can be told to skip them.
-fn may_skip(association: &Association) -> Skipping {
+pub(super) fn may_skip(association: &Association) -> Skipping {
     match association.features.skips() {
         true if association.state.sends_data() => Skipping::Agreed,
         true if association.state.in_setup() => Skipping::NotYet,
         _ => Skipping::Never,
     }
-}
-
-/// Gives up what may not be transmitted any more. Called before anything is transmitted, and when a lifetime ends.
-pub(super) fn abandon_due(association: &mut Association, cx: &mut Shared, now: Time) {
-    if !partial::is_partial(&association.outbound) || association.state.is_closed() {
-        return;
-    }
-    let skipping = may_skip(association);
-    if let Some(abandoned) = partial::abandon_due(&mut association.outbound, now, skipping) {
-        apply(association, cx, now, abandoned);
-    }
-    watch_lifetimes(association);
 }
 
 /// Sets the timer for the end of the next lifetime. Called when a message with a limit was given, too.
@@ -36,30 +28,27 @@ pub(crate) fn watch_lifetimes(association: &mut Association) {
     association.deadlines.expiry = partial::expiry_deadline(&association.outbound);
 }
 
-/// Gives up messages of a lower priority for a message of `len` bytes that the send buffer has no room for. Returns true
-/// if there is room now.
-pub(crate) fn make_room(
+/// Gives up all messages of streams that the peer has not acknowledged.
+#[cold]
+pub(super) fn abandon_streams(
     association: &mut Association,
     cx: &mut Shared,
     now: Time,
-    info: &SendInfo,
-    len: usize,
-) -> bool {
-    if !partial::is_partial(&association.outbound) {
-        return false;
+    streams: &BTreeSet<StreamId>,
+) {
+    let skipping = may_skip(association);
+    let abandoned =
+        dynamic::abandon_streams(&mut association.outbound, now, streams, skipping, &association.config);
+    if let Some(abandoned) = abandoned {
+        apply(association, cx, now, abandoned);
+        association.progress_shutdown(cx, now);
     }
-    let agreed = may_skip(association) == Skipping::Agreed;
-    let messages_max = association.config.send_messages_max;
-    let wanted = (info, len, messages_max as usize);
-    let Some(abandoned) = partial::abandon_lower(&mut association.outbound, now, wanted, agreed) else {
-        return false;
-    };
-    apply(association, cx, now, abandoned);
-    true
+    association.flags.burst_open = true;
+    watch_lifetimes(association);
 }
 
 /// Reports messages that were given up, and takes their chunks out of the flight.
-fn apply(association: &mut Association, cx: &mut Shared, now: Time, abandoned: Abandoned) {
+pub(super) fn apply(association: &mut Association, cx: &mut Shared, now: Time, abandoned: Abandoned) {
     cx.on_send_bytes_gone(abandoned.bytes);
     for failed in abandoned.failed {
         association.extras.get_or_insert_default().abandoned.count(&failed);
@@ -74,11 +63,6 @@ fn apply(association: &mut Association, cx: &mut Shared, now: Time, abandoned: A
         cx.event(association.id, Event::Writable);
     }
     credit::report_writable(association, cx);
-    if association.reconfig.is_some() {
-        let path = association.control_path;
-        reconfig::progress(association, cx, now, path);
-    }
-    association.progress_shutdown(cx, now);
 }
 
 /// Stops T3-rtx of paths with nothing in flight, and keeps one running while the peer has not acknowledged a FORWARD

@@ -2,6 +2,7 @@
 
 use super::auth::Auth;
 use super::dynamic::DynamicAddresses;
+use crate::number::StreamId;
 use crate::stats::AbandonedStats;
 use crate::time::Time;
 
@@ -14,6 +15,8 @@ pub(crate) struct Extras {
     pub(crate) auth: Option<Auth>,
     /// Dynamic address reconfiguration (RFC 5061), once either side has asked for it.
     pub(super) dynamic: Option<Box<DynamicAddresses>>,
+    /// The first stream that is opened and closed at run time, if there are such streams.
+    pub(super) dynamic_from: Option<StreamId>,
 }
 
 impl Extras {

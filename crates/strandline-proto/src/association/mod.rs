@@ -15,6 +15,7 @@ mod data;
 mod diagnostics;
 pub(crate) mod dynamic;
 pub(crate) mod ecn;
+pub(crate) mod expiry;
 mod extras;
 pub(crate) mod features;
 mod forward;

@@ -5,6 +5,7 @@
 //! | [`state`] | the state, without the association |
 //! | [`request`] | our requests: begun by the application or by the peer, sent, answered |
 //! | [`answer`] | the peer's requests |
+//! | [`closing`], [`dynamic`] | streams that are opened and closed at run time |
 //!
 //! ```text
 //!  command ---> Waiting --data is acknowledged--> Sent --responses--> reported
@@ -17,8 +18,11 @@
 //! packet, [`flush`](Association::flush) sends all that is owed at its end.
 
 mod answer;
+pub(crate) mod closing;
+mod dynamic;
 mod request;
 mod state;
+mod waiting;
 
 use strandline_wire::TlvWriter;
 use strandline_wire::cause::Cause;
@@ -114,9 +118,10 @@ pub(super) fn progress(association: &mut Association, cx: &mut Shared, now: Time
     }
     finish_deferred(association, cx, now);
     finish_drain(association, cx);
+    closing::advance(association, cx, now);
     send_when_ready(association, cx, now);
     // At most one request waits for the end of another one.
-    if start_asked(association) {
+    if start_asked(association) || closing::start(association) {
         finish_drain(association, cx);
         send_when_ready(association, cx, now);
     }
@@ -199,6 +204,11 @@ pub(super) fn stop(association: &mut Association, cx: &mut Shared, sent: bool) {
 fn give_up(association: &mut Association, cx: &mut Shared, sent: bool) {
     let Some(reconfig) = &mut association.reconfig else { return };
     reconfig.deny_pending(sent);
+    if sent {
+        reconfig.closing.clear()
+    } else {
+        reconfig.closing.stop_asking()
+    }
     if reconfig.sent().is_some() && !sent {
         return;
     }
@@ -238,6 +248,7 @@ fn renumber(association: &mut Association, cx: &mut Shared, own: Tsn, peers: Tsn
     if let Some(reconfig) = &mut association.reconfig {
         reconfig.renumbered = true;
         reconfig.deferred = None;
+        reconfig.closing.clear();
     }
     let kept = partly_delivered(&association.inbound);
     cuts.retain(|stream| !kept.contains(stream));

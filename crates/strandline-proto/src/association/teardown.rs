@@ -139,10 +139,10 @@ impl Association {
         }
     }
 
-    /// Continues a shutdown once all data is acknowledged. It waits while nothing but ASCONF and HEARTBEAT may be sent:
+    /// Continues a shutdown once all data is acknowledged, and streams that were finished are reset. It waits while nothing but ASCONF and HEARTBEAT may be sent:
     /// in the states that follow, neither is.
     pub(super) fn progress_shutdown(&mut self, cx: &mut Shared, now: Time) {
-        if !self.outbound.is_empty() || self.flags.held {
+        if !self.outbound.is_empty() || self.flags.held || reconfig::closing::is_closing(self) {
             return;
         }
         match self.state {

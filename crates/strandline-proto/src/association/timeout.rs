@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use super::abandon::{abandon_due, settle_timers};
+use super::abandon::settle_timers;
 use super::context::Shared;
 use super::counts::UNANSWERED;
 use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
 };
+use super::expiry::abandon_due;
 use super::{Association, State, asconf, auth, credit, reconfig};
 use crate::outbound::credit as outgoing;
 use crate::outbound::partial::forward_again;

@@ -8,15 +8,15 @@ use strandline_wire::cause::Causes;
 use strandline_wire::chunk::{CookieAck, CookieEcho, Error, Pad};
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
-use super::abandon::{abandon_due, write_forward};
-use super::auth;
+use super::abandon::write_forward;
 use super::buffers::share_receive_queue;
 use super::build::{build_packet, pad_oversize};
 use super::context::Shared;
 use super::credit::report_writable;
+use super::expiry::abandon_due;
 use super::features::Extensions;
 use super::gather::{allow_gathered, gathers};
-use super::{Association, State};
+use super::{Association, State, auth};
 use crate::config::{FastRetransmit, Recovery};
 use crate::event::Transmit;
 use crate::inbound::credit::write_sack;

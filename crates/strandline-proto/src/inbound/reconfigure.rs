@@ -149,6 +149,11 @@ pub(crate) fn go_on(
     Some((unread, cut))
 }
 
+/// Returns the number of messages, or parts of some, that `recv` still returns.
+pub(crate) fn unread(inbound: &Inbound) -> usize {
+    inbound.ready.len()
+}
+
 /// Adds streams behind the existing ones.
 pub(crate) fn add_streams(inbound: &mut Inbound, count: u16) {
     inbound.streams = inbound.streams.saturating_add(count);

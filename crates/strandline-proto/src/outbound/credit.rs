@@ -12,6 +12,7 @@ use super::fragment::FRAGMENT_MIN;
 use super::interleaving;
 use super::messages::Message;
 use super::parked::Parked;
+use super::queue::{on_granted, park, unpark};
 use super::{Busy, Outbound};
 use crate::config::AssociationConfig;
 use crate::error::SendError;
@@ -35,7 +36,7 @@ pub(crate) fn set_credit(outbound: &mut Outbound, initial_kib: Option<u16>) {
             *accounts = Some(Box::new(Accounts::new(initial, next)));
         }
     }
-    unpark(outbound, |_| true);
+    unpark_all(outbound);
 }
 
 /// Parks each stream that is next and that has no room for what would be sent, in a packet with room for `packet_space`
@@ -55,7 +56,7 @@ pub(super) fn admit(outbound: &mut Outbound, packet_space: usize) -> Option<usiz
         if room >= wanted {
             return Some(room);
         }
-        queue.park(messages, next.stream);
+        park(queue, messages, next.stream, wanted);
     }
 }
 
@@ -71,14 +72,15 @@ pub(crate) fn on_credit(outbound: &mut Outbound, chunk: &StreamCredit<'_>) -> bo
     let Some(state) = interleaving::state_mut(&mut outbound.numbers) else { return false };
     state.settle(current);
     let Some(accounts) = state.accounts.as_deref_mut() else { return false };
-    let mut opened = Vec::new();
+    let Some(Busy { queue, messages, .. }) = outbound.busy.as_deref_mut() else { return false };
+    let mut opened = false;
     for credit in chunk.credits() {
         if accounts.take(credit, cumulative, cumulative == current) {
-            opened.push(credit.stream);
+            let room = accounts.room(credit.stream) as usize;
+            opened |= on_granted(queue, messages, credit.stream, room);
         }
     }
-    unpark(outbound, |stream| opened.contains(&stream));
-    !opened.is_empty()
+    opened
 }
 
 /// Returns a stream of which a message was refused with [`StreamBlocked`](crate::error::SendError::StreamBlocked), and that
@@ -87,13 +89,12 @@ pub(crate) fn take_writable_stream(outbound: &mut Outbound) -> Option<StreamId> 
     outbound.busy.as_mut()?.queue.writable.pop()
 }
 
-/// Schedules the messages of parked streams again.
-fn unpark(outbound: &mut Outbound, is_open: impl Fn(StreamId) -> bool) {
+/// Schedules the messages of all parked streams again.
+fn unpark_all(outbound: &mut Outbound) {
     let Some(Busy { queue, messages, .. }) = outbound.busy.as_deref_mut() else { return };
-    let streams: Vec<_> =
-        queue.parked().iter().flat_map(|parked| parked.streams()).filter(|stream| is_open(*stream)).collect();
+    let streams: Vec<_> = queue.parked().iter().flat_map(|parked| parked.streams()).collect();
     for stream in streams {
-        queue.unpark(messages, stream);
+        unpark(queue, messages, stream);
     }
 }
 
@@ -152,6 +153,16 @@ pub(crate) fn check_buffer(
     let rwnd = outbound.window.rwnd();
     let Some(busy) = &mut outbound.busy else { return Ok(()) };
     busy.queue.check_buffer(StreamId(0), 1, config, || send_buffer(rwnd))
+}
+
+/// Returns whether a stream that waits for credit has room for a message of one byte: if not, the application is notified
+/// when it has. `None` if it doesn't wait.
+pub(crate) fn parked_room(
+    outbound: &mut Outbound,
+    stream: StreamId,
+    config: &AssociationConfig,
+) -> Option<bool> {
+    outbound.busy.as_mut()?.queue.has_parked_room(stream, 1, config)
 }
 
 /// Returns the number of messages of which nothing was sent, without those that wait for credit.

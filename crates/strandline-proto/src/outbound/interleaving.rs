@@ -122,6 +122,11 @@ impl Interleaving {
         self.sent.clear();
     }
 
+    /// Returns the number of messages of a stream that have a MID.
+    pub(super) fn begun(&self, stream: StreamId) -> usize {
+        self.next.get(&stream).map_or(0, |[ordered, unordered]| ordered.0 as usize + unordered.0 as usize)
+    }
+
     /// True if the next MIDs of all these streams are 0.
     pub(super) fn are_zero(&self, streams: &Streams) -> bool {
         self.next.iter().all(|(stream, next)| !streams.contains(*stream) || *next == [Mid(0); 2])

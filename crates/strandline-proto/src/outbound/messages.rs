@@ -245,6 +245,12 @@ impl Messages {
         self.entries.iter().filter(unsent).count()
     }
 
+    /// Returns the messages that are not sent to their ends.
+    pub(super) fn unsent(&self) -> impl Iterator<Item = (MessageKey, &Message)> {
+        let keyed = self.entries.iter().enumerate().map(|(index, entry)| (MessageKey(index as u32), entry));
+        keyed.filter(|(_, message)| message.rest().len > 0)
+    }
+
     /// Returns the number of messages.
     pub(super) fn len(&self) -> usize {
         self.len

@@ -21,6 +21,8 @@ struct Stream {
     bytes: usize,
     /// A message was refused for lack of room.
     refused: bool,
+    /// The credit that the first message waits for, in bytes.
+    wanted: usize,
 }
 
 /// All parked messages.
@@ -44,6 +46,18 @@ pub(super) struct Parked {
 impl Parked {
     pub(super) fn contains(&self, stream: StreamId) -> bool {
         self.streams.contains_key(&stream)
+    }
+
+    /// Sets the credit that the first message of a stream waits for, in bytes.
+    pub(super) fn set_wanted(&mut self, stream: StreamId, wanted: usize) {
+        if let Some(parked) = self.streams.get_mut(&stream) {
+            parked.wanted = wanted;
+        }
+    }
+
+    /// Returns the credit that the first message of a stream waits for, in bytes: 0 if another one waited before.
+    pub(super) fn wanted(&self, stream: StreamId) -> Option<usize> {
+        self.streams.get(&stream).map(|parked| parked.wanted)
     }
 
     /// Adds a message behind those of its stream.

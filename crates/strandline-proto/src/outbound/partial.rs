@@ -117,10 +117,10 @@ pub(crate) struct Abandoned {
 
 /// The messages to be given up, in the order of keys.
 #[derive(Debug, Default)]
-struct Due(Vec<(MessageKey, FailureCause)>);
+pub(super) struct Due(Vec<(MessageKey, FailureCause)>);
 
 impl Due {
-    fn add(&mut self, key: MessageKey, cause: FailureCause) {
+    pub(super) fn add(&mut self, key: MessageKey, cause: FailureCause) {
         if let Err(at) = self.0.binary_search_by_key(&key, |(known, _)| *known) {
             self.0.insert(at, (key, cause));
         }
@@ -462,7 +462,7 @@ pub(crate) fn abandon_lower(
 
 /// Gives messages up: what was not sent of them leaves the queue, and their outstanding chunks are abandoned together
 /// (rule A3).
-fn abandon(outbound: &mut Outbound, now: Time, mut due: Due) -> Option<Abandoned> {
+pub(super) fn abandon(outbound: &mut Outbound, now: Time, mut due: Due) -> Option<Abandoned> {
     let Outbound { window, busy, numbers, .. } = outbound;
     let mut interleaving = interleaving::state_mut(numbers);
     let Busy { queue, sent, messages, partial } = busy.as_deref_mut()?;

@@ -12,6 +12,7 @@ use super::messages::{Message, MessageKey, Messages};
 use super::parked::Parked;
 use super::scheduler::{AnyScheduler, Fragment, Keep, Scheduler};
 use super::settings::Settings;
+use super::watched::Watched;
 
 /// Fraction of a send buffer that has grown with the congestion window which must be free before the application is
 /// notified.
@@ -49,19 +50,69 @@ pub(super) struct Queue {
     blocked: Option<Blocked>,
     /// Size of the send buffer in bytes.
     limit: u32,
-    /// Messages that wait for a reset of their streams; allocated while one is under way.
-    pub(super) held: Option<Box<Held>>,
+    /// Messages that wait for a reset of their streams, and the counts of dynamic streams; allocated while there are any.
+    pub(super) watched: Option<Box<Watched>>,
     /// Messages of streams that wait for credit; allocated while there are any.
     parked: Option<Box<Parked>>,
     /// Streams that were parked, and of which a message was refused that may have room now.
     pub(super) writable: Vec<StreamId>,
 }
 
+/// Returns the stream of a message that must be sent to its end before another one.
+pub(super) fn stream_under_way(queue: &Queue, messages: &Messages) -> Option<StreamId> {
+    messages.get(queue.under_way?).map(|message| message.info.stream)
+}
+
+/// Takes the messages of a stream out of the scheduler until it has credit. Their unsent bytes don't count against the
+/// send buffer in the meantime. The next one waits for credit of `wanted` bytes.
+#[cold]
+pub(super) fn park(queue: &mut Queue, messages: &mut Messages, stream: StreamId, wanted: usize) {
+    let parked = queue.parked.get_or_insert_default();
+    parked.on_granted();
+    let before = parked.bytes;
+    for key in queue.scheduler.take_stream(messages, stream) {
+        parked.push(messages, stream, key);
+    }
+    parked.set_wanted(stream, wanted);
+    let bytes = parked.bytes - before;
+    queue.pending_bytes = queue.pending_bytes.saturating_sub(bytes);
+    queue.buffered_bytes = queue.buffered_bytes.saturating_sub(bytes);
+}
+
+/// Records that the peer granted a stream credit: `room` bytes. Schedules its messages if that is as much as the next one
+/// waits for. To take them out again would cost a look at all messages. Returns true if it was scheduled.
+pub(super) fn on_granted(queue: &mut Queue, messages: &mut Messages, stream: StreamId, room: usize) -> bool {
+    let Some(parked) = &mut queue.parked else { return false };
+    let opens = parked.wanted(stream).is_some_and(|wanted| room >= wanted);
+    if opens {
+        unpark(queue, messages, stream);
+    } else {
+        parked.on_granted();
+    }
+    opens
+}
+
+/// Schedules the messages of a stream that has credit.
+pub(super) fn unpark(queue: &mut Queue, messages: &mut Messages, stream: StreamId) {
+    let Some(parked) = &mut queue.parked else { return };
+    let before = parked.bytes;
+    let keys = parked.take(messages, stream, |stream| queue.writable.push(stream));
+    parked.on_granted();
+    let bytes = before - parked.bytes;
+    queue.pending_bytes += bytes;
+    queue.buffered_bytes += bytes;
+    for key in keys {
+        queue.scheduler.push(messages, &queue.settings, stream, key);
+    }
+    queue.parked.take_if(|parked| parked.is_empty());
+}
+
 impl Queue {
     /// `configured` is the scheduler if the application has set none.
     pub(super) fn new(settings: Settings, configured: StreamScheduler, limit: u32) -> Self {
         let scheduler = AnyScheduler::new(settings.scheduler().unwrap_or(configured));
-        Self { scheduler, settings, limit, ..Self::default() }
+        let watched = settings.dynamic_from().map(Watched::counting);
+        Self { scheduler, settings, limit, watched, ..Self::default() }
     }
 
     pub(super) const fn set_limit(&mut self, limit: u32) {
@@ -94,12 +145,22 @@ impl Queue {
         config: &AssociationConfig,
         limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        let messages_max = config.send_messages_max as usize;
-        let parked = self.parked.as_mut();
-        if let Some(fits) = parked.and_then(|p| p.has_room(stream, len, self.limit as usize, messages_max)) {
-            return if fits { Ok(()) } else { Err(SendError::StreamBlocked { stream: stream.0 }) };
+        match self.has_parked_room(stream, len, config) {
+            Some(true) => Ok(()),
+            Some(false) => Err(SendError::StreamBlocked { stream: stream.0 }),
+            None => self.check_buffer(stream, len, config, limit),
         }
-        self.check_buffer(stream, len, config, limit)
+    }
+
+    /// Returns whether a message of a stream that waits for credit has room; `None` if it doesn't wait.
+    pub(super) fn has_parked_room(
+        &mut self,
+        stream: StreamId,
+        len: usize,
+        config: &AssociationConfig,
+    ) -> Option<bool> {
+        let messages_max = config.send_messages_max as usize;
+        self.parked.as_mut()?.has_room(stream, len, self.limit as usize, messages_max)
     }
 
     /// Checks a buffer that seems to be full, for a stream that does not wait for credit.
@@ -153,7 +214,7 @@ impl Queue {
         self.waiting += 1;
         let (stream, len) = (message.info.stream, message.len());
         let key = messages.insert(message);
-        if self.held.is_some() && self.hold_back(messages, stream, key) {
+        if self.watched.is_some() && self.watch(messages, stream, key) {
             return key;
         }
         if self.parked.is_some() && self.park_behind(messages, stream, key) {
@@ -164,11 +225,15 @@ impl Queue {
         key
     }
 
-    /// Holds a message back if its stream is being reset.
+    /// Counts a message of a dynamic stream. Returns true if it is held back because its stream is being reset.
     #[cold]
     #[inline(never)]
-    fn hold_back(&mut self, messages: &mut Messages, stream: StreamId, key: MessageKey) -> bool {
-        let Some(held) = self.held.as_mut().filter(|held| held.concerns(stream)) else { return false };
+    fn watch(&mut self, messages: &mut Messages, stream: StreamId, key: MessageKey) -> bool {
+        let Some(watched) = &mut self.watched else { return false };
+        if let Some(unsent) = &mut watched.unsent {
+            unsent.on_pushed(stream);
+        }
+        let Some(held) = watched.held.as_mut().filter(|held| held.concerns(stream)) else { return false };
         held.push(messages, key);
         true
     }
@@ -183,8 +248,8 @@ impl Queue {
             }
             bytes += message.rest().len;
             self.waiting -= usize::from(!message.is_begun());
-            if let Some(held) = &mut self.held {
-                held.on_gone(message.info.stream);
+            if let Some(watched) = &mut self.watched {
+                watched.on_gone(message.info.stream);
             }
             false
         });
@@ -192,12 +257,15 @@ impl Queue {
         if self.parked.is_some() {
             bytes += self.remove_parked(messages, &is_due);
         }
-        let Some(held) = &mut self.held else { return bytes };
+        let Some(Watched { held: Some(held), unsent }) = self.watched.as_deref_mut() else { return bytes };
         let held_back: Vec<_> = core::iter::from_fn(|| held.pop(messages)).collect();
         for key in held_back {
             if is_due(key) {
                 bytes += messages.get(key).map_or(0, Message::len);
                 self.waiting -= 1;
+                if let (Some(unsent), Some(message)) = (unsent.as_mut(), messages.get(key)) {
+                    unsent.on_gone(message.info.stream);
+                }
             } else {
                 held.push(messages, key);
             }
@@ -278,8 +346,8 @@ impl Queue {
         self.waiting -= usize::from(begins);
         self.under_way = (!ends && !self.interleaves).then_some(fragment.message);
         self.scheduler.on_sent(messages, &self.settings, fragment, len, ends);
-        if ends && let Some(held) = &mut self.held {
-            held.on_gone(fragment.stream);
+        if ends && let Some(watched) = &mut self.watched {
+            watched.on_gone(fragment.stream);
         }
     }
 
@@ -289,14 +357,15 @@ impl Queue {
         self.pending_bytes = self.pending_bytes.saturating_sub(len);
         self.waiting -= 1;
         self.scheduler.on_whole_sent(messages, &self.settings, len);
-        if let Some(held) = &mut self.held {
-            held.on_gone(stream);
+        if let Some(watched) = &mut self.watched {
+            watched.on_gone(stream);
         }
     }
 
     /// Lets messages that were held back be sent.
     pub(super) fn release_held(&mut self, messages: &mut Messages) {
-        let Some(mut held) = self.held.take() else { return };
+        let Some(mut held) = self.watched.as_mut().and_then(|watched| watched.held.take()) else { return };
+        self.watched.take_if(|watched| watched.unsent.is_none());
         while let Some(key) = held.pop(messages) {
             let Some(message) = messages.get(key) else { continue };
             let (stream, len) = (message.info.stream, message.len());
@@ -320,9 +389,13 @@ impl Queue {
         wanted: impl Fn(&Message) -> bool,
     ) -> Vec<MessageKey> {
         let mut taken = Vec::new();
+        let watched = &mut self.watched;
         self.scheduler.retain(messages, &mut |key, message| {
             if message.is_begun() || !wanted(message) {
                 return true;
+            }
+            if let Some(watched) = watched {
+                watched.on_gone(message.info.stream);
             }
             self.pending_bytes = self.pending_bytes.saturating_sub(message.len());
             self.buffered_bytes = self.buffered_bytes.saturating_sub(message.len());
@@ -335,6 +408,9 @@ impl Queue {
             let keeps = message.is_begun() || !wanted(message);
             if !keeps {
                 *waiting -= 1;
+                if let Some(watched) = watched {
+                    watched.on_gone(message.info.stream);
+                }
                 taken.push(key);
             }
             keeps
@@ -389,7 +465,7 @@ impl Queue {
     pub(super) fn into_keys(mut self, messages: &mut Messages) -> Vec<MessageKey> {
         let waiting = core::iter::from_fn(|| self.scheduler.pop(messages, &self.settings));
         let mut keys: Vec<_> = self.under_way.into_iter().chain(waiting).collect();
-        if let Some(held) = &mut self.held {
+        if let Some(Watched { held: Some(held), .. }) = self.watched.as_deref_mut() {
             keys.extend(core::iter::from_fn(|| held.pop(messages)));
         }
         if let Some(mut parked) = self.parked.take() {
@@ -397,6 +473,11 @@ impl Queue {
             streams.into_iter().for_each(|stream| keys.extend(parked.take(messages, stream, |_| {})));
         }
         keys
+    }
+
+    /// Returns the messages that wait for a reset of their streams, while one is under way.
+    pub(super) fn held(&self) -> Option<&Held> {
+        self.watched.as_ref()?.held.as_ref()
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
@@ -409,7 +490,7 @@ impl Queue {
 
     /// Returns the number of messages of which nothing was sent and that may be.
     pub(super) fn ready_messages(&self) -> usize {
-        unparked(self).saturating_sub(self.held.as_ref().map_or(0, |held| held.count))
+        unparked(self).saturating_sub(self.held().map_or(0, |held| held.count))
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {
@@ -422,7 +503,8 @@ impl Queue {
 
     pub(super) fn heap_bytes(&self) -> usize {
         let parked = self.parked.as_ref().map_or(0, |parked| parked.heap_bytes());
-        self.scheduler.heap_bytes() + self.settings.heap_bytes() + parked
+        let watched = self.watched.as_ref().map_or(0, |watched| watched.heap_bytes());
+        self.scheduler.heap_bytes() + self.settings.heap_bytes() + parked + watched
     }
 }
 
@@ -441,49 +523,19 @@ impl Queue {
         true
     }
 
-    /// Takes the messages of a stream out of the scheduler until it has credit. Their unsent bytes don't count against the
-    /// send buffer in the meantime.
-    #[cold]
-    pub(super) fn park(&mut self, messages: &mut Messages, stream: StreamId) {
-        let parked = self.parked.get_or_insert_default();
-        parked.on_granted();
-        let before = parked.bytes;
-        for key in self.scheduler.take_stream(messages, stream) {
-            parked.push(messages, stream, key);
-        }
-        let bytes = parked.bytes - before;
-        self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
-        self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
-    }
-
-    /// Schedules the messages of a stream that has credit.
-    pub(super) fn unpark(&mut self, messages: &mut Messages, stream: StreamId) {
-        let Some(parked) = &mut self.parked else { return };
-        let before = parked.bytes;
-        let keys = parked.take(messages, stream, |stream| self.writable.push(stream));
-        parked.on_granted();
-        let bytes = before - parked.bytes;
-        self.pending_bytes += bytes;
-        self.buffered_bytes += bytes;
-        for key in keys {
-            self.scheduler.push(messages, &self.settings, stream, key);
-        }
-        self.parked.take_if(|parked| parked.is_empty());
-    }
-
     /// Removes parked messages that are given up. Returns the bytes of them that were not sent, which count against the
     /// send buffer again until the message is gone.
     #[cold]
     fn remove_parked(&mut self, messages: &mut Messages, is_due: impl Fn(MessageKey) -> bool) -> usize {
-        let Self { parked, writable, waiting, held, .. } = self;
+        let Self { parked, writable, waiting, watched, .. } = self;
         let mut bytes = 0;
         let keep = &mut |key, message: &Message| {
             let keeps = !is_due(key);
             if !keeps {
                 bytes += message.rest().len;
                 *waiting -= usize::from(!message.is_begun());
-                if let Some(held) = held {
-                    held.on_gone(message.info.stream);
+                if let Some(watched) = watched {
+                    watched.on_gone(message.info.stream);
                 }
             }
             keeps

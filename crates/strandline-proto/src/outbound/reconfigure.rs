@@ -15,18 +15,18 @@ pub(crate) fn hold(outbound: &mut Outbound, streams: Streams, config: &Associati
     let create = || Box::new(Busy::new(outbound.idle_next, outbound.learnt, queue_settings(numbers), config));
     let Busy { queue, messages, .. } = &mut **outbound.busy.get_or_insert_with(create);
     let before = messages.unsent_of(&streams);
-    queue.held = Some(Box::new(Held::new(streams, before)));
+    queue.watched.get_or_insert_default().held = Some(Held::new(streams, before));
 }
 
 /// True if messages are held back.
 pub(crate) fn holds_messages(outbound: &Outbound) -> bool {
-    let held = outbound.busy.as_ref().and_then(|busy| busy.queue.held.as_ref());
+    let held = outbound.busy.as_ref().and_then(|busy| busy.queue.held());
     held.is_some_and(|held| held.count > 0)
 }
 
 /// True if every message of the held streams that was given before is sent to its end.
 pub(crate) fn is_drained(outbound: &Outbound) -> bool {
-    let held = outbound.busy.as_ref().and_then(|busy| busy.queue.held.as_ref());
+    let held = outbound.busy.as_ref().and_then(|busy| busy.queue.held());
     held.is_none_or(|held| held.before == 0)
 }
 

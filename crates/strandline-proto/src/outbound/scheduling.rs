@@ -79,7 +79,7 @@ pub(super) fn put_settings(numbers: &mut Numbers, settings: Settings) {
 }
 
 /// Changes the settings, which are in the queue while there is one.
-fn change(outbound: &mut Outbound, change: impl FnOnce(&mut Settings)) {
+pub(super) fn change(outbound: &mut Outbound, change: impl FnOnce(&mut Settings)) {
     if let Some(busy) = &mut outbound.busy {
         return change(&mut busy.queue.settings);
     }

@@ -1,11 +1,12 @@
-//! What the application has set of the order of messages: it holds while nothing is queued, too.
+//! What the application has set of the order of messages, and of its streams: it holds while nothing is queued, too.
 
 use std::collections::BTreeMap;
 
 use crate::config::StreamScheduler;
 use crate::number::StreamId;
 
-/// The scheduler and the parameter of each stream (RFC 8260 sections 4.3.2 and 4.3.3). Allocated on first use.
+/// The scheduler and the parameter of each stream (RFC 8260 sections 4.3.2 and 4.3.3), and which streams are dynamic.
+/// Allocated on first use.
 #[derive(Debug, Default)]
 pub(super) struct Settings(Option<Box<Set>>);
 
@@ -15,6 +16,8 @@ struct Set {
     scheduler: Option<StreamScheduler>,
     /// The values that aren't 0.
     values: BTreeMap<StreamId, u16>,
+    /// The first stream that is opened and closed at run time, if there are such streams.
+    dynamic_from: Option<StreamId>,
 }
 
 impl Settings {
@@ -46,6 +49,16 @@ impl Settings {
         }
     }
 
+    /// Returns the first dynamic stream.
+    pub(super) fn dynamic_from(&self) -> Option<StreamId> {
+        self.0.as_ref()?.dynamic_from
+    }
+
+    /// Sets the first dynamic stream.
+    pub(super) fn set_dynamic_from(&mut self, first: StreamId) {
+        self.0.get_or_insert_default().dynamic_from = Some(first);
+    }
+
     /// Forgets the values of streams that the association does not have.
     pub(super) fn limit_streams(&mut self, streams: u16) {
         if let Some(set) = &mut self.0 {
@@ -59,7 +72,7 @@ impl Settings {
     }
 
     fn release(&mut self) {
-        self.0.take_if(|set| set.scheduler.is_none() && set.values.is_empty());
+        self.0.take_if(|set| set.scheduler.is_none() && set.values.is_empty() && set.dynamic_from.is_none());
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

@@ -72,7 +72,9 @@ impl Outbound {
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_pending()
             && self.busy.as_deref().is_none_or(|busy| {
-                busy.sent.outstanding.is_empty() && busy.queue.held.is_none() && busy.queue.parked().is_none()
+                busy.sent.outstanding.is_empty()
+                    && busy.queue.held().is_none()
+                    && busy.queue.parked().is_none()
             })
     }
 

@@ -44,7 +44,10 @@ impl AbandonedByPolicy {
             FailureCause::Expired => &mut self.lifetime,
             FailureCause::RetransmissionsExhausted => &mut self.retransmissions,
             FailureCause::LowPriority => &mut self.priority,
-            FailureCause::AssociationEnded | FailureCause::Restarted | FailureCause::InvalidStream => return,
+            FailureCause::AssociationEnded
+            | FailureCause::Restarted
+            | FailureCause::InvalidStream
+            | FailureCause::StreamReset => return,
         };
         let count = if failed.sent { &mut counts.sent } else { &mut counts.unsent };
         *count += 1;
@@ -54,6 +57,9 @@ impl AbandonedByPolicy {
 impl AbandonedStats {
     /// Counts a message that was given up.
     pub(crate) fn count(&mut self, failed: &FailedMessage) {
+        if failed.cause == FailureCause::StreamReset {
+            return; // No limit of its own ended it.
+        }
         self.all.count(failed);
         self.streams.entry(failed.info.stream).or_default().count(failed);
     }

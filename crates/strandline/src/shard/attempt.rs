@@ -15,11 +15,23 @@ use crate::wait::Token;
 /// Tries an operation until it succeeds. Nothing happens before it succeeds, so it can be dropped at any time.
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
-pub(crate) struct Attempt<'a, F> {
+pub(crate) struct Attempt<'a, F, A = fn(&State) -> bool> {
     shard: &'a Shard,
     place: Place,
     token: Token,
+    /// Returns whether it need not wait for earlier ones in the queue.
+    is_ahead: A,
     run: F,
+}
+
+impl<'a, F, A: Fn(&State) -> bool> Attempt<'a, F, A> {
+    /// As [`new`](Attempt::new), but doesn't wait for earlier ones in the queue if `is_ahead`.
+    pub(crate) fn ahead_if<T>(shard: &'a Shard, place: Place, is_ahead: A, run: F) -> Self
+    where
+        F: FnMut(&mut State, Time) -> Poll<T> + Unpin,
+    {
+        Self { shard, place, token: None, is_ahead, run }
+    }
 }
 
 impl<'a, F> Attempt<'a, F> {
@@ -27,23 +39,24 @@ impl<'a, F> Attempt<'a, F> {
     where
         F: FnMut(&mut State, Time) -> Poll<T> + Unpin,
     {
-        Self { shard, place, token: None, run }
+        Self { shard, place, token: None, is_ahead: |_| false, run }
     }
 }
 
-impl<T, F> Future for Attempt<'_, F>
+impl<T, F, A> Future for Attempt<'_, F, A>
 where
     F: FnMut(&mut State, Time) -> Poll<T> + Unpin,
+    A: Fn(&State) -> bool + Unpin,
 {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let this = self.get_mut();
-        poll(this.shard, this.place, &mut this.token, cx, &mut this.run)
+        poll_ahead(this.shard, this.place, &mut this.token, cx, &this.is_ahead, &mut this.run)
     }
 }
 
-impl<F> Drop for Attempt<'_, F> {
+impl<F, A> Drop for Attempt<'_, F, A> {
     fn drop(&mut self) {
         forget(self.shard, self.place, &mut self.token);
     }

@@ -126,9 +126,17 @@ impl Cell {
         }
     }
 
+    /// Fails all tasks that wait for the number of a stream: no more streams are opened.
+    pub(crate) fn refuse_openers(&mut self, to_wake: &mut Vec<Waker>) {
+        if let Some(dynamic) = self.routes.as_mut().and_then(|routes| routes.dynamic.as_mut()) {
+            dynamic.openers.dissolve(to_wake);
+        }
+    }
+
     /// Wakes all tasks: the association has ended.
     pub(crate) fn wake_all(&mut self, to_wake: &mut Vec<Waker>) {
         self.wake_readers(to_wake);
+        self.refuse_openers(to_wake);
         self.write.dissolve(to_wake);
         self.change.wake_all(to_wake);
         if let Some(queue) = &mut self.notifications {

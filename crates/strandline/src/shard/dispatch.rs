@@ -7,25 +7,31 @@ use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::{Outcome, Streams};
 use strandline_proto::time::Time;
 
-use super::cell::Cell;
+use super::credit::begin_credit;
 use super::restarts::Restart;
 use super::socket::Socket;
 use super::state::State;
-use super::table::Owner;
+use super::streams::DynamicOf;
+use super::table::{Owner, route};
 use crate::engine::Engine;
 use crate::notification::Notification;
 
 impl State {
-    /// Dispatches all pending events of the engine.
+    /// Dispatches all pending events of the engine, and moves messages to their readers afterwards: events say how many
+    /// messages the engine held when they happened.
     pub(crate) fn dispatch(&mut self, now: Time) {
-        while let Some((id, event)) = self.engine.poll_event() {
-            self.readable |= matches!(event, Event::Readable);
-            match self.table.get(id).and_then(|entry| entry.owner()) {
-                Some(Owner::Endpoint(socket)) => self.tell_endpoint(socket, id, event),
-                Some(Owner::Held) => self.tell_holder(now, id, event),
-                Some(Owner::Orphan) => self.tell_nobody(now, id, &event),
-                None => self.tell_newcomer(now, id, event),
+        loop {
+            while let Some((id, event)) = self.engine.poll_event() {
+                self.readable |= matches!(event, Event::Readable);
+                match self.table.get(id).and_then(|entry| entry.owner()) {
+                    Some(Owner::Endpoint(socket)) => self.tell_endpoint(socket, id, event),
+                    Some(Owner::Held) => self.tell_holder(id, event),
+                    Some(Owner::Orphan) => self.tell_nobody(now, id, &event),
+                    None => self.tell_newcomer(now, id, event),
+                }
             }
+            let Some(id) = self.to_route.pop() else { return };
+            self.route_now(now, id);
         }
     }
 
@@ -42,7 +48,7 @@ impl State {
                 listener.queue.push_back(id);
                 listener.waiters.wake_one(&mut self.to_wake);
                 self.table.insert(id, Owner::Held);
-                self.tell_holder(now, id, event);
+                self.tell_holder(id, event);
             }
             other => {
                 if let Some((_, Socket::Listener(listener))) = other {
@@ -144,14 +150,14 @@ impl State {
         self.wake_if_finished(socket);
     }
 
-    fn tell_holder(&mut self, now: Time, id: AssociationId, event: Event) {
+    fn tell_holder(&mut self, id: AssociationId, event: Event) {
         let Some(entry) = self.table.get_mut(id) else { return };
         let cell = entry.cell.get_or_insert_default();
         let to_wake = &mut self.to_wake;
         match &event {
             Event::Readable => {
                 if cell.routes.is_some() {
-                    return self.route(now, id);
+                    return route(&mut self.to_route, id);
                 }
                 cell.read.wake_all(to_wake);
             }
@@ -161,6 +167,7 @@ impl State {
                 cell.established = true;
                 cell.change.wake_all(to_wake);
                 begin_credit(&mut self.engine, cell, id);
+                DynamicOf::of(self).set_even(id);
             }
             Event::Restarted { unread, cut } => {
                 // The peer has lost its state, including a shutdown in progress.
@@ -171,26 +178,33 @@ impl State {
                     routes.expect_restart();
                 }
                 cell.wake_readers(to_wake);
-                self.route(now, id);
+                DynamicOf::of(self).on_numbers(id, &event);
+                DynamicOf::of(self).set_even(id);
+                route(&mut self.to_route, id);
             }
             Event::StreamsReset { direction, streams, outcome: Outcome::Performed, unread }
                 if direction.is_incoming() =>
             {
                 cell.push_reset(streams, *unread, None, to_wake);
-                self.route(now, id);
+                DynamicOf::of(self).on_numbers(id, &event);
+                route(&mut self.to_route, id);
             }
             Event::AssociationReset { outcome: Outcome::Performed, unread, cut, .. } => {
                 cell.push_reset(&Streams::All, *unread, *cut, to_wake);
-                self.route(now, id);
+                DynamicOf::of(self).on_numbers(id, &event);
+                route(&mut self.to_route, id);
             }
+            Event::DynamicStreams(event) => DynamicOf::of(self).on_dynamic(id, event),
+            Event::StreamsChanged { .. } => DynamicOf::of(self).on_numbers(id, &event),
             Event::PartialDeliveryAborted { stream, unread } => {
                 cell.push_cut(*stream, *unread, to_wake);
-                self.route(now, id);
+                route(&mut self.to_route, id);
             }
             Event::PeerShutdown => {
                 cell.peer_done = true;
                 cell.wake_readers(to_wake);
                 cell.write.dissolve(to_wake);
+                cell.refuse_openers(to_wake);
             }
             Event::Closed(reason) => {
                 cell.outcome = Some(Box::new(reason.clone()));
@@ -212,10 +226,11 @@ impl State {
     }
 
     /// Moves received messages from the engine to the queues of streams with their own reader, as far as there
-    /// is room.
-    pub(crate) fn route(&mut self, now: Time, id: AssociationId) {
+    /// is room. No event may be pending.
+    pub(crate) fn route_now(&mut self, now: Time, id: AssociationId) {
         let Some(cell) = self.table.cell_mut(id) else { return };
         let Some(routes) = &mut cell.routes else { return };
+        let (mut freed, mut stopped) = (false, Vec::new());
         while !routes.is_full() {
             if let Some(restarts) = &mut cell.restarts
                 && let Some(restart) = restarts.take_due()
@@ -223,22 +238,31 @@ impl State {
                 routes.push_restart(restart);
                 continue;
             }
+            if let Some(dynamic) = &mut routes.dynamic {
+                freed |= dynamic.advance(&mut stopped, &mut self.to_wake);
+            }
             let Some(message) = self.engine.recv(now, id) else { break };
             if let Some(restarts) = &mut cell.restarts {
                 restarts.advance(1);
             }
-            routes.push(message, &mut cell.read, &mut self.to_wake);
+            if let Some(dynamic) = &mut routes.dynamic {
+                dynamic.on_taken();
+            }
+            if let Some((stream, len)) = routes.push(message, &mut cell.read, &mut self.to_wake) {
+                Credit::of(&mut self.engine, id).read(now, stream, len);
+            }
         }
+        if let Some(dynamic) = routes.dynamic.as_mut().filter(|_| freed) {
+            dynamic.openers.wake_next(&mut self.to_wake);
+        }
+        for stream in stopped {
+            cell.write.wake_all_of(stream, &mut self.to_wake);
+        }
+        let is_dynamic = routes.dynamic.is_some();
         cell.forget_reached_restarts();
-    }
-}
-
-/// Lets readers of single streams say what was read, if streams have credit: they may be registered before the set-up.
-pub(crate) fn begin_credit(engine: &mut Engine, cell: &mut Cell, id: AssociationId) {
-    let Some(routes) = &mut cell.routes else { return };
-    if engine.status(id).is_some_and(|status| status.extensions.stream_credit) {
-        routes.begin_credit();
-        Credit::of(engine, id).report_reads();
+        if is_dynamic {
+            DynamicOf::of(self).apply_dynamic(now, id);
+        }
     }
 }
 

@@ -10,11 +10,11 @@ use strandline_proto::number::{Ssn, StreamId};
 use strandline_proto::time::Time;
 
 use super::cell::Cell;
-use super::dispatch::begin_credit;
+use super::credit::begin_credit;
 use super::restarts::{Anew, Restart};
 use super::routes::{Item, Routes};
 use super::state::State;
-use super::table::Owner;
+use super::table::{Owner, route};
 use crate::engine::Engine;
 use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError};
 use crate::notification::{Notification, NotificationQueue};
@@ -28,6 +28,13 @@ pub(crate) const RECV_MANY_MAX: usize = 1024;
 
 /// Limit of notifications queued for one association.
 const NOTIFICATIONS_MAX: usize = 1024;
+
+/// Returns how many bytes may be queued for readers of single streams. As many as the receive buffer, so that one slow
+/// stream doesn't close the window at once.
+pub(super) fn routes_limit(engine: &Engine, id: AssociationId) -> Option<usize> {
+    let status = engine.status(id)?;
+    Some((status.a_rwnd.saturating_add(status.receive_buffered) as usize).max(ROUTED_BYTES_MIN))
+}
 
 impl State {
     /// Starts an association for a one-to-one handle or a one-to-many endpoint.
@@ -82,7 +89,7 @@ impl State {
         self.poll_give(id, data.len(), |engine| engine.send_slice(now, id, info, data))
     }
 
-    fn poll_give(
+    pub(super) fn poll_give(
         &mut self,
         id: AssociationId,
         len: usize,
@@ -132,7 +139,7 @@ impl State {
                     Credit::of(&mut self.engine, id).read(now, message.stream, message.data.len());
                 }
                 if item.is_some() && was_full {
-                    self.route(now, id);
+                    route(&mut self.to_route, id);
                 }
                 item
             }
@@ -230,17 +237,19 @@ impl State {
         if stream.0 >= status.inbound_streams {
             return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams: status.inbound_streams });
         }
-        // As large as the receive buffer, so that one slow stream doesn't close the window at once.
-        let limit = (status.a_rwnd.saturating_add(status.receive_buffered) as usize).max(ROUTED_BYTES_MIN);
+        let limit = routes_limit(&self.engine, id).ok_or(OpenStreamError::Ended)?;
         let cell = self.table.cell_mut(id).ok_or(OpenStreamError::Ended)?;
         let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit)));
+        if routes.dynamic.as_ref().is_some_and(|dynamic| stream >= dynamic.settings.first) {
+            return Err(OpenStreamError::Dynamic(stream.0));
+        }
         let claimed = routes.claim(stream);
         begin_credit(&mut self.engine, cell, id);
         if !claimed {
             return Err(OpenStreamError::InUse(stream.0));
         }
         let next = self.engine.gaps(id).next_ssn(stream).ok_or(OpenStreamError::Ended)?;
-        self.route(now, id);
+        self.route_now(now, id);
         let Some(cell) = self.table.cell_mut(id) else { return Ok(Some(next)) };
         let begins_anew = cell.routes.as_ref().is_some_and(|routes| routes.begins_anew(stream));
         Ok(if begins_anew || cell.restarts.is_some() { None } else { Some(next) })

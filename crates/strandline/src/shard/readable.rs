@@ -4,6 +4,7 @@ use std::task::Poll;
 
 use strandline_proto::endpoint::Operation;
 use strandline_proto::event::AssociationId;
+use strandline_proto::number::StreamId;
 
 use super::state::State;
 use super::table::Owner;
@@ -31,13 +32,15 @@ pub(crate) fn poll_readable(state: &mut State, id: AssociationId) -> Poll<()> {
     if readable || ended || state.gone { Poll::Ready(()) } else { Poll::Pending }
 }
 
-/// Ready once [`State::poll_send`] would take a short message, or the one that it refused last, or fail.
-pub(crate) fn poll_writable(state: &mut State, id: AssociationId) -> Poll<()> {
-    if Operation::Send.would_block(&mut state.engine, id) && !state.gone {
-        Poll::Pending
-    } else {
-        Poll::Ready(())
+/// Ready once [`State::poll_send`] would take a short message, of this stream, or the one that it refused last, or fail.
+pub(crate) fn poll_writable(state: &mut State, id: AssociationId, stream: Option<StreamId>) -> Poll<()> {
+    let operation = stream.map_or(Operation::Send, Operation::SendOn);
+    if state.gone || !operation.would_block(&mut state.engine, id) {
+        return Poll::Ready(());
     }
+    // If the send buffer has room, the stream alone has none.
+    state.blocked_stream = stream.filter(|_| !Operation::Send.would_block(&mut state.engine, id));
+    Poll::Pending
 }
 
 /// Ready once [`State::poll_accept`] would be.

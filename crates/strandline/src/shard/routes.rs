@@ -6,7 +6,9 @@ use std::task::Waker;
 use strandline_proto::event::Message;
 use strandline_proto::number::StreamId;
 
+use super::dynamic::{Arrival, Dynamic, Key, Taken};
 use super::restarts::{Anew, Restart};
+use crate::error::RecvError;
 use crate::wait::WaitQueue;
 
 /// Bytes counted for each queued message besides its payload, towards the limit of messages taken from the
@@ -65,11 +67,64 @@ pub(crate) struct Routes {
     rest: VecDeque<Item>,
     held_bytes: usize,
     limit_bytes: usize,
+    /// Streams that are opened and closed at run time, if the application uses them.
+    pub(crate) dynamic: Option<Box<Dynamic>>,
 }
 
 impl Routes {
     pub(crate) fn new(limit_bytes: usize) -> Self {
-        Self { streams: HashMap::new(), rest: VecDeque::new(), held_bytes: 0, limit_bytes }
+        Self { streams: HashMap::new(), rest: VecDeque::new(), held_bytes: 0, limit_bytes, dynamic: None }
+    }
+
+    /// Returns whether a stream from `first` on has a reader.
+    pub(crate) fn has_claimed_from(&self, first: StreamId) -> bool {
+        self.streams.keys().any(|stream| *stream >= first)
+    }
+
+    /// Hands unread messages of streams that became dynamic to these.
+    pub(crate) fn hand_over_rest(&mut self, read: &mut WaitQueue, to_wake: &mut Vec<Waker>) {
+        for item in std::mem::take(&mut self.rest) {
+            match item {
+                Item::Message(message) => {
+                    self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD;
+                    let _ = self.push(message, read, to_wake);
+                }
+                Item::Restart(restart) => self.rest.push_back(Item::Restart(restart)),
+            }
+        }
+    }
+
+    /// Takes the next message of a dynamic stream, and returns whether its bytes count for the stream's credit.
+    pub(crate) fn take_dynamic(&mut self, key: Key) -> (Taken, bool) {
+        let queue = self.dynamic.as_mut().and_then(|dynamic| dynamic.queue_mut(key));
+        let Some(queue) = queue else { return (Taken::Error(RecvError::Unfinished), false) };
+        let taken = queue.take();
+        let counts = !queue.has_ended();
+        if let Taken::Message(message) = &taken {
+            self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD;
+        }
+        (taken, counts)
+    }
+
+    /// Drops the reader of a dynamic stream. Returns the unread bytes that count for the stream's credit.
+    pub(crate) fn drop_dynamic(&mut self, key: Key) -> usize {
+        let queue = self.dynamic.as_mut().and_then(|dynamic| dynamic.take_queue(key));
+        let Some(queue) = queue else { return 0 };
+        let counts = !queue.has_ended();
+        let mut unread = 0;
+        for len in queue.into_sizes() {
+            self.held_bytes -= len + MESSAGE_OVERHEAD;
+            unread += len;
+        }
+        if counts { unread } else { 0 }
+    }
+
+    /// Returns the bytes of records, without those of messages.
+    pub(crate) fn memory(&self) -> usize {
+        let routes = self.streams.capacity() * size_of::<(StreamId, Route)>();
+        let queued = self.streams.values().map(|route| route.queue.capacity()).sum::<usize>();
+        let dynamic = self.dynamic.as_ref().map_or(0, |dynamic| dynamic.memory());
+        size_of::<Self>() + routes + (queued + self.rest.capacity()) * size_of::<Item>() + dynamic
     }
 
     /// Allows more unread messages, because each stream keeps to its credit.
@@ -126,9 +181,26 @@ impl Routes {
         self.held_bytes >= self.limit_bytes
     }
 
-    /// Queues a message and wakes its reader.
-    pub(crate) fn push(&mut self, message: Message, read: &mut WaitQueue, to_wake: &mut Vec<Waker>) {
-        self.held_bytes += message.data.len() + MESSAGE_OVERHEAD;
+    /// Queues a message and wakes its reader. Returns the bytes of one that is discarded, and its stream.
+    pub(crate) fn push(
+        &mut self,
+        message: Message,
+        read: &mut WaitQueue,
+        to_wake: &mut Vec<Waker>,
+    ) -> Option<(StreamId, usize)> {
+        let (stream, len) = (message.stream, message.data.len());
+        let message = match &mut self.dynamic {
+            None => message,
+            Some(dynamic) => match dynamic.push(message, to_wake) {
+                Arrival::Foreign(message) => message,
+                Arrival::Discarded(len) => return Some((stream, len)),
+                Arrival::Queued => {
+                    self.held_bytes += len + MESSAGE_OVERHEAD;
+                    return None;
+                }
+            },
+        };
+        self.held_bytes += len + MESSAGE_OVERHEAD;
         match self.streams.get_mut(&message.stream) {
             Some(route) => {
                 route.fresh = false;
@@ -140,6 +212,7 @@ impl Routes {
                 read.wake_all(to_wake);
             }
         }
+        None
     }
 
     /// Notes that the peer restarted: every reader that exists now is told, at the position that
@@ -153,6 +226,9 @@ impl Routes {
     /// Queues a restart of the peer behind the messages that were queued before. The caller wakes the readers.
     pub(crate) fn push_restart(&mut self, restart: Restart) {
         let Restart { cut, anew } = restart;
+        if let (Some(dynamic), Some(cut)) = (&mut self.dynamic, cut) {
+            dynamic.on_cut(cut);
+        }
         for (stream, route) in &mut self.streams {
             let mine = cut.filter(|cut| cut == stream);
             if mine.is_some() || anew.concerns(*stream) {
@@ -209,6 +285,9 @@ impl Routes {
     }
 
     pub(crate) fn wake_all(&mut self, to_wake: &mut Vec<Waker>) {
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.wake_all(to_wake);
+        }
         for route in self.streams.values_mut() {
             route.waiters.wake_all(to_wake);
         }

@@ -11,7 +11,7 @@ use strandline_proto::time::Time;
 use super::outbox::Outbox;
 use super::place::Place;
 use super::socket::{Phase, Sockets};
-use super::table::{Owner, Table};
+use super::table::{Owner, Table, dynamic_of};
 use crate::engine::Engine;
 use crate::wait::{Token, WaitQueue};
 
@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) idle: WaitQueue,
     /// The stream that had no room for the message of the latest attempt to send, although the send buffer had.
     pub(crate) blocked_stream: Option<StreamId>,
+    /// Associations whose messages must be moved to the queues of their readers.
+    pub(super) to_route: Vec<AssociationId>,
     sweeps: Vec<Sweep>,
 }
 
@@ -71,6 +73,7 @@ impl State {
             gone: false,
             idle: WaitQueue::default(),
             blocked_stream: None,
+            to_route: Vec::new(),
             sweeps: Vec::new(),
         }
     }
@@ -94,30 +97,42 @@ impl State {
                 Some(&mut self.sockets.many(socket)?.notifications.as_mut()?.waiters)
             }
             Place::Idle => Some(&mut self.idle),
+            Place::ReadDynamic(id, key) => {
+                Some(&mut dynamic_of(&mut self.table, id)?.queue_mut(key)?.waiters)
+            }
+            Place::Finish(id, key) => Some(&mut dynamic_of(&mut self.table, id)?.get_mut(key)?.waiters),
+            Place::AcceptStream(id) => Some(&mut dynamic_of(&mut self.table, id)?.takers),
             // These have a queue of their own: see `Line`.
-            Place::Write(_) | Place::WritePolled(_) => None,
+            Place::Write(..) | Place::WritePolled(..) | Place::OpenStream(_) => None,
         }
     }
 
-    /// Returns whether a task may try now: tasks that wait for room in the same send buffer go first.
+    /// Returns whether a task may try now: tasks that wait for room in the same send buffer, or for a number of a stream,
+    /// go first.
     pub(crate) fn is_turn(&mut self, place: Place, token: Token) -> bool {
+        if let Place::OpenStream(id) = place {
+            return dynamic_of(&mut self.table, id)
+                .is_none_or(|dynamic| dynamic.openers.is_turn(token, None));
+        }
         let cell = place.written().and_then(|id| self.table.cell_mut(id));
-        cell.is_none_or(|cell| cell.write.is_turn(token))
+        cell.is_none_or(|cell| cell.write.is_turn(token, place.stream()))
     }
 
     /// Tries for a sender that is not queued: pending if others wait.
     pub(crate) fn in_turn<T>(
         &mut self,
         id: AssociationId,
+        stream: StreamId,
         run: impl FnOnce(&mut Self) -> Poll<T>,
     ) -> Poll<T> {
-        if self.is_turn(Place::Write(id), None) { run(self) } else { Poll::Pending }
+        if self.is_turn(Place::Write(id, stream), None) { run(self) } else { Poll::Pending }
     }
 
     /// Fails all tasks that wait for room: the association takes no more messages.
     pub(crate) fn refuse_writers(&mut self, id: AssociationId) {
         if let Some(cell) = self.table.cell_mut(id) {
             cell.write.dissolve(&mut self.to_wake);
+            cell.refuse_openers(&mut self.to_wake);
         }
     }
 
@@ -127,16 +142,22 @@ impl State {
             return false;
         }
         if let Some(id) = place.written() {
-            let may_be_gone = matches!(place, Place::WritePolled(_));
-            let stream = self.blocked_stream.take();
+            let may_be_gone = matches!(place, Place::WritePolled(..));
+            let stream = place.stream();
+            let has_room = self.blocked_stream.take().is_none();
             let Some(entry) = self.table.get_mut(id) else { return false };
             let line = &mut entry.cell_mut().write;
-            line.register(token, waker, may_be_gone, stream);
-            if stream.is_some() {
+            let blocked = !has_room || stream.is_some_and(|stream| line.is_behind(*token, stream));
+            line.register(token, waker, may_be_gone, stream, blocked);
+            if blocked {
                 // The room that this task was woken for is for those behind it.
                 line.wake_next(&mut self.to_wake);
             }
             return true;
+        }
+        if let Place::OpenStream(id) = place {
+            let openers = dynamic_of(&mut self.table, id).map(|dynamic| &mut dynamic.openers);
+            return openers.map(|line| line.register(token, waker, false, None, false)).is_some();
         }
         self.queue(place).map(|queue| queue.register(token, waker)).is_some()
     }
@@ -153,6 +174,11 @@ impl State {
             return self.drop_idle_cell(id);
         }
         let mut to_wake = std::mem::take(&mut self.to_wake);
+        if let Place::OpenStream(id) = place
+            && let Some(dynamic) = dynamic_of(&mut self.table, id)
+        {
+            dynamic.openers.leave(token, &mut to_wake);
+        }
         if let Some(queue) = self.queue(place)
             && !queue.remove(token)
             && passes_on

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use strandline_proto::event::AssociationId;
 
 use super::cell::Cell;
+use super::dynamic::Dynamic;
 
 /// The owner of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +145,18 @@ impl Table {
         let entry = self.blocks.get(slot as usize / BLOCK)?.get(slot as usize % BLOCK)?;
         Some((AssociationId { slot, generation: entry.generation }, entry.owner?))
     }
+}
+
+/// Lets [`dispatch`](super::state::State::dispatch) move the messages of an association to the queues of its readers.
+pub(super) fn route(to_route: &mut Vec<AssociationId>, id: AssociationId) {
+    if to_route.last() != Some(&id) {
+        to_route.push(id);
+    }
+}
+
+/// Returns the dynamic streams of an association, if it has any.
+pub(super) fn dynamic_of(table: &mut Table, id: AssociationId) -> Option<&mut Dynamic> {
+    table.cell_mut(id)?.routes.as_mut()?.dynamic.as_deref_mut()
 }
 
 #[cfg(test)]

@@ -9,13 +9,13 @@ use strandline_wire::parameter::re_config::{
 use super::super::Association;
 use super::super::context::Shared;
 use super::request::{acknowledge_part, begin, report_reset};
-use super::state::{Active, Asked, Deferred, Own, Part, Performs, Reconfig, Stage, Verdict, Work};
-use super::{answer, reconfig_mut, renumber, report_streams};
+use super::state::{Active, Asked, Deferred, Origin, Own, Part, Performs, Reconfig, Stage, Verdict, Work};
+use super::{answer, dynamic, reconfig_mut, renumber, report_streams};
 use crate::event::Event;
 use crate::inbound::{Barred, reconfigure as incoming};
 use crate::number::{RequestNumber, StreamId};
 use crate::outbound::reconfigure as outgoing;
-use crate::reconfiguration::{Outcome, StreamDirection, Streams};
+use crate::reconfiguration::{DynamicStreamsEvent, Outcome, StreamDirection, Streams};
 use crate::time::Time;
 
 /// Maximum number of streams that we list in an Outgoing SSN Reset Request.
@@ -95,15 +95,23 @@ fn on_outgoing_reset(
         acknowledge_part(association, cx, Part::ResetIncoming, Some(reset.response));
     }
     let wanted = asked.as_ref().is_some_and(|asked| asked.covers(&streams));
-    let allowed = association.config.extensions.peer_requests.reset_streams && cx.has_event_room();
+    let permitted = association.config.extensions.peer_requests.reset_streams;
+    let allowed = (permitted || dynamic::are_dynamic(association, &streams)) && cx.has_event_room();
     let reconfig = reconfig_mut(association);
+    let awaits_stop = dynamic::awaits_stop(reconfig, &streams);
     let waits = reconfig.deferred.is_some() || reconfig.sent().is_some_and(|sent| sent.has(Part::Renumber));
     let cumulative = association.inbound.cumulative_tsn();
     let result = match () {
         () if !allowed && !wanted => ResultCode::DENIED,
         () if !exist(&streams, count) => ResultCode::WRONG_SSN,
-        () if !reset.last_tsn.is_after(cumulative) => reset_incoming(association, cx, &streams),
-        () if reset.last_tsn.distance_from(cumulative) > LAST_AHEAD_MAX => ResultCode::WRONG_SSN,
+        () if !reset.last_tsn.is_after(cumulative) && !awaits_stop => {
+            reset_incoming(association, cx, &streams)
+        }
+        () if reset.last_tsn.is_after(cumulative)
+            && reset.last_tsn.distance_from(cumulative) > LAST_AHEAD_MAX =>
+        {
+            ResultCode::WRONG_SSN
+        }
         () if waits => ResultCode::ALREADY_IN_PROGRESS,
         () => {
             let barred = Barred::Beyond(streams.clone(), reset.last_tsn);
@@ -151,9 +159,18 @@ fn report_refusal(association: &Association, cx: &mut Shared, asked: Option<Stre
 
 /// Steps E3 and E5.
 fn reset_incoming(association: &mut Association, cx: &mut Shared, streams: &Streams) -> ResultCode {
+    let ended = dynamic::ended(association, streams);
     let Some(unread) = incoming::reset_streams(&mut association.inbound, streams) else {
         return ResultCode::WRONG_SSN;
     };
+    if let Some(DynamicStreamsEvent::Ended { streams: ended, .. }) = ended {
+        let all = ended.len() == streams.list().len();
+        let event = DynamicStreamsEvent::Ended { streams: ended, unread };
+        cx.event(association.id, Event::DynamicStreams(event));
+        if all {
+            return ResultCode::PERFORMED;
+        }
+    }
     let event = Event::StreamsReset {
         direction: StreamDirection::Incoming,
         streams: streams.clone(),
@@ -168,14 +185,14 @@ fn reset_incoming(association: &mut Association, cx: &mut Shared, streams: &Stre
 pub(super) fn finish_deferred(association: &mut Association, cx: &mut Shared, now: Time) {
     let cumulative = association.inbound.cumulative_tsn();
     let Some(reconfig) = &mut association.reconfig else { return };
-    let arrived = |deferred: &Deferred| !deferred.last.is_after(cumulative);
-    let Some(deferred) = reconfig.deferred.take_if(|deferred| arrived(deferred) || deferred.until <= now)
-    else {
+    let Some(deferred) = &reconfig.deferred else { return };
+    let arrived = !deferred.last.is_after(cumulative) && !dynamic::awaits_stop(reconfig, &deferred.streams);
+    let Some(deferred) = reconfig.deferred.take_if(|deferred| arrived || deferred.until <= now) else {
         return;
     };
     incoming::set_barred(&mut association.inbound, None);
     let result = match () {
-        () if !arrived(&deferred) => ResultCode::WRONG_SSN,
+        () if !arrived => ResultCode::WRONG_SSN,
         () if deferred.answers.is_none() && !cx.has_event_room() => ResultCode::DENIED,
         () => reset_incoming(association, cx, &deferred.streams),
     };
@@ -198,12 +215,21 @@ pub(super) fn watch_deferred(association: &mut Association) {
 /// Section 5.2.3. Returns `None` if our request follows.
 fn on_incoming_reset(
     association: &mut Association,
-    cx: &Shared,
+    cx: &mut Shared,
     reset: &IncomingSsnReset<'_>,
 ) -> Option<ResultCode> {
     let requests = association.config.extensions.peer_requests;
-    let allowed = requests.reset_streams && association.state.sends_data() && cx.has_event_room();
+    let may = association.state.sends_data() && cx.has_event_room();
+    let allowed = requests.reset_streams && may;
     let streams = Streams::from(reset.streams);
+    if may && dynamic::are_dynamic(association, &streams) {
+        // The application stops sending on them, and each is closed as if it had finished: there is nothing to do for this
+        // request.
+        let unread = incoming::unread(&association.inbound);
+        let event = DynamicStreamsEvent::Stopped { streams: streams.list().to_vec(), unread };
+        cx.event(association.id, Event::DynamicStreams(event));
+        return Some(ResultCode::NOTHING_TO_DO);
+    }
     if !allowed || reset.streams.iter().len() > OUTGOING_LISTED_MAX {
         return Some(ResultCode::DENIED);
     }
@@ -298,7 +324,7 @@ pub(super) fn start_asked(association: &mut Association) -> bool {
     }
     let streams = core::mem::take(&mut reconfig.asked_streams);
     if streams > 0 {
-        begin(association, Work::Add { outgoing: streams, incoming: 0 }, None, false);
+        begin(association, Work::Add { outgoing: streams, incoming: 0 }, None, Origin::Peer);
         return true;
     }
     let (work, performs) = match reconfig.asked.take() {
@@ -312,7 +338,7 @@ pub(super) fn start_asked(association: &mut Association) -> bool {
             return true;
         }
     };
-    begin(association, work, performs, false);
+    begin(association, work, performs, Origin::Peer);
     true
 }
 

@@ -11,8 +11,8 @@ use super::super::context::Shared;
 use super::super::counts::UNANSWERED;
 use super::super::features::Extensions;
 use super::super::{Association, State};
-use super::state::{Active, Own, Part, Performs, Sent, Stage, Verdict, Work};
-use super::{encode, progress, reconfig_mut, renumber, report_streams, restart_timer, stop};
+use super::state::{Active, Origin, Own, Part, Performs, Sent, Stage, Verdict, Work};
+use super::{dynamic, encode, progress, reconfig_mut, renumber, report_streams, restart_timer, stop};
 use crate::error::ReconfigureError;
 use crate::event::Event;
 use crate::inbound::reconfigure as incoming;
@@ -51,6 +51,9 @@ pub(crate) fn reset_streams(
     streams: Streams,
 ) -> Result<(), ReconfigureError> {
     may_reconfigure(association)?;
+    if let Some(stream) = dynamic::first_dynamic(association, &streams) {
+        return Err(ReconfigureError::Dynamic { stream: stream.0 });
+    }
     let count = match direction {
         StreamDirection::Outgoing => association.outbound.streams(),
         StreamDirection::Incoming => association.inbound.streams(),
@@ -64,7 +67,7 @@ pub(crate) fn reset_streams(
             return Err(ReconfigureError::InvalidStream { stream: stream.0, streams: count });
         }
     }
-    begin(association, Work::Reset(direction, streams), None, true);
+    begin(association, Work::Reset(direction, streams), None, Origin::Application);
     progress_own(association, cx, now);
     Ok(())
 }
@@ -80,7 +83,7 @@ pub(crate) fn reset_association(
     if latest.is_some_and(|at| now.since(at) < RENUMBER_INTERVAL) {
         return Err(ReconfigureError::TooSoon);
     }
-    begin(association, Work::Renumber, None, true);
+    begin(association, Work::Renumber, None, Origin::Application);
     progress_own(association, cx, now);
     Ok(())
 }
@@ -102,7 +105,7 @@ pub(crate) fn add_streams(
     {
         return Err(ReconfigureError::TooManyStreams);
     }
-    begin(association, Work::Add { outgoing, incoming }, None, true);
+    begin(association, Work::Add { outgoing, incoming }, None, Origin::Application);
     progress_own(association, cx, now);
     Ok(())
 }
@@ -119,19 +122,14 @@ fn may_reconfigure(association: &Association) -> Result<(), ReconfigureError> {
     if busy { Err(ReconfigureError::InProgress) } else { Ok(()) }
 }
 
-fn progress_own(association: &mut Association, cx: &mut Shared, now: Time) {
+pub(super) fn progress_own(association: &mut Association, cx: &mut Shared, now: Time) {
     let path = association.paths.data_path().unwrap_or(association.control_path);
     progress(association, cx, now, path);
 }
 
 /// Begins a request: messages that are given from now on wait for its outcome if they belong after it. `performs`
 /// is the peer's request that asked for it.
-pub(super) fn begin(
-    association: &mut Association,
-    work: Work,
-    performs: Option<Performs>,
-    by_application: bool,
-) {
+pub(super) fn begin(association: &mut Association, work: Work, performs: Option<Performs>, origin: Origin) {
     let held = match &work {
         Work::Reset(direction, streams) if direction.is_outgoing() => Some(streams.clone()),
         Work::Renumber => Some(Streams::All),
@@ -140,7 +138,7 @@ pub(super) fn begin(
     if let Some(streams) = held {
         outgoing::hold(&mut association.outbound, streams, &association.config);
     }
-    let own = Own { work, performs, by_application, stage: Stage::Waiting(None) };
+    let own = Own { work, performs, origin, stage: Stage::Waiting(None) };
     reconfig_mut(association).active = Some(Active::Own(own));
 }
 
@@ -277,20 +275,26 @@ fn conclude(association: &mut Association, cx: &mut Shared, part: Part, response
     let done = outcome == Outcome::Performed;
     let Some(reconfig) = &mut association.reconfig else { return };
     let Some(Active::Own(own)) = &reconfig.active else { return };
-    let (work, by_application) = (own.work.clone(), own.by_application);
+    let (work, origin) = (own.work.clone(), own.origin);
+    let by_application = origin == Origin::Application;
     match (part, work) {
         (Part::ResetOutgoing, Work::Reset(_, streams)) => {
             if done {
                 outgoing::reset_streams(&mut association.outbound, &streams);
             }
             outgoing::release_held(&mut association.outbound);
-            if done || by_application {
+            if origin == Origin::Closing {
+                dynamic::conclude(association, cx, part, &streams, (response.result, outcome));
+            } else if done || by_application {
                 report_reset(association, cx, StreamDirection::Outgoing, streams, outcome);
             }
         }
         // The peer's own request follows a success, and is reported.
         (Part::ResetIncoming, Work::Reset(_, streams)) if response.result != ResultCode::PERFORMED => {
             reconfig.consented = None;
+            if origin == Origin::Closing {
+                return dynamic::conclude(association, cx, part, &streams, (response.result, outcome));
+            }
             let outcome = if done { Outcome::NothingToDo } else { outcome };
             report_reset(association, cx, StreamDirection::Incoming, streams, outcome);
         }
@@ -336,7 +340,7 @@ pub(super) fn report_reset(
 
 /// Reports that a request of the application failed because it was given up.
 pub(super) fn report_failed(association: &Association, cx: &mut Shared, own: &Own) {
-    if !own.by_application {
+    if own.origin != Origin::Application {
         return;
     }
     let outcome = Outcome::Failed;

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use strandline_wire::parameter::re_config::{Response, ResultCode};
 
+use super::waiting::Closing;
 use crate::number::{RequestNumber, Tsn};
 use crate::reconfiguration::{StreamDirection, Streams};
 use crate::time::Time;
@@ -43,6 +44,8 @@ pub(in super::super) struct Reconfig {
     pub(super) renumbered: bool,
     /// When our latest SSN/TSN Reset Request was sent.
     pub(super) renumbered_at: Option<Time>,
+    /// Dynamic streams that wait for a request.
+    pub(super) closing: Closing,
 }
 
 /// What is under way.
@@ -117,9 +120,20 @@ pub(super) struct Own {
     pub(super) work: Work,
     /// The peer's request that it performs.
     pub(super) performs: Option<Performs>,
-    /// True if the application asked for it, and not the peer.
-    pub(super) by_application: bool,
+    /// Why it was begun.
+    pub(super) origin: Origin,
     pub(super) stage: Stage,
+}
+
+/// Why a request of ours was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The application asked for it.
+    Application,
+    /// The peer asked for it.
+    Peer,
+    /// Dynamic streams are closed or stopped.
+    Closing,
 }
 
 /// How far a request of ours has come.
@@ -211,6 +225,7 @@ impl Reconfig {
             wanted_streams: 0,
             renumbered: false,
             renumbered_at: None,
+            closing: Closing::default(),
         }
     }
 
@@ -349,7 +364,15 @@ impl Reconfig {
             .map_or(0, |deferred| listed(&deferred.streams) + deferred.answers.as_ref().map_or(0, listed));
         let sent = self.sent().map_or(0, |sent| sent.bytes.capacity());
         let owed = self.owed.capacity() * size_of::<RequestNumber>();
-        size_of::<Self>() + verdicts + owed + own + asked + consented + deferred + sent
+        size_of::<Self>()
+            + verdicts
+            + owed
+            + own
+            + asked
+            + consented
+            + deferred
+            + sent
+            + self.closing.heap_bytes()
     }
 
     pub(super) fn is_renumbering(&self) -> bool {

@@ -2,6 +2,7 @@
 
 mod answers;
 mod both;
+mod dynamic;
 mod overtaking;
 mod requests;
 

@@ -5,7 +5,7 @@ fn line(tasks: &[bool]) -> (Line, Vec<Token>) {
     let mut line = Line::default();
     let tokens = tasks.iter().map(|may_be_gone| {
         let mut token = None;
-        line.register(&mut token, Waker::noop(), *may_be_gone, None);
+        line.register(&mut token, Waker::noop(), *may_be_gone, None, false);
         token
     });
     let tokens = tokens.collect();
@@ -22,10 +22,10 @@ fn woken(act: impl FnOnce(&mut Vec<Waker>)) -> usize {
 #[test]
 fn one_is_served_after_another() {
     let (mut line, tokens) = line(&[false, false, false]);
-    assert!(!line.is_turn(None), "whoever comes waits behind the others");
+    assert!(!line.is_turn(None, None), "whoever comes waits behind the others");
     for (place, token) in tokens.iter().enumerate() {
-        assert!(line.is_turn(*token));
-        assert!(tokens[place + 1..].iter().all(|later| !line.is_turn(*later)));
+        assert!(line.is_turn(*token, None));
+        assert!(tokens[place + 1..].iter().all(|later| !line.is_turn(*later, None)));
         if place == 0 {
             assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 1, "the first alone");
         }
@@ -33,7 +33,7 @@ fn one_is_served_after_another() {
         let next = usize::from(place + 1 < tokens.len());
         assert_eq!(woken(|to_wake| line.leave(*token, to_wake)), next);
     }
-    assert!(line.is_empty() && line.is_turn(None));
+    assert!(line.is_empty() && line.is_turn(None, None));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_woken_task_that_leaves_wakes_the_next() {
     // A task in the middle leaves; then the first, which was woken, leaves without being served.
     assert_eq!(woken(|to_wake| line.leave(tokens[1], to_wake)), 0);
     assert_eq!(woken(|to_wake| line.leave(tokens[0], to_wake)), 1);
-    assert!(line.is_turn(tokens[2]));
+    assert!(line.is_turn(tokens[2], None));
     assert_eq!(woken(|to_wake| line.leave(tokens[0], to_wake)), 0, "gone already");
 }
 
@@ -51,20 +51,20 @@ fn a_woken_task_that_leaves_wakes_the_next() {
 fn a_task_that_waits_on_keeps_its_place() {
     let (mut line, mut tokens) = line(&[false, false]);
     line.wake_next(&mut Vec::new());
-    line.register(&mut tokens[0], Waker::noop(), false, None);
-    assert!(line.is_turn(tokens[0]) && !line.is_turn(tokens[1]));
+    line.register(&mut tokens[0], Waker::noop(), false, None, false);
+    assert!(line.is_turn(tokens[0], None) && !line.is_turn(tokens[1], None));
     assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 1);
 }
 
 #[test]
 fn vanished_waiter_blocks_nobody() {
     let (mut line, mut tokens) = line(&[true, true, false, false]);
-    assert!(!line.is_turn(tokens[1]), "nobody has been woken");
+    assert!(!line.is_turn(tokens[1], None), "nobody has been woken");
     assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 3);
-    assert!(line.is_turn(tokens[2]) && !line.is_turn(tokens[3]));
+    assert!(line.is_turn(tokens[2], None) && !line.is_turn(tokens[3], None));
     // If the task was still there, it is first again.
-    line.register(&mut tokens[0], Waker::noop(), true, None);
-    assert!(line.is_turn(tokens[0]) && !line.is_turn(tokens[2]));
+    line.register(&mut tokens[0], Waker::noop(), true, None, false);
+    assert!(line.is_turn(tokens[0], None) && !line.is_turn(tokens[2], None));
 }
 
 #[test]
@@ -73,18 +73,18 @@ fn none_waits_after_the_end() {
     line.wake_next(&mut Vec::new());
     assert_eq!(woken(|to_wake| line.dissolve(to_wake)), 2, "one had been woken");
     assert!(line.is_empty());
-    assert!(tokens.iter().all(|token| line.is_turn(*token)));
+    assert!(tokens.iter().all(|token| line.is_turn(*token, None)));
 }
 
 #[test]
 fn tasks_waiting_for_streams_let_others_pass() {
     let mut line = Line::default();
     let [mut first, mut second, mut third] = [None; 3];
-    line.register(&mut first, Waker::noop(), false, Some(StreamId(1)));
-    assert!(line.is_turn(None));
-    line.register(&mut second, Waker::noop(), false, None);
-    line.register(&mut third, Waker::noop(), false, Some(StreamId(2)));
-    assert!(line.is_turn(second) && !line.is_turn(third) && !line.is_turn(None));
+    line.register(&mut first, Waker::noop(), false, Some(StreamId(1)), true);
+    assert!(line.is_turn(None, None));
+    line.register(&mut second, Waker::noop(), false, None, false);
+    line.register(&mut third, Waker::noop(), false, Some(StreamId(2)), true);
+    assert!(line.is_turn(second, None) && !line.is_turn(third, None) && !line.is_turn(None, None));
     let woken = |wake: &mut dyn FnMut(&mut Vec<Waker>)| {
         let mut to_wake = Vec::new();
         wake(&mut to_wake);
@@ -96,8 +96,26 @@ fn tasks_waiting_for_streams_let_others_pass() {
     assert_eq!(woken(&mut |to_wake| line.wake_stream(StreamId(1), to_wake)), 1);
     assert_eq!(woken(&mut |to_wake| line.wake_stream(StreamId(1), to_wake)), 0, "it is woken already");
     // It has room on its stream, and waits for the send buffer now.
-    line.register(&mut first, Waker::noop(), false, None);
-    assert!(line.is_turn(first) && !line.is_turn(second));
+    line.register(&mut first, Waker::noop(), false, None, false);
+    assert!(line.is_turn(first, None) && !line.is_turn(second, None));
     assert_eq!(woken(&mut |to_wake| line.leave(first, to_wake)), 0);
-    assert!(line.is_turn(second));
+    assert!(line.is_turn(second, None));
+}
+
+#[test]
+fn tasks_of_a_stream_go_in_order() {
+    let mut line = Line::default();
+    let [mut first, mut second, mut other] = [None; 3];
+    let (one, two) = (Some(StreamId(1)), Some(StreamId(2)));
+    line.register(&mut first, Waker::noop(), false, one, true);
+    assert!(!line.is_turn(None, one) && line.is_turn(None, two) && line.is_behind(None, StreamId(1)));
+    line.register(&mut second, Waker::noop(), false, one, true);
+    line.register(&mut other, Waker::noop(), false, two, true);
+    assert!(line.is_turn(first, one) && !line.is_turn(second, one) && line.is_turn(other, two));
+    assert_eq!(woken(|to_wake| line.wake_stream(StreamId(1), to_wake)), 1, "the first alone");
+    assert!(!line.is_turn(second, one), "the first has not tried yet");
+    assert_eq!(woken(|to_wake| line.leave(first, to_wake)), 1);
+    assert!(line.is_turn(second, one));
+    assert_eq!(woken(|to_wake| line.leave(second, to_wake)), 0, "the other one is of another stream");
+    assert_eq!(woken(|to_wake| line.wake_all_of(StreamId(2), to_wake)), 1);
 }

@@ -1,0 +1,16 @@
+//! Credit of streams with their own readers.
+
+use strandline_proto::endpoint::Credit;
+use strandline_proto::event::AssociationId;
+
+use super::cell::Cell;
+use crate::engine::Engine;
+
+/// Lets readers of single streams say what was read, if streams have credit: they may be registered before the set-up.
+pub(crate) fn begin_credit(engine: &mut Engine, cell: &mut Cell, id: AssociationId) {
+    let Some(routes) = &mut cell.routes else { return };
+    if engine.status(id).is_some_and(|status| status.extensions.stream_credit) {
+        routes.begin_credit();
+        Credit::of(engine, id).report_reads();
+    }
+}
