@@ -15,6 +15,7 @@ use super::request::{begin, progress_own};
 use super::state::{Active, Origin, Own, Stage, Work};
 use super::waiting::Closing;
 use crate::number::{StreamId, Tsn};
+use crate::outbound::Outbound;
 use crate::outbound::dynamic as outgoing;
 use crate::outbound::reconfigure::is_acked;
 use crate::reconfiguration::{OpenedBy, StreamDirection, Streams};
@@ -115,7 +116,7 @@ pub(super) fn advance(association: &mut Association, cx: &mut Shared, now: Time)
     }
     let Association { outbound, reconfig: Some(reconfig), state, .. } = association else { return };
     let closing = &mut reconfig.closing;
-    while let Some((_, stream)) = closing.starting.pop_front_if(|(last, _)| is_acked(outbound, *last)) {
+    while let Some((_, stream)) = pop_acked(&mut closing.starting, outbound) {
         closing.stopping.insert(stream);
     }
     if closing.abandoning.is_empty() || !state.sends_data() {
@@ -144,6 +145,15 @@ pub(super) fn advance(association: &mut Association, cx: &mut Shared, now: Time)
     }
 }
 
+/// Takes the first stream of a queue if all that was sent before it was queued is acknowledged.
+fn pop_acked(queue: &mut VecDeque<(Tsn, StreamId)>, outbound: &Outbound) -> Option<(Tsn, StreamId)> {
+    let (last, _) = queue.front()?;
+    if !is_acked(outbound, *last) {
+        return None;
+    }
+    queue.pop_front()
+}
+
 /// Begins the next request, if nothing else is active. Returns true if it did.
 pub(super) fn start(association: &mut Association) -> bool {
     if !association.state.sends_data() || !association.features.has(Extensions::RE_CONFIG) {
@@ -170,8 +180,7 @@ pub(super) fn start(association: &mut Association) -> bool {
     closing.alternates = direction.is_outgoing();
     let mut latest = None;
     let streams: Streams = if direction.is_outgoing() {
-        let acked = |(last, _): &mut (Tsn, StreamId)| is_acked(outbound, *last);
-        let next = || closing.drained.pop_front_if(acked);
+        let next = || pop_acked(&mut closing.drained, outbound);
         let taken = core::iter::from_fn(next).take(LISTED_MAX).inspect(|(last, _)| latest = Some(*last));
         taken.map(|(_, stream)| stream).collect()
     } else {
