@@ -13,7 +13,6 @@ use super::socket::Socket;
 use super::state::State;
 use super::streams::DynamicOf;
 use super::table::{Owner, route};
-use crate::engine::Engine;
 use crate::notification::Notification;
 
 impl State {

@@ -394,7 +394,8 @@ impl Dynamic {
     /// `stopped` streams must be woken.
     pub(crate) fn advance(&mut self, stopped: &mut Vec<StreamId>, to_wake: &mut Vec<Waker>) -> bool {
         let mut freed = false;
-        while let Some((_, mark)) = self.marks.pop_front_if(|(at, _)| *at <= self.taken) {
+        while self.marks.front().is_some_and(|(at, _)| *at <= self.taken) {
+            let Some((_, mark)) = self.marks.pop_front() else { break };
             match mark {
                 Mark::Ends(ends) => {
                     for (stream, next) in ends {

@@ -342,9 +342,10 @@ impl<'a> DynamicOf<'a> {
             DynamicStreamsEvent::Closed { streams, outcome } => {
                 let performed = *outcome == Outcome::Performed;
                 let to_wake = &mut self.state.to_wake;
-                let freed = streams
-                    .iter()
-                    .fold(false, |freed, stream| dynamic.on_closed(*stream, performed, to_wake) || freed);
+                let mut freed = false;
+                for stream in streams {
+                    freed |= dynamic.on_closed(*stream, performed, to_wake);
+                }
                 if freed {
                     dynamic.openers.wake_next(to_wake);
                 }
