@@ -219,6 +219,9 @@ impl Scenario {
         if plans::keep(&mut hosts, seed) {
             names.push("NR-SACK");
         }
+        if plans::spread(&mut hosts, seed) {
+            names.push("multipath");
+        }
         if plans::schedule(&mut hosts, &mut clients, seed) {
             names.push("schedulers");
         }

@@ -153,8 +153,8 @@ pub use strandline_proto::authentication::{
     Authentication, AuthenticationEvent, ChunkTypes, HmacAlgorithms, KeyId, SharedKey,
 };
 pub use strandline_proto::config::{
-    AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig, FastRetransmit, Recovery,
-    SackFrequency, StreamCredit, StreamScheduler,
+    AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig, FastRetransmit, Multipath,
+    Recovery, SackFrequency, StreamCredit, StreamScheduler,
 };
 pub use strandline_proto::congestion::{Algorithm, UnknownAlgorithm};
 pub use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};

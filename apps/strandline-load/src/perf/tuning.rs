@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueEnum;
 use strandline::{
     Address, Algorithm, Association, AssociationConfig, ErrorDetectionMethod, ExtensionsConfig,
-    FastRetransmit, Recovery, SackFrequency,
+    FastRetransmit, Multipath, Recovery, SackFrequency,
 };
 
 /// Parameters of the engine. The stack's default applies where one is not given.
@@ -32,6 +32,9 @@ pub struct Tuning {
     /// Path on which lost data is retransmitted, if there are several [default: same-path]
     #[arg(long, value_enum, value_name = "WHERE")]
     pub fast_retransmit: Option<Again>,
+    /// Send new data on all paths at once, if there are several [default: off]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub multipath: Option<Paths>,
     /// Acknowledge every N-th packet [default: adaptive, 2 to 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub sack_frequency: Option<u8>,
@@ -80,6 +83,17 @@ pub enum Again {
     OtherPath,
 }
 
+/// Whether several paths are used at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Paths {
+    /// One path at a time
+    Off,
+    /// All paths, as fair as one flow where they share a link
+    Coupled,
+    /// All paths, each as a flow of its own
+    Independent,
+}
+
 impl Congestion {
     fn algorithm(self) -> Algorithm {
         match self {
@@ -123,6 +137,16 @@ impl Again {
     }
 }
 
+impl Paths {
+    fn multipath(self) -> Multipath {
+        match self {
+            Self::Off => Multipath::Off,
+            Self::Coupled => Multipath::Coupled,
+            Self::Independent => Multipath::Independent,
+        }
+    }
+}
+
 impl Tuning {
     /// Refuses options that TCP doesn't have: a comparison in which an option has no effect would be
     /// misleading.
@@ -133,6 +157,7 @@ impl Tuning {
             (self.ecn, "--ecn"),
             (self.recovery.is_some(), "--recovery"),
             (self.fast_retransmit.is_some(), "--fast-retransmit"),
+            (self.multipath.is_some(), "--multipath"),
             (self.sack_frequency.is_some(), "--sack-frequency"),
             (self.burst.is_some(), "--burst"),
             (self.no_bundling, "--no-bundling"),
@@ -166,6 +191,7 @@ impl Tuning {
             congestion: self.congestion.map_or(config.congestion, Congestion::algorithm),
             recovery: self.recovery.map_or(config.recovery, Losses::recovery),
             fast_retransmit: self.fast_retransmit.map_or(config.fast_retransmit, Again::fast_retransmit),
+            multipath: self.multipath.map_or(config.multipath, Paths::multipath),
             sack_frequency: self.sack_frequency.map_or(config.sack_frequency, SackFrequency::Every),
             burst_max: self.burst.unwrap_or(config.burst_max),
             bundling: !self.no_bundling,

@@ -7,7 +7,7 @@ use super::Association;
 use super::context::Shared;
 use crate::config::AssociationConfig;
 use crate::inbound::share_queue;
-use crate::path::{Path, PathSet};
+use crate::path::{Path, PathSet, PathState};
 use crate::stats::Buffers;
 use crate::time::Time;
 
@@ -112,7 +112,10 @@ pub(super) fn send_buffer(
         Pressure::Full => start.min(SEND_BUFFER_MIN),
         Pressure::Half => start,
         Pressure::Low => {
-            let wanted = paths.iter().map(|(_, path)| windows(path, peer_rwnd)).max().unwrap_or(0);
+            let wanted = match config.multipath.is_on() && paths.has_several() {
+                true => windows_of_all(paths),
+                false => paths.iter().map(|(_, path)| windows(path, peer_rwnd)).max().unwrap_or(0),
+            };
             let is_short = paths.iter().all(|(_, path)| path.is_short());
             let least = if is_short { start.min(SEND_BUFFER_MIN) } else { start };
             wanted.clamp(least, config.send_buffer_limit())
@@ -131,4 +134,15 @@ fn windows(path: &Path, peer_rwnd: u32) -> u32 {
     } else {
         window.saturating_mul(WINDOWS)
     }
+}
+
+/// Returns the size in bytes that all paths together require of the send buffer if they are used at once: what each sends
+/// in the round-trip time of the slowest one, which holds the Cumulative TSN Ack Point back.
+fn windows_of_all(paths: &PathSet) -> u32 {
+    let active = || paths.iter().filter(|(_, path)| path.state == PathState::Active);
+    let micros = |path: &Path| path.rto.srtt().map_or(0, |srtt| srtt.as_micros() as u64).max(1);
+    let slowest = active().map(|(_, path)| micros(path)).max().unwrap_or(1);
+    let of = |path: &Path| u64::from(path.window()) * slowest / micros(path);
+    let all = active().fold(0_u64, |all, (_, path)| all.saturating_add(of(path)));
+    u32::try_from(all.saturating_mul(WINDOWS.into())).unwrap_or(u32::MAX)
 }

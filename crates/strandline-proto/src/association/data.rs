@@ -10,7 +10,7 @@ use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
 use super::offer::encode_cause;
-use super::{Association, State, auth, reconfig};
+use super::{Association, State, auth, multipath, reconfig};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
@@ -302,6 +302,7 @@ impl Association {
         in_fast_recovery: bool,
     ) {
         self.settle_marks();
+        let shares = multipath::shares(self);
         let gap_seen = self.outbound.has_gaps();
         let shut = self.outbound.window_is_shut();
         for index in self.paths.indices() {
@@ -325,8 +326,12 @@ impl Association {
             if ack.acked_bytes > 0 || ack.flight_drop > 0 {
                 let marked = self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index));
                 let overdue = self.outbound.has_overdue(index);
-                let sack =
-                    PathSack { overdue, ..path_sack(ack, cumulative_advanced, in_fast_recovery, marked) };
+                let share = shares.as_ref().map(|shares| shares[index]);
+                let sack = PathSack {
+                    overdue,
+                    share,
+                    ..path_sack(ack, cumulative_advanced, in_fast_recovery, marked)
+                };
                 change = path.on_sack(now, &sack, &self.config);
             }
             if ack.skipped && ack.acked_bytes == 0 {
@@ -434,6 +439,7 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, m
         overdue: false,
         cumulative_advanced,
         marked,
+        share: None,
         in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),
     }
 }

@@ -19,6 +19,7 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder, padded
 use super::build::{CONTROL_PACKET_LEN_MAX, finish_control, push_control};
 use super::context::{Route, Shared};
 use super::diagnostics::log_mtu_change;
+use super::multipath::longest_round_trip;
 use super::{Association, asconf, auth};
 use crate::error::PathError;
 use crate::path::PathState;
@@ -104,7 +105,8 @@ impl Association {
         let index = self.sack_path;
         let measures = self.config.heartbeat_interval.is_some() && self.state.heartbeats();
         let nonce = if measures { cx.nonce() } else { 0 };
-        self.inbound.on_rtt_asked(now, nonce, self.paths.get(index).rto.srtt());
+        let longest = longest_round_trip(&self.paths);
+        self.inbound.on_rtt_asked(now, nonce, self.paths.get(index).rto.srtt(), longest);
         if measures {
             self.send_control(cx, index, &Heartbeat { info: &info(index, nonce, now) });
         }

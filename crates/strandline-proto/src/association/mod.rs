@@ -22,6 +22,7 @@ mod forward;
 mod gather;
 mod heartbeat;
 pub(crate) mod keys;
+mod multipath;
 pub(crate) mod offer;
 pub(crate) mod own;
 mod paths;

@@ -12,6 +12,7 @@ use super::context::Shared;
 use super::data::on_nr_sack_chunk;
 use super::diagnostics::log_of;
 use super::features::Extensions;
+use super::multipath::turn_sacks;
 use super::offer::{append_tlv, encode_cause};
 use super::setup::on_early_data;
 use super::{Association, State, asconf, credit, forward, reconfig};
@@ -203,7 +204,9 @@ impl Association {
         seen.data = true;
         seen.first.get_or_insert(data.tsn);
         seen.immediate |= data.immediate;
-        self.sack_path = from;
+        if self.sack_path != from {
+            turn_sacks(self, from);
+        }
         self.on_data(cx, now, data, &mut seen.report)
     }
 
@@ -566,7 +569,9 @@ fn take_i_data(
     seen.data = true;
     seen.first.get_or_insert(data.tsn);
     seen.immediate |= data.immediate;
-    association.sack_path = from;
+    if association.sack_path != from {
+        turn_sacks(association, from);
+    }
     association.on_i_data(cx, now, data, &mut seen.report)
 }
 

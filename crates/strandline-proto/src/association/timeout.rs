@@ -10,6 +10,7 @@ use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
 };
 use super::expiry::abandon_due;
+use super::multipath::takes_new_data;
 use super::{Association, State, asconf, auth, credit, reconfig};
 use crate::outbound::credit as outgoing;
 use crate::outbound::partial::forward_again;
@@ -247,7 +248,7 @@ impl Association {
 
     /// Sends a tail-loss probe: nothing came back for a while, and the last packets may be lost.
     fn on_probe_timer(&mut self, now: Time, index: PathIndex) {
-        let new_allowed = self.paths.data_path() == Some(index) && self.paths.get(index).may_probe_with_new();
+        let new_allowed = takes_new_data(self, index) && self.paths.get(index).may_probe_with_new();
         let marked = self.outbound.on_probe(now, index, new_allowed);
         let path = self.paths.get_mut(index);
         path.on_probe(now);

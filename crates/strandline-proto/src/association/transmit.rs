@@ -16,6 +16,7 @@ use super::credit::report_writable;
 use super::expiry::abandon_due;
 use super::features::Extensions;
 use super::gather::{allow_gathered, gathers};
+use super::multipath::{choose_path, end_burst, uses_several};
 use super::{Association, State, auth};
 use crate::config::{FastRetransmit, Recovery};
 use crate::event::Transmit;
@@ -112,7 +113,7 @@ impl Association {
             Some(_) if self.paths.get(path).flight > 0 => self.probe_mtu(cx, now, path),
             Some(_) => {}
             None if data_waits => {}
-            None => self.end_burst(data_path),
+            None => end_burst(self, data_path),
         }
         if self.proof.is_some() {
             self.prove_sack_size(cx, now);
@@ -138,6 +139,7 @@ impl Association {
     fn choose_data_path(&mut self) -> PathIndex {
         match self.outbound.retransmission() {
             Some(again) => self.way_of(&again),
+            None if uses_several(self) => choose_path(self),
             None => self.paths.data_path().unwrap_or(self.control_path),
         }
     }
@@ -162,7 +164,7 @@ impl Association {
     }
 
     /// True if data waits to be sent or retransmitted.
-    fn has_data_work(&self) -> bool {
+    pub(super) fn has_data_work(&self) -> bool {
         self.outbound.has_retransmissions() || self.outbound.has_pending() || forward_due(&self.outbound)
     }
 
@@ -174,16 +176,6 @@ impl Association {
                 self.paths.get_mut(index).allow_burst(now, &config);
             }
             allow_gathered(self, self.control_path);
-        }
-    }
-
-    /// Ends an opportunity to send: nothing more can be sent now.
-    fn end_burst(&mut self, index: PathIndex) {
-        let waits = self.state.sends_data() && self.has_data_work();
-        let path = self.paths.get_mut(index);
-        path.end_burst();
-        if waits {
-            path.wait_for_pace();
         }
     }
 

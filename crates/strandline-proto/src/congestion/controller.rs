@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::time::Time;
 
 /// The data that one SACK acknowledged on one path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ack {
     /// Arrival time of the SACK.
     pub now: Time,
@@ -33,9 +33,21 @@ pub struct Ack {
     pub latest_is_late: bool,
     /// True if the peer reports that the network marked the acknowledged data (the SACK came with an ECNE chunk).
     pub marked: bool,
+    /// Share of its growth in congestion avoidance that the window may take, above 0 and at most 1: less if several paths
+    /// of the association are coupled (RFC 6356).
+    pub share: f32,
 }
 
 impl Ack {
+    /// Returns the acknowledged bytes that the window may grow by in congestion avoidance.
+    pub(super) fn growing_bytes(&self) -> u32 {
+        if self.share < 1.0 {
+            (f64::from(self.acked_bytes) * f64::from(self.share)) as u32
+        } else {
+            self.acked_bytes
+        }
+    }
+
     /// The current delay of the path, as the latest acknowledged chunk shows it.
     pub(super) fn delay(&self) -> Option<Duration> {
         self.latest_rtt.filter(|_| !self.latest_is_late)
@@ -65,6 +77,7 @@ impl Ack {
             latest_rtt: None,
             latest_is_late: false,
             marked: false,
+            share: 1.0,
         }
     }
 }

@@ -147,9 +147,11 @@ impl Cubic {
         if self.epoch == Time::MAX {
             self.begin_epoch(ack.now);
         }
+        let share = f64::from(ack.share);
+        let pace = if share < 1.0 { self.slow_down(ack.now, share) } else { 1.0 };
         self.known_ms = millis(ack.now);
         let rtt_s = f64::from(self.rtt_us) / 1e6;
-        let t = ack.now.since(self.epoch).as_secs_f64() + rtt_s;
+        let t = ack.now.since(self.epoch).as_secs_f64() + rtt_s * pace;
         let w_max = self.packets(self.w_max);
         let cubic = (C * (t - f64::from(self.k)).powi(3) + w_max) * f64::from(self.pmdcs);
         let cwnd = f64::from(self.cwnd);
@@ -157,7 +159,7 @@ impl Cubic {
         let acked = f64::from(ack.acked_bytes);
         // Compare with W_max instead of cwnd_prior, whatever share the loss left (decision 24).
         let alpha = if self.w_est >= f64::from(self.w_max) { 1.0 } else { ALPHA };
-        self.w_est += alpha * f64::from(self.pmdcs) * acked / cwnd;
+        self.w_est += alpha * share * f64::from(self.pmdcs) * acked / cwnd;
         let cubic_growth = (target - cwnd) * acked / cwnd;
         let friendly_growth = self.w_est - cwnd;
         let growth = if friendly_growth > 0.0 && cubic < self.w_est { friendly_growth } else { cubic_growth };
@@ -189,6 +191,19 @@ impl Cubic {
         }
         self.known_ms = now_ms;
         self.idle = false;
+    }
+
+    /// Lets the time since the last acknowledgement count only in part, for a window that is coupled with those of other
+    /// paths. Returns that part.
+    ///
+    /// With an increase scaled by `share`, the rate of a sender that adds packets falls with its square root. CUBIC's falls
+    /// with the fourth root of C (section 5.1), so C is scaled by the square. C t^3 stays what it is if t is scaled by its
+    /// cube root instead.
+    fn slow_down(&mut self, now: Time, share: f64) -> f64 {
+        let pace = (share * share).cbrt();
+        let passed = Duration::from_millis(u64::from(millis(now).wrapping_sub(self.known_ms)));
+        self.epoch = now.min(self.epoch + passed.mul_f64(1.0 - pace));
+        pace
     }
 
     fn note_rtt(&mut self, ack: &Ack) {

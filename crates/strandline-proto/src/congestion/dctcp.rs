@@ -67,7 +67,7 @@ impl Dctcp {
         if !ack.window_full {
             return;
         }
-        self.cwnd = self.additive.grown(self.cwnd, ack.acked_bytes, self.pmdcs);
+        self.cwnd = self.additive.grown(self.cwnd, ack.growing_bytes(), self.pmdcs);
     }
 
     /// Ends an observation window, which lasts one round trip (section 3.3, steps 5 to 9).

@@ -97,7 +97,7 @@ impl Rfc9260 {
 
     /// Congestion avoidance (section 7.2.2).
     fn congestion_avoidance(&mut self, ack: &Ack) {
-        self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(ack.acked_bytes);
+        self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(ack.growing_bytes());
         if self.partial_bytes_acked < self.cwnd {
             return;
         }

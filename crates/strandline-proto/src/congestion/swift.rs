@@ -127,7 +127,7 @@ impl Swift {
             self.cwnd = self.cwnd.saturating_add(ack.acked_bytes);
             return;
         }
-        self.cwnd = self.additive.grown(self.cwnd, ack.acked_bytes, self.pmdcs);
+        self.cwnd = self.additive.grown(self.cwnd, ack.growing_bytes(), self.pmdcs);
     }
 }
 

@@ -67,6 +67,8 @@ pub(super) struct Flow {
     pub(super) buffer_max: Option<u32>,
     rtt: Option<Duration>,
     rtt_min: Option<Duration>,
+    /// Round-trip time of the slowest path on which data may come, if there are several.
+    rtt_max: Option<Duration>,
     sack_delay: Duration,
     /// Nonce of the HEARTBEAT in flight.
     nonce: u64,
@@ -96,6 +98,7 @@ impl Default for Flow {
             buffer_max: None,
             rtt: None,
             rtt_min: None,
+            rtt_max: None,
             sack_delay: SACK_DELAY_MIN,
             nonce: 0,
             asked_at: Time::ZERO,
@@ -159,7 +162,8 @@ impl Flow {
 
     /// Ends the round, if one had begun, and begins the next with `unread` bytes that the application could read.
     /// Returns the bytes that the application kept up with per round-trip time: what arrived, unless it waits to be
-    /// read. Data beyond a gap does not count as unread.
+    /// read. Data beyond a gap does not count as unread. With several paths it is the round-trip time of the slowest: a
+    /// sender that uses all at once needs so much room for what arrives ahead of it.
     #[inline(never)]
     pub(super) fn turn(&mut self, now: Time, unread: u32) -> Option<u32> {
         let rtt = self.rtt?;
@@ -174,7 +178,8 @@ impl Flow {
         self.packets = 0;
         self.arrived = 0;
         self.unread_before = unread;
-        let in_round_trip = u128::from(kept_up) * rtt.as_nanos() / elapsed.as_nanos().max(1);
+        let longest = self.rtt_max.map_or(rtt, |longest| longest.max(rtt));
+        let in_round_trip = u128::from(kept_up) * longest.as_nanos() / elapsed.as_nanos().max(1);
         u32::try_from(in_round_trip).ok().filter(|_| begun)
     }
 
@@ -224,8 +229,16 @@ impl Flow {
         self.rtt.is_some()
     }
 
-    /// Records that a HEARTBEAT with this nonce was sent. `srtt` is the path's value, used until the answer arrives.
-    pub(super) fn on_rtt_asked(&mut self, now: Time, nonce: u64, srtt: Option<Duration>) {
+    /// Records that a HEARTBEAT with this nonce was sent. `srtt` is the path's value, used until the answer arrives, and
+    /// `longest` that of the slowest path, if there are several.
+    pub(super) fn on_rtt_asked(
+        &mut self,
+        now: Time,
+        nonce: u64,
+        srtt: Option<Duration>,
+        longest: Option<Duration>,
+    ) {
+        self.rtt_max = longest;
         self.asked_at = now;
         self.ask_at = now + RTT_AGE_MAX;
         self.nonce = nonce;

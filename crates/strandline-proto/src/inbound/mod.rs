@@ -289,9 +289,16 @@ impl Inbound {
     }
 
     /// Records that a HEARTBEAT with this nonce was sent to the source of the data. `srtt` is the value known so far.
-    pub(crate) fn on_rtt_asked(&mut self, now: Time, nonce: u64, srtt: Option<Duration>) {
+    /// `longest` is that of the slowest path, if there are several.
+    pub(crate) fn on_rtt_asked(
+        &mut self,
+        now: Time,
+        nonce: u64,
+        srtt: Option<Duration>,
+        longest: Option<Duration>,
+    ) {
         if let Some(flow) = &mut self.flow {
-            flow.on_rtt_asked(now, nonce, srtt);
+            flow.on_rtt_asked(now, nonce, srtt, longest);
         }
     }
 

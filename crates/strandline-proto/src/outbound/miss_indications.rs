@@ -113,37 +113,6 @@ pub(super) fn count_misses(
     entered
 }
 
-/// Maximum number of chunks examined for the lowest one of each path. Nearly always the first is the one, but with
-/// several paths everything missing may belong to another path.
-const LOOKED_AT_MAX: usize = 512;
-
-/// Returns the lowest unacknowledged index of each path with newly `acked` chunks, with loss detection by time. 0 if
-/// it was not found among the first missing ones: it is then unknown whether the lowest was acknowledged.
-pub(super) fn find_lowest(
-    outstanding: &Outstanding,
-    gaps: &Gaps,
-    missing: Missing,
-    acked: &PerPath<usize>,
-) -> PerPath<usize> {
-    let mut lowest = PerPath::filled(usize::MAX);
-    let mut wanted = acked.iter().filter(|index| **index != usize::MAX).count();
-    for (looked_at, index) in gaps.holes(missing.below).flatten().enumerate() {
-        let Some(record) = outstanding.get(index) else { break };
-        if wanted == 0 {
-            break;
-        }
-        if looked_at >= LOOKED_AT_MAX {
-            return lowest.map(|index| if index == usize::MAX { 0 } else { index });
-        }
-        let lowest = &mut lowest[record.path];
-        if !record.is_settled() && *lowest == usize::MAX {
-            *lowest = index;
-            wanted -= usize::from(acked[record.path] != usize::MAX);
-        }
-    }
-    lowest
-}
-
 /// Counts one miss indication for one chunk. Returns true if that marked it.
 fn count_miss(
     outstanding: &mut Outstanding,

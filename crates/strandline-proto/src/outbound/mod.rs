@@ -26,6 +26,7 @@ mod gaps;
 mod held;
 pub(crate) mod interleaving;
 mod loss_detection;
+mod lowest;
 mod messages;
 mod miss_indications;
 mod on_sack;

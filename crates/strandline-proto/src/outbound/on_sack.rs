@@ -5,6 +5,7 @@ use strandline_wire::GapBlock;
 use super::ack::PathAck;
 use super::gaps::Gaps;
 use super::loss_detection::Newly;
+use super::lowest::Lowest;
 use super::messages::Messages;
 use super::miss_indications::{self, Missing};
 use super::outstanding::{self, CREDITED, MOVED, ORPHANED, Outstanding, RESENT, Record, Run, State};
@@ -12,7 +13,7 @@ use super::rack::Rack;
 use super::send_window::{SendWindow, TAKEN_BACK_MAX, tell_acked};
 use super::spurious::RESENT_MAX;
 use crate::number::Tsn;
-use crate::path_index::PerPath;
+use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
 /// The position of a Cumulative TSN Ack.
@@ -169,7 +170,7 @@ impl SendWindow {
         progress: &mut Progress,
         paths: &mut PerPath<PathAck>,
     ) -> Newly {
-        let Self { outstanding, gaps, recovery, rack, patience, .. } = self;
+        let Self { outstanding, gaps, lowest, recovery, rack, patience, .. } = self;
         let overtaken = gaps.last().unwrap_or(0);
         gaps.replace(blocks, rack.is_some());
         let mut newly = Newly::default();
@@ -215,14 +216,16 @@ impl SendWindow {
                 paths,
             );
         } else {
-            first_missing = miss_indications::find_lowest(outstanding, gaps, missing, &first_acked);
+            let acked = PathIndex::ALL.into_iter().filter(|path| first_acked[*path] != usize::MAX);
+            acked.for_each(|path| first_missing[path] = lowest.find(outstanding, path, highest));
         }
         for ((path, acked), missing) in paths.iter_mut().zip(first_acked).zip(first_missing) {
             path.lowest_acked |= acked < missing;
         }
         for run in gaps.withdrawn() {
             for index in usize::from(run.start)..=usize::from(run.end) {
-                let cost = renege(outstanding, rack.as_deref_mut(), index, steps == 0, paths);
+                let cost =
+                    renege((&mut *outstanding, &mut *lowest), rack.as_deref_mut(), index, steps == 0, paths);
                 let Some(left) = patience.checked_sub(cost) else {
                     progress.taken_back_too_often = true;
                     return newly;
@@ -258,7 +261,7 @@ fn credit(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut Pa
 /// indication. `overtaken` is true if the SACK may be older than the previous one. Returns how many chunks must be
 /// examined again.
 fn renege(
-    outstanding: &mut Outstanding,
+    (outstanding, lowest): (&mut Outstanding, &mut Lowest),
     rack: Option<&mut Rack>,
     index: usize,
     overtaken: bool,
@@ -271,6 +274,7 @@ fn renege(
         _ => return 0,
     };
     outstanding.change(index, State::InFlight);
+    lowest.on_outstanding(path, outstanding.tsn(index));
     let again = rack.map_or(0, |rack| rack.on_reneged(index, path, overtaken));
     let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.misses = 1;

@@ -3,6 +3,7 @@
 
 use super::ack::PathAck;
 use super::gaps::Gaps;
+use super::lowest::Lowest;
 use super::messages::Messages;
 use super::miss_indications::Recovery;
 use super::outstanding::{CHUNKS_MAX, CREDITED, MOVED, ORPHANED, Outstanding, PROBE, RESENT, Run, State};
@@ -23,6 +24,8 @@ pub(super) struct SendWindow {
     pub(super) gaps: Gaps,
     /// The gap acknowledgements that the peer never revokes; `None` before the first NR-SACK with some.
     pub(super) kept: Option<Box<Gaps>>,
+    /// Where the search for the lowest outstanding chunk of each path goes on.
+    pub(super) lowest: Lowest,
     /// Fast recovery by miss indications.
     pub(super) recovery: Recovery,
     /// State of loss detection by time; `None` with miss indications.
@@ -37,6 +40,7 @@ impl SendWindow {
             outstanding: Outstanding::new(first),
             gaps: Gaps::default(),
             kept: None,
+            lowest: Lowest::new(first),
             recovery: Recovery::default(),
             rack: (mode == Mode::Rack).then(|| Box::new(Rack::new(learnt))),
             patience: TAKEN_BACK_MAX,
@@ -128,6 +132,7 @@ impl SendWindow {
         let from = (!record.has(ORPHANED)).then_some(record.path);
         let number = rack.as_mut().map(|rack| rack.on_resent(now, tsn, from, how));
         outstanding.resend(index, path, number);
+        self.lowest.on_outstanding(path, tsn);
     }
 
     /// Assigns the chunks of a path that is removed to another one, to be retransmitted unless they have arrived. Nothing
@@ -135,6 +140,7 @@ impl SendWindow {
     pub(super) fn move_path(&mut self, from: PathIndex, to: PathIndex) -> u32 {
         let marked = self.mark_path(from);
         self.outstanding.move_path(from, to);
+        self.lowest.on_moved(from, to);
         self.recovery.forget(from);
         if let Some(rack) = &mut self.rack {
             rack.forget(from);

@@ -87,7 +87,7 @@ pub(crate) struct Path {
 }
 
 /// What a SACK acknowledged on one path.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct PathSack {
     /// Bytes newly acknowledged.
     pub(crate) acked_bytes: u32,
@@ -110,6 +110,9 @@ pub(crate) struct PathSack {
     pub(crate) in_fast_recovery: bool,
     /// True if an ECNE chunk came with it.
     pub(crate) marked: bool,
+    /// The share of its growth that the window may take (see [`Ack::share`]); `None` if the path is not coupled with
+    /// others.
+    pub(crate) share: Option<f32>,
 }
 
 /// The effect of an acknowledgement, or of passed time, on the loss recovery of one path.
@@ -438,6 +441,7 @@ impl Path {
             latest_rtt: sack.rtt_sent_at.map(|sent_at| now.since(sent_at)),
             latest_is_late: sack.rtt_late,
             marked: sack.marked,
+            share: sack.share.unwrap_or(1.0),
         });
         self.timed_out = false;
         self.quiet_since = now;

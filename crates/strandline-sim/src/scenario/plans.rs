@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use strandline_proto::authentication::{Authentication, HmacAlgorithms};
 use strandline_proto::config::{
-    EndpointConfig, ErrorDetectionMethod, LinkMtu, Recovery, StreamCredit, StreamScheduler,
+    EndpointConfig, ErrorDetectionMethod, LinkMtu, Multipath, Recovery, StreamCredit, StreamScheduler,
 };
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::reconfiguration::PeerRequests;
@@ -175,6 +175,23 @@ pub(super) fn keep(hosts: &mut [HostPlan], seed: u64) -> bool {
             settings.chunks = settings.chunks.with(kind::NR_SACK);
         }
         any |= offers;
+    }
+    any
+}
+
+/// Lets some hosts of some runs send on several paths at once. Returns true if any does. Uses its own random numbers, so that
+/// the rest of a seed's plan does not change.
+pub(super) fn spread(hosts: &mut [HostPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 24);
+    let wanted = random.chance(0.4);
+    let mut any = false;
+    for host in hosts.iter_mut().filter(|_| wanted) {
+        let multipath = random.pick(&[Multipath::Off, Multipath::Coupled, Multipath::Independent]);
+        let association = Arc::make_mut(&mut host.config.association);
+        if association.recovery == Recovery::Rack {
+            association.multipath = multipath;
+            any |= multipath.is_on() && host.addresses.len() > 1;
+        }
     }
     any
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bbr;
+mod multipath;
 mod rfc3168;
 mod rfc6928;
 mod rfc8257;

@@ -5,6 +5,7 @@
 
 mod bbr;
 mod buffers;
+mod multipath;
 mod pacing;
 mod probe_budget;
 mod rfc3042;

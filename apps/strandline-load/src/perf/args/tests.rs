@@ -36,6 +36,7 @@ fn what_tcp_lacks_is_refused_with_tcp() {
         "--path-congestion 192.0.2.7=bbr",
         "--recovery rfc9260",
         "--fast-retransmit other-path",
+        "--multipath coupled",
         "--sack-frequency 6",
         "--burst 0",
         "--no-bundling",

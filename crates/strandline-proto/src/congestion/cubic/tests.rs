@@ -49,6 +49,27 @@ fn losses_shrink_the_window() {
     assert_eq!((cubic.window(), cubic.slow_start_threshold()), (PMDCS, 70_000), "one loss, twice unanswered");
 }
 
+/// A window that is coupled with others follows the same curve, more slowly: C is scaled by the square of its share, which
+/// is the time by its power of 2/3.
+#[test]
+fn coupled_windows_follow_the_curve_more_slowly() {
+    let after = |seconds: u64, share: f32| {
+        let mut cubic = at(2000);
+        cubic.on_fast_retransmit(Time::ZERO);
+        for number in 1..=seconds * 1000 {
+            let flight = cubic.cwnd;
+            cubic.on_ack(&Ack { share, ..ack(Time::ZERO + ms(number), 20 * PMDCS, flight, ms(100)) });
+        }
+        f64::from(cubic.window())
+    };
+    // 1/8 of a window's growth: a quarter of the pace.
+    for seconds in [1, 2, 4] {
+        let (alone, coupled) = (after(seconds, 1.0), after(4 * seconds, 0.125));
+        assert!((coupled / alone - 1.0).abs() < 0.03, "{seconds} s: {alone}, {coupled}");
+        assert!(after(seconds, 0.125) < 0.95 * alone);
+    }
+}
+
 /// Section 4.8: after a time-out, growth begins anew where slow start ends, with K = 0 and without the earlier W_max.
 #[test]
 fn growth_after_a_time_out_begins_anew() {

@@ -51,6 +51,25 @@ fn section_7_2_1_slow_start_grows_by_acknowledged_bytes() {
     assert_eq!(grown(1000 * PMDCS), L_MAX * PMDCS);
 }
 
+/// RFC 6356: of several coupled windows each grows by its share.
+#[test]
+fn coupled_windows_grow_by_their_share() {
+    let packets_after_100 = |algorithm: Algorithm, share: f32| {
+        let mut congestion = Congestion::new(algorithm, PMDCS, false);
+        congestion.on_fast_retransmit(Time::ZERO); // Ends slow start.
+        let before = congestion.window();
+        for _ in 0..100 {
+            let ack = Ack { share, ..full(congestion.window()) };
+            congestion.on_ack(&ack);
+        }
+        (congestion.window() - before) / PMDCS
+    };
+    for algorithm in [Algorithm::Rfc9260, Algorithm::Dctcp] {
+        assert_eq!(packets_after_100(algorithm, 1.0), 100, "{algorithm:?}");
+        assert_eq!(packets_after_100(algorithm, 0.25), 25, "{algorithm:?}");
+    }
+}
+
 #[test]
 fn section_7_2_1_after_loss_one_packet_per_sack() {
     let mut controller = Rfc9260::new(PMDCS, false);
