@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
-pub use self::extensions::{ErrorDetectionMethod, ExtensionsConfig, StreamCredit};
+pub use self::extensions::{ErrorDetectionMethod, ExtensionsConfig, Multipath, StreamCredit};
 use crate::error::ConfigError;
 use crate::memory::MemoryAccount;
 
@@ -67,32 +67,6 @@ pub enum FastRetransmit {
     /// On another active path at once, in whose window and flight it counts. While the windows of the others are
     /// full, it stays on its path.
     OtherPath,
-}
-
-/// Whether new data uses several paths to the peer at the same time (draft-tuexen-tsvwg-sctp-multipath). Only the sender
-/// decides: the peer needs no extension. Each path has its own window, loss detection and T3-rtx.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Multipath {
-    /// New data uses one path at a time, the primary path while it works (RFC 9260 section 6.4).
-    #[default]
-    Off,
-    /// All active paths at once. Their windows grow together no faster than one flow's would on the best of them (RFC
-    /// 6356), so that paths which share a bottleneck take no more than one flow there. For
-    /// [`Rfc9260`](crate::congestion::Algorithm::Rfc9260), [`Cubic`](crate::congestion::Algorithm::Cubic),
-    /// [`Dctcp`](crate::congestion::Algorithm::Dctcp) and [`Swift`](crate::congestion::Algorithm::Swift);
-    /// [`Bbr`](crate::congestion::Algorithm::Bbr) measures each path by itself.
-    Coupled,
-    /// All active paths at once, each as if it were an association of its own. For paths that share no link.
-    Independent,
-}
-
-impl Multipath {
-    /// True if several paths are used at once.
-    #[must_use]
-    pub const fn is_on(self) -> bool {
-        !matches!(self, Self::Off)
-    }
 }
 
 /// How many packets with data one acknowledgement covers. Whatever is selected, one is sent at once for the first
@@ -237,9 +211,6 @@ pub struct AssociationConfig {
     pub recovery: Recovery,
     /// Where a chunk that was declared lost is retransmitted. Default: the path where it was lost.
     pub fast_retransmit: FastRetransmit,
-    /// Whether new data uses several paths at once. Default: one path. Needs `Recovery::Rack`, which detects losses on
-    /// each path by itself.
-    pub multipath: Multipath,
     /// Congestion controller of each path, unless
     /// [`set_path_congestion`](crate::endpoint::Endpoint::set_path_congestion) selected another one for it. A
     /// controller that is changed during the association starts as on a new path.
@@ -302,7 +273,6 @@ impl Default for AssociationConfig {
             extensions: ExtensionsConfig::default(),
             recovery: Recovery::default(),
             fast_retransmit: FastRetransmit::default(),
-            multipath: Multipath::default(),
             congestion: crate::congestion::Algorithm::default(),
             to_the_letter: false,
         }
@@ -330,7 +300,6 @@ impl AssociationConfig {
             stream_scheduler: StreamScheduler::FirstComeFirstServed,
             recovery: Recovery::Rfc9260,
             fast_retransmit: FastRetransmit::SamePath,
-            multipath: Multipath::Off,
             congestion: crate::congestion::Algorithm::Rfc9260,
             to_the_letter: true,
             ..default
@@ -396,11 +365,6 @@ impl AssociationConfig {
             "at most receive_buffer, or 1 MiB where that tunes itself",
         )?;
         check(self.send_messages_max >= 1, "send_messages_max", "at least 1")?;
-        check(
-            !self.multipath.is_on() || self.recovery == Recovery::Rack,
-            "multipath",
-            "off with Recovery::Rfc9260, whose miss indications take data that overtakes on another path for lost",
-        )?;
         check(self.path_mtu_initial >= PATH_MTU_MIN, "path_mtu_initial", "at least 576")?;
         check(self.path_mtu_max >= self.path_mtu_initial, "path_mtu_max", "at least path_mtu_initial")?;
         check(self.cookie_lifetime >= ms, "cookie_lifetime", "at least 1 ms")?;
@@ -411,7 +375,7 @@ impl AssociationConfig {
             "extensions.authentication.chunks",
             "without INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH (RFC 4895 section 3.2)",
         )?;
-        self.extensions.validate()?;
+        self.extensions.validate(self.recovery)?;
         Ok(())
     }
 

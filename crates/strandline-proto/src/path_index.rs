@@ -144,11 +144,6 @@ impl<T> PerPath<T> {
     pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
         self.0.iter_mut()
     }
-
-    /// Applies a function to every value.
-    pub(crate) fn map<U>(self, to: impl FnMut(T) -> U) -> PerPath<U> {
-        PerPath(self.0.map(to))
-    }
 }
 
 impl<T> Index<PathIndex> for PerPath<T> {

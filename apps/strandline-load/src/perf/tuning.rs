@@ -191,11 +191,11 @@ impl Tuning {
             congestion: self.congestion.map_or(config.congestion, Congestion::algorithm),
             recovery: self.recovery.map_or(config.recovery, Losses::recovery),
             fast_retransmit: self.fast_retransmit.map_or(config.fast_retransmit, Again::fast_retransmit),
-            multipath: self.multipath.map_or(config.multipath, Paths::multipath),
             sack_frequency: self.sack_frequency.map_or(config.sack_frequency, SackFrequency::Every),
             burst_max: self.burst.unwrap_or(config.burst_max),
             bundling: !self.no_bundling,
             extensions: ExtensionsConfig {
+                multipath: self.multipath.map_or(config.extensions.multipath, Paths::multipath),
                 ecn: self.ecn || config.extensions.ecn,
                 zero_checksum: self.zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls),
                 ..config.extensions

@@ -112,7 +112,7 @@ pub(super) fn send_buffer(
         Pressure::Full => start.min(SEND_BUFFER_MIN),
         Pressure::Half => start,
         Pressure::Low => {
-            let wanted = match config.multipath.is_on() && paths.has_several() {
+            let wanted = match config.extensions.multipath.is_on() && paths.has_several() {
                 true => windows_of_all(paths),
                 false => paths.iter().map(|(_, path)| windows(path, peer_rwnd)).max().unwrap_or(0),
             };

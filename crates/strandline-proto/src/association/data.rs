@@ -325,13 +325,9 @@ impl Association {
             }
             if ack.acked_bytes > 0 || ack.flight_drop > 0 {
                 let marked = self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index));
-                let overdue = self.outbound.has_overdue(index);
-                let share = shares.as_ref().map(|shares| shares[index]);
-                let sack = PathSack {
-                    overdue,
-                    share,
-                    ..path_sack(ack, cumulative_advanced, in_fast_recovery, marked)
-                };
+                let (overdue, share) = (self.outbound.has_overdue(index), shares.map(|shares| shares[index]));
+                let sack = path_sack(ack, cumulative_advanced, in_fast_recovery, marked);
+                let sack = PathSack { overdue, share, ..sack };
                 change = path.on_sack(now, &sack, &self.config);
             }
             if ack.skipped && ack.acked_bytes == 0 {

@@ -17,7 +17,7 @@ use crate::path_index::{PathIndex, PathMask, PerPath};
 /// True if new data uses several paths at once.
 #[inline]
 pub(super) fn uses_several(association: &Association) -> bool {
-    let wanted = association.config.multipath.is_on() && association.paths.has_several();
+    let wanted = association.config.extensions.multipath.is_on() && association.paths.has_several();
     wanted && !association.flags.recovery_due // Until then losses are found by miss indications.
 }
 
@@ -136,7 +136,8 @@ pub(super) fn turn_sacks(association: &mut Association, from: PathIndex) {
 /// growth of a single flow, multiplied by the smaller of `w * max(w / r^2) / sum(w / r)^2` and 1.
 #[inline]
 pub(super) fn shares(association: &Association) -> Option<PerPath<f32>> {
-    let coupled = association.config.multipath == Multipath::Coupled && association.paths.has_several();
+    let coupled =
+        association.config.extensions.multipath == Multipath::Coupled && association.paths.has_several();
     coupled.then(|| shares_of(&association.paths))
 }
 

@@ -2,6 +2,7 @@
 
 use strandline_wire::chunk::kind;
 
+use super::Recovery;
 use crate::authentication::Authentication;
 use crate::error::ConfigError;
 use crate::reconfiguration::PeerRequests;
@@ -67,6 +68,32 @@ impl Default for StreamCredit {
     }
 }
 
+/// Whether new data uses several paths to the peer at the same time (draft-tuexen-tsvwg-sctp-multipath). Only the sender
+/// decides: the peer needs no extension. Each path has its own window, loss detection and T3-rtx.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Multipath {
+    /// New data uses one path at a time, the primary path while it works (RFC 9260 section 6.4).
+    #[default]
+    Off,
+    /// All active paths at once. Their windows grow together no faster than one flow's would on the best of them (RFC
+    /// 6356), so that paths which share a bottleneck take no more than one flow there. For
+    /// [`Rfc9260`](crate::congestion::Algorithm::Rfc9260), [`Cubic`](crate::congestion::Algorithm::Cubic),
+    /// [`Dctcp`](crate::congestion::Algorithm::Dctcp) and [`Swift`](crate::congestion::Algorithm::Swift);
+    /// [`Bbr`](crate::congestion::Algorithm::Bbr) measures each path by itself.
+    Coupled,
+    /// All active paths at once, each as if it were an association of its own. For paths that share no link.
+    Independent,
+}
+
+impl Multipath {
+    /// True if several paths are used at once.
+    #[must_use]
+    pub const fn is_on(self) -> bool {
+        !matches!(self, Self::Off)
+    }
+}
+
 /// Extensions that are offered in INIT and INIT ACK. Each is used only if the peer offers it too. A change applies to
 /// associations that are set up later.
 ///
@@ -113,15 +140,23 @@ pub struct ExtensionsConfig {
     /// another stream, is missing.
     /// Default false.
     pub nr_sack: bool,
+    /// Whether new data uses several paths at once. Nothing is offered for it: each side decides for its own data, and a
+    /// change applies at once. Needs [`Recovery::Rack`], which detects losses on each path by itself. Default: one path.
+    pub multipath: Multipath,
     /// Which requests of the peer to reconfigure streams are performed. A change also applies to existing
     /// associations. Default none.
     pub peer_requests: PeerRequests,
 }
 
 impl ExtensionsConfig {
-    pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        let Some(credit) = self.stream_credit else { return Ok(()) };
+    pub(super) fn validate(&self, recovery: Recovery) -> Result<(), ConfigError> {
         let check = |ok: bool, name, wants| if ok { Ok(()) } else { Err(ConfigError { name, wants }) };
+        check(
+            !self.multipath.is_on() || recovery == Recovery::Rack,
+            "extensions.multipath",
+            "off with Recovery::Rfc9260, whose miss indications take data that overtakes on another path for lost",
+        )?;
+        let Some(credit) = self.stream_credit else { return Ok(()) };
         check(self.interleaving, "extensions.stream_credit", "extensions.interleaving")?;
         check(
             (1 << 10..=32 << 20).contains(&credit.initial),
@@ -146,6 +181,7 @@ impl ExtensionsConfig {
         authentication: None,
         dynamic_addresses: false,
         nr_sack: false,
+        multipath: Multipath::Off,
         peer_requests: PeerRequests::NONE,
     };
 }

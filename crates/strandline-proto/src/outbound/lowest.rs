@@ -31,6 +31,20 @@ impl Lowest {
         self.on_outstanding(to, self.0[from]);
     }
 
+    /// Calls [`find`](Self::find) for each path of which chunks are `acked`. The others get `usize::MAX`.
+    pub(super) fn find_all(
+        &mut self,
+        outstanding: &Outstanding,
+        acked: &PerPath<usize>,
+        below: usize,
+    ) -> PerPath<usize> {
+        let mut found = PerPath::filled(usize::MAX);
+        for path in PathIndex::ALL.into_iter().filter(|path| acked[*path] != usize::MAX) {
+            found[path] = self.find(outstanding, path, below);
+        }
+        found
+    }
+
     /// Returns the index of the path's lowest outstanding chunk if it is below `below`, `usize::MAX` if there is none, and
     /// 0 if it was not found yet: it is then unknown whether the lowest was acknowledged.
     pub(super) fn find(&mut self, outstanding: &Outstanding, path: PathIndex, below: usize) -> usize {

@@ -13,7 +13,7 @@ use super::rack::Rack;
 use super::send_window::{SendWindow, TAKEN_BACK_MAX, tell_acked};
 use super::spurious::RESENT_MAX;
 use crate::number::Tsn;
-use crate::path_index::{PathIndex, PerPath};
+use crate::path_index::PerPath;
 use crate::time::Time;
 
 /// The position of a Cumulative TSN Ack.
@@ -170,7 +170,7 @@ impl SendWindow {
         progress: &mut Progress,
         paths: &mut PerPath<PathAck>,
     ) -> Newly {
-        let Self { outstanding, gaps, lowest, recovery, rack, patience, .. } = self;
+        let Self { outstanding, gaps, lowest, recovery, rack, .. } = self;
         let overtaken = gaps.last().unwrap_or(0);
         gaps.replace(blocks, rack.is_some());
         let mut newly = Newly::default();
@@ -216,24 +216,29 @@ impl SendWindow {
                 paths,
             );
         } else {
-            let acked = PathIndex::ALL.into_iter().filter(|path| first_acked[*path] != usize::MAX);
-            acked.for_each(|path| first_missing[path] = lowest.find(outstanding, path, highest));
+            first_missing = lowest.find_all(outstanding, &first_acked, highest);
         }
         for ((path, acked), missing) in paths.iter_mut().zip(first_acked).zip(first_missing) {
             path.lowest_acked |= acked < missing;
         }
+        self.take_back(steps == 0, progress, paths);
+        newly
+    }
+
+    /// Processes what the gap blocks revoke. `overtaken` is true if the SACK may be older than the previous one.
+    fn take_back(&mut self, overtaken: bool, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
+        let Self { outstanding, gaps, lowest, rack, patience, .. } = self;
         for run in gaps.withdrawn() {
             for index in usize::from(run.start)..=usize::from(run.end) {
-                let cost =
-                    renege((&mut *outstanding, &mut *lowest), rack.as_deref_mut(), index, steps == 0, paths);
+                let window = (&mut *outstanding, &mut *lowest);
+                let cost = renege(window, rack.as_deref_mut(), index, overtaken, paths);
                 let Some(left) = patience.checked_sub(cost) else {
                     progress.taken_back_too_often = true;
-                    return newly;
+                    return;
                 };
                 *patience = left;
             }
         }
-        newly
     }
 }
 

@@ -189,7 +189,7 @@ pub(super) fn spread(hosts: &mut [HostPlan], seed: u64) -> bool {
         let multipath = random.pick(&[Multipath::Off, Multipath::Coupled, Multipath::Independent]);
         let association = Arc::make_mut(&mut host.config.association);
         if association.recovery == Recovery::Rack {
-            association.multipath = multipath;
+            association.extensions.multipath = multipath;
             any |= multipath.is_on() && host.addresses.len() > 1;
         }
     }

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use strandline_netem::{Change, LinkConfig, Loss};
-use strandline_proto::config::{AssociationConfig, EndpointConfig, Multipath};
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ExtensionsConfig, Multipath};
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::event::{AssociationId, SendInfo};
 use strandline_sim::pair::{Pair, Side};
@@ -61,9 +61,14 @@ impl TwoPaths {
     }
 }
 
+fn with(multipath: Multipath) -> AssociationConfig {
+    let extensions = ExtensionsConfig { multipath, ..ExtensionsConfig::default() };
+    AssociationConfig { extensions, ..AssociationConfig::default() }
+}
+
 /// Returns the rate in Mbit/s between the second and the fifth second.
 fn rate(algorithm: Algorithm, multipath: Multipath, links: &[LinkConfig; 2], primary: usize) -> f64 {
-    let config = AssociationConfig { congestion: algorithm, multipath, ..AssociationConfig::default() };
+    let config = AssociationConfig { congestion: algorithm, ..with(multipath) };
     let mut paths = TwoPaths::new(&config, links, primary);
     paths.send(usize::MAX / 2000 * 1000, ms(2000));
     let before = paths.received;
@@ -130,11 +135,10 @@ fn transfers_are_no_slower_than_alone() {
         for (buffer, sizes) in [(None, [10_000, 100_000]), (Some(100_000), [100_000, 1_000_000])] {
             for bytes in sizes {
                 let config = |multipath| AssociationConfig {
-                    multipath,
                     send_buffer: buffer,
                     receive_buffer: buffer,
                     partial_delivery_point: 50_000,
-                    ..AssociationConfig::default()
+                    ..with(multipath)
                 };
                 let time = |multipath, primary| {
                     TwoPaths::new(&config(multipath), &links, primary).send(bytes, ms(60_000)).as_secs_f64()

@@ -11,7 +11,7 @@ fn roomy(delay: Duration, mbit: u64) -> LinkConfig {
 }
 
 fn both(config: &mut AssociationConfig) {
-    config.multipath = Multipath::Independent;
+    config.extensions.multipath = Multipath::Independent;
 }
 
 /// On a path of 200 ms data arrives after thousands of packets that were sent later on one of 10 ms.

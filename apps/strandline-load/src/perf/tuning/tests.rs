@@ -23,8 +23,8 @@ fn rfc_9260_preset_accepts_changes() {
         AssociationConfig { congestion: Algorithm::Cubic, burst_max: 0, ..AssociationConfig::rfc9260() };
     assert_eq!(changed, wanted);
     assert!(config("--ecn").extensions.ecn);
-    assert_eq!(config("--multipath coupled").multipath, Multipath::Coupled);
-    assert_eq!(config("--multipath independent").multipath, Multipath::Independent);
+    assert_eq!(config("--multipath coupled").extensions.multipath, Multipath::Coupled);
+    assert_eq!(config("--multipath independent").extensions.multipath, Multipath::Independent);
     assert_eq!(config("--fast-retransmit other-path").fast_retransmit, FastRetransmit::OtherPath);
 }
 

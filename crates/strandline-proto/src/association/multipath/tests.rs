@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use super::*;
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, ExtensionsConfig, Recovery};
 use crate::path::Link;
 use crate::time::Time;
 
@@ -25,10 +25,11 @@ fn paths(round_trips_ms: &[u64]) -> PathSet {
 
 #[test]
 fn miss_indications_allow_one_path_only() {
-    let config = AssociationConfig { multipath: Multipath::Coupled, ..AssociationConfig::default() };
+    let extensions = ExtensionsConfig { multipath: Multipath::Coupled, ..ExtensionsConfig::default() };
+    let config = AssociationConfig { extensions, ..AssociationConfig::default() };
     assert!(config.validate().is_ok());
-    let config = AssociationConfig { recovery: crate::config::Recovery::Rfc9260, ..config };
-    assert_eq!(config.validate().map_err(|error| error.name), Err("multipath"));
+    let config = AssociationConfig { recovery: Recovery::Rfc9260, ..config };
+    assert_eq!(config.validate().map_err(|error| error.name), Err("extensions.multipath"));
 }
 
 fn shares(paths: &PathSet) -> Vec<f32> {

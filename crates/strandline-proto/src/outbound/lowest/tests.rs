@@ -30,7 +30,7 @@ fn thousands_of_other_chunks_lie_before_it() {
 }
 
 #[test]
-fn acknowledged_chunks_are_passed_and_found_again_when_revoked() {
+fn acknowledged_and_revoked_chunks() {
     let mut outstanding = window([SLOW, FAST, FAST, FAST].into_iter());
     let mut lowest = Lowest::new(FIRST);
     outstanding.change(1, State::GapAcked);
@@ -45,7 +45,7 @@ fn acknowledged_chunks_are_passed_and_found_again_when_revoked() {
 }
 
 #[test]
-fn chunks_of_a_removed_path_are_found_on_the_other() {
+fn chunks_of_a_removed_path() {
     let mut outstanding = window([SLOW, FAST, SLOW].into_iter());
     let mut lowest = Lowest::new(FIRST);
     assert_eq!(lowest.find(&outstanding, FAST, 3), 1);
@@ -55,7 +55,7 @@ fn chunks_of_a_removed_path_are_found_on_the_other() {
 }
 
 #[test]
-fn what_left_the_window_is_no_part_of_the_search() {
+fn what_left_the_window_is_skipped() {
     let mut outstanding = window([SLOW; 200].into_iter().chain([FAST]));
     let mut lowest = Lowest::new(FIRST);
     outstanding.drop_front(150);
