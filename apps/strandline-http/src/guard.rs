@@ -6,14 +6,19 @@
 //!   client's disappearance, so it sees the end only once nothing is in progress. A reset is passed on at once.
 //! - Bytes behind a request that asks for a tunnel are kept back until its response says whose they are.
 //! - Interim responses of the service go out, and hyper's own answers are reported.
+//! - A client may still be sending a request that was answered and won't be read. Closing a TCP connection then would reset
+//!   it, and the client might lose the answer. The rest is read and dropped for some time (RFC 9112 section 9.6).
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 
 use crate::exchange::Exchange;
 use crate::framing::{Framing, Stop};
@@ -35,6 +40,10 @@ pub(crate) struct Guard<T> {
     kept: Bytes,
     /// Whether the client has sent its end.
     has_ended: bool,
+    /// Time for which the rest of a request is read after the end of the connection was sent.
+    rest_timeout: Duration,
+    /// Runs once that was sent.
+    closing: Option<Pin<Box<Sleep>>>,
 }
 
 /// What is read after something was refused.
@@ -48,6 +57,9 @@ enum Rest {
 
 /// Follows a spoiled head. hyper parses a head that came in parts only once its end has come.
 const HEAD_END: &[u8] = b"\r\n\r\n";
+/// Bytes that are dropped at once, and how often in turn.
+const REST_PIECE: usize = 16 << 10;
+const REST_PIECES: usize = 16;
 
 impl<T> Guard<T> {
     pub(crate) fn new(inner: T, exchange: Exchange, interim: Interim, on_refused: OnRefused) -> Self {
@@ -60,7 +72,15 @@ impl<T> Guard<T> {
             refused: None,
             kept: Bytes::new(),
             has_ended: false,
+            rest_timeout: Duration::ZERO,
+            closing: None,
         }
+    }
+
+    /// Sets the time for which the rest of a request is read that was answered before its end. By default it isn't read.
+    pub(crate) fn rest_timeout(mut self, limit: Duration) -> Self {
+        self.rest_timeout = limit;
+        self
     }
 
     /// Passes what was read behind `before` through the framing.
@@ -159,6 +179,22 @@ impl<T: AsyncRead + Unpin> Guard<T> {
     }
 }
 
+impl<T: AsyncRead + Unpin> Guard<T> {
+    /// Reads the rest of a request until its connection ends or fails, and drops it.
+    fn poll_drop_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut piece = [0; REST_PIECE];
+        for _ in 0..REST_PIECES {
+            let mut buf = ReadBuf::new(&mut piece);
+            match ready!(Pin::new(&mut self.inner).poll_read(cx, &mut buf)) {
+                Ok(()) if !buf.filled().is_empty() => {}
+                _ => return Poll::Ready(()),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
 impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
@@ -186,7 +222,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.interim.poll_write(&mut this.inner, cx))?;
@@ -222,7 +258,20 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
+        let this = self.get_mut();
+        if this.closing.is_none() {
+            ready!(Pin::new(&mut this.inner).poll_shutdown(cx))?;
+            let is_whole = this.has_ended || this.exchange.is_tunnel() || this.framing.is_between_requests();
+            if is_whole || this.rest_timeout.is_zero() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let limit = this.rest_timeout;
+        let closing = this.closing.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        if closing.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        this.poll_drop_rest(cx).map(Ok)
     }
 }
 

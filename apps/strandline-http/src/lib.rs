@@ -68,6 +68,7 @@
 //! waited longest.
 #![forbid(unsafe_code)]
 
+mod causes;
 mod client;
 pub mod command;
 mod control;

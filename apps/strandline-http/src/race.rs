@@ -7,10 +7,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper_util::client::legacy::connect::CaptureConnection;
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 /// Time after which the next address is tried beside those before it (section 5).
 pub(crate) const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// Time that SCTP has once TCP is refused.
+pub(crate) const SCTP_WAIT: Duration = Duration::from_secs(3);
 /// Addresses of a host that are tried at most.
 const ADDRESSES_MAX: usize = 16;
 
@@ -56,6 +59,17 @@ fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 /// Waits until a request of hyper-util's client has a connection. If there is none, this never returns.
 pub(crate) async fn connected(mut request: CaptureConnection) {
     drop(request.wait_for_connection_metadata().await);
+}
+
+/// Connects to a host over TCP.
+///
+/// # Errors
+/// `NotFound` if the host has no address. Otherwise the error of the address that failed last.
+pub(crate) async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let tcp = race(resolve(host, port).await?, TcpStream::connect).await?;
+    // If it fails, the connection works all the same.
+    let _ = tcp.set_nodelay(true);
+    Ok(tcp)
 }
 
 /// Connects to the address that answers first. Each is tried 250 ms after the one before, or as soon as that has failed.

@@ -68,6 +68,11 @@ impl<T> WriteLimit<T> {
         Self::breaking(inner, limit, Broken::default())
     }
 
+    /// Returns the connection itself.
+    pub(crate) const fn inner(&self) -> &T {
+        &self.inner
+    }
+
     /// As [`new`](Self::new), and sets `broken` when it fails.
     pub(crate) fn breaking(inner: T, limit: Duration, broken: Broken) -> Self {
         Self { inner, limit, broken, waiting: None }

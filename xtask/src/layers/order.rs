@@ -174,7 +174,7 @@ pub(super) const CRATES: [Rules; 7] = [
     Rules {
         root: "apps/strandline-http/src/lib.rs",
         layers: &[
-            apart(&["control", "exchange", "host", "interim", "race", "stall", "urls", "usage"]),
+            apart(&["causes", "control", "exchange", "host", "interim", "race", "stall", "urls", "usage"]),
             apart(&["files", "framing", "graceful"]),
             apart(&["guard", "streams"]),
             apart(&["client", "server"]),

@@ -316,6 +316,24 @@ async fn half_closed_clients_are_answered() {
     assert!(answer.len() > 20 << 20, "{}", answer.len());
 }
 
+/// A reset would cost a client the answer that writes its whole request first.
+#[tokio::test]
+async fn rest_of_a_refused_request_is_read() {
+    let server = Running::start(&[]).await;
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n";
+    for (request, status) in [(head, "405"), ("nonsense\r\n", "400")] {
+        let mut tcp = TcpStream::connect(server.listening.tcp).await.unwrap();
+        tcp.write_all(request.as_bytes()).await.unwrap();
+        tcp.write_all(&[b'x'; 70_000]).await.unwrap();
+        let mut answer = String::new();
+        tcp.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        for _ in 0..100 {
+            tcp.write_all(&[b'x'; 70_000]).await.unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn heads_that_cannot_be_read_are_logged() {
     let server = Running::start(&[]).await;

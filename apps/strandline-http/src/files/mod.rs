@@ -19,6 +19,7 @@ use hyper::header::{
     HeaderValue, LAST_MODIFIED, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
+use rustix::io::Errno;
 
 pub(crate) use self::body::FileBody;
 use self::conditions::{Outcome, Part, Range, Times, Validators};
@@ -245,16 +246,29 @@ fn redirect(path: &str, query: Option<&str>) -> Response<FileBody> {
     response
 }
 
+/// Answers where a file can't be opened. What the path itself causes is no failure of the server.
 fn failure(error: &io::Error) -> Response<FileBody> {
-    status(match error.kind() {
-        io::ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
-        _ if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => StatusCode::SERVICE_UNAVAILABLE,
-        _ => StatusCode::NOT_FOUND,
+    status(match Errno::from_io_error(error) {
+        Some(Errno::ACCESS | Errno::PERM) => StatusCode::FORBIDDEN,
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => StatusCode::SERVICE_UNAVAILABLE,
+        Some(
+            Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::NAMETOOLONG
+            | Errno::INVAL
+            // Symbolic links that go round in a circle, or out of the directory.
+            | Errno::LOOP
+            | Errno::XDEV
+            // Sockets and devices.
+            | Errno::NXIO
+            | Errno::NODEV,
+        ) => StatusCode::NOT_FOUND,
+        _ => {
+            tracing::debug!(%error, "a file can't be opened");
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     })
 }
-
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
 
 /// A response with a status alone.
 pub(crate) fn status(status: StatusCode) -> Response<FileBody> {

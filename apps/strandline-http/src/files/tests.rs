@@ -195,3 +195,18 @@ fn files_that_become_shorter_fail_in_mid_body() {
     assert!(matches!(end, Poll::Ready(Some(Err(_)))), "{received}");
     assert!(matches!(Pin::new(&mut body).poll_frame(context), Poll::Ready(None)));
 }
+
+#[test]
+fn failures_of_the_server_are_no_missing_files() {
+    for (error, wanted) in [
+        (Errno::NOENT, 404),
+        (Errno::NOTDIR, 404),
+        (Errno::LOOP, 404),
+        (Errno::ACCESS, 403),
+        (Errno::MFILE, 503),
+        (Errno::IO, 500),
+        (Errno::STALE, 500),
+    ] {
+        assert_eq!(failure(&error.into()).status(), wanted, "{error}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hyper::header::HeaderValue;
+use hyper::header::{ALT_SVC, HeaderMap, HeaderValue};
 
 use crate::host;
 
@@ -34,6 +34,12 @@ pub(crate) fn announce(sctp_port: u16, udp_port: Option<u16>) -> Option<HeaderVa
     let udp = udp_port.map_or(String::new(), |port| format!("; udp={port}"));
     let text = format!("{PROTOCOL}=\":{sctp_port}\"{udp}; ma={}", MAX_AGE.as_secs());
     HeaderValue::from_str(&text).ok()
+}
+
+/// Returns what the headers of a response announce; `None` if they say nothing of SCTP on the same host.
+pub(crate) fn of(headers: &HeaderMap) -> Option<Announced> {
+    let values = headers.get_all(ALT_SVC).iter().filter_map(|value| value.to_str().ok());
+    values.filter_map(parse).next()
 }
 
 /// Parses a value; `None` if it says nothing of SCTP on the same host.

@@ -40,6 +40,9 @@ const HTTP2_STREAMS_MAX: u32 = 128;
 /// Time between two pings of HTTP/2, and the time for their answer.
 const HTTP2_PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
+/// Time for which the rest of a request is read that was answered before its end.
+const REST_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Accepts connections.
 pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
@@ -177,7 +180,7 @@ where
     let (exchange, interim) = (Exchange::default(), Interim::default());
     let refusing = Arc::clone(&handler);
     let on_refused = Box::new(move |status| refusing.refused(status, Version::HTTP_11, sender));
-    let guard = Guard::new(io, exchange.clone(), interim.clone(), on_refused);
+    let guard = Guard::new(io, exchange.clone(), interim.clone(), on_refused).rest_timeout(REST_TIMEOUT);
     let io = TokioIo::new(WriteLimit::breaking(guard, limits.write_timeout, broken.clone()));
     let cut = broken.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {

@@ -96,7 +96,9 @@ impl Args {
             ));
         }
         let mut names = HashSet::new();
-        if let Some(twice) = self.files().find(|file| !names.insert(*file)) {
+        // Two responses may go to /dev/null, or to one pipe.
+        let mut files = self.files().filter(|file| file.metadata().map_or(true, |file| file.is_file()));
+        if let Some(twice) = files.find(|file| !names.insert(*file)) {
             return Some(format!("-o names {} for two URLs", twice.display()));
         }
         if self.json && self.output.iter().any(|file| is_standard(file)) {

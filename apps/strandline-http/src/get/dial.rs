@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use crate::front::TlsStream;
-use crate::race::{race, resolve};
+use crate::race;
 
 /// Why there is no connection.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -89,11 +89,10 @@ impl Dial {
         let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
         let host = uri.host().unwrap_or_default();
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let addresses = resolve(host, port).await.map_err(|error| DialError::Host(error.to_string()))?;
-        let tcp = race(addresses, TcpStream::connect).await;
-        let tcp = tcp.map_err(|error| DialError::Connect(format!("{host} port {port}: {error}")))?;
-        // If it fails, the connection works all the same.
-        let _ = tcp.set_nodelay(true);
+        let tcp = race::tcp(host, port).await.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => DialError::Host(error.to_string()),
+            _ => DialError::Connect(format!("{host} port {port}: {error}")),
+        })?;
         if !is_tls {
             return Ok(TokioIo::new(Wire::Plain(tcp)));
         }

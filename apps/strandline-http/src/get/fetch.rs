@@ -12,12 +12,13 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use super::Report;
-use super::failure::{Failure, causes};
+use super::failure::Failure;
 use super::output::{Existing, Output, Writer};
 use super::page::Kind;
 use super::range::{ContentRange, complete_length, is_of, validator};
 use super::request::{Credentials, redirected, request, without_password};
 use super::transport::{Answer, Choice, Transports};
+use crate::causes::causes;
 
 /// Redirections that are followed.
 const REDIRECTIONS_MAX: u32 = 10;

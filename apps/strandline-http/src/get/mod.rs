@@ -182,8 +182,11 @@ fn prepare(args: &Args) -> Result<(), Failure> {
 /// Parses a URL of the command line. One without a scheme is http, as for curl: `localhost:8080/`.
 fn parse(text: &str) -> Result<Url, Failure> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| is_scheme(scheme));
+    // With one slash this is no host without a scheme.
+    let has_one_slash = ["http:/", "https:/"].iter().any(|begin| begins_with(text, begin));
     let url = match scheme {
         Some(_) => urls::parse(text),
+        None if has_one_slash => urls::parse(text),
         None if text.starts_with('/') => return Err(Failure::Url("no host".to_owned())),
         None => urls::parse(&format!("http://{text}")),
     };
@@ -193,6 +196,10 @@ fn parse(text: &str) -> Result<Url, Failure> {
         "http" | "https" | "http+sctp" => Err(Failure::Url("no host".to_owned())),
         other => Err(Failure::Scheme(other.to_owned())),
     }
+}
+
+fn begins_with(text: &str, begin: &str) -> bool {
+    text.get(..begin.len()).is_some_and(|text| text.eq_ignore_ascii_case(begin))
 }
 
 /// Returns whether a text is the scheme of a URL (RFC 3986 section 3.1).

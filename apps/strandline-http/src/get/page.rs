@@ -10,7 +10,7 @@ use html5gum::{DefaultEmitter, HtmlString, Spanned, StartTag, Token, Tokenizer};
 use url::Url;
 
 /// Elements and the attributes that name what they load.
-const ATTRIBUTES: [(&[u8], &[u8]); 14] = [
+const ATTRIBUTES: [(&[u8], &[u8]); 20] = [
     (b"img", b"src"),
     (b"script", b"src"),
     (b"link", b"href"),
@@ -25,6 +25,13 @@ const ATTRIBUTES: [(&[u8], &[u8]); 14] = [
     (b"iframe", b"src"),
     (b"frame", b"src"),
     (b"body", b"background"),
+    // Of SVG within HTML.
+    (b"image", b"href"),
+    (b"image", b"xlink:href"),
+    (b"feimage", b"href"),
+    (b"feimage", b"xlink:href"),
+    (b"use", b"href"),
+    (b"use", b"xlink:href"),
 ];
 /// Elements and the attributes that name several candidates.
 const SETS: [(&[u8], &[u8]); 3] = [(b"img", b"srcset"), (b"source", b"srcset"), (b"link", b"imagesrcset")];

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::body::Incoming;
-use hyper::header::{ALT_SVC, HeaderMap};
+use hyper::header::HeaderMap;
 use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::client::legacy::{Client, Error};
@@ -24,16 +24,15 @@ use tower_service::Service;
 use url::Url;
 
 use super::dial::{Dial, DialError, Trust};
-use super::failure::{Failure, causes};
+use super::failure::Failure;
+use crate::causes::causes;
 use crate::client::Connector;
 use crate::front::alt_svc::{self, Announced};
-use crate::race::{ATTEMPT_DELAY, connected};
+use crate::race::{ATTEMPT_DELAY, SCTP_WAIT, connected};
 use crate::streams::{HttpAssociation, HttpStream, Settings};
 
 /// TCP connections to one server, as browsers have them.
 const TCP_MAX: usize = 6;
-/// Time that SCTP has once TCP is refused.
-const SCTP_WAIT: Duration = Duration::from_secs(3);
 /// Default port of HTTP.
 const PORT: u16 = 80;
 
@@ -401,8 +400,7 @@ impl Transports {
         if url.scheme() != "http" {
             return;
         }
-        let values = headers.get_all(ALT_SVC).iter().filter_map(|value| value.to_str().ok());
-        match values.filter_map(alt_svc::parse).next() {
+        match alt_svc::of(headers) {
             Some(Announced::Sctp { port, udp_port, lifetime }) if !lifetime.is_zero() => {
                 let ports = (port, udp_port.unwrap_or(self.encapsulation_port));
                 self.begin(origin, address(url).0, ports);

@@ -5,6 +5,7 @@ use std::io;
 
 use strandline::{ConnectError, Ended};
 
+use crate::causes::causes;
 use crate::streams::ConnectionError;
 
 /// A class of errors. The order is that of [`Class::ALL`].
@@ -133,18 +134,6 @@ fn class_of_io(error: &io::Error) -> Option<Class> {
         io::ErrorKind::AddrNotAvailable => Some(Class::NoAddress),
         _ => None,
     }
-}
-
-/// Returns the causes of an error, from the outermost to the innermost.
-fn causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hyper::Uri;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use strandline::Stack;
 use strandline_tls::ClientTls;
@@ -17,10 +17,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tower_service::Service;
 
+use super::bare_target::BareTarget;
 use super::body::RequestBody;
 use super::early;
+use super::early_answer::Readable;
 use crate::client::Connector;
 use crate::front::{Breakable, Lingering, TlsStream};
+use crate::host::port_of;
+use crate::race;
 use crate::stall::{Broken, WriteLimit};
 use crate::streams::Settings;
 
@@ -30,6 +34,9 @@ const IDLE_MAX: usize = 32;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest head of a response, in bytes.
 const HEAD_BYTES_MAX: usize = 128 << 10;
+/// Default ports.
+const HTTP: u16 = 80;
+const HTTPS: u16 = 443;
 
 /// The client of a proxy.
 pub(super) type ProxyClient = Client<Dial, RequestBody>;
@@ -56,15 +63,15 @@ impl Timeouts {
 #[derive(Clone)]
 pub(super) enum Way {
     /// TCP to the host of the request's URI.
-    Tcp(HttpConnector),
+    Tcp,
     /// TLS on TCP to the host of the request's URI.
-    Tls(HttpConnector, ClientTls),
+    Tls(ClientTls),
     /// A socket of this machine.
     Unix(PathBuf),
     /// SCTP to the host of the request's URI.
     Sctp(Connector),
     /// A proxy on TCP.
-    ViaTcp(HttpConnector, Uri),
+    ViaTcp(Uri),
     /// A proxy on SCTP.
     ViaSctp(Connector, Uri),
 }
@@ -81,21 +88,12 @@ impl Way {
     /// Returns the name for the access log.
     pub(super) const fn name(&self) -> &'static str {
         match self {
-            Self::Tcp(_) | Self::ViaTcp(..) => "tcp",
-            Self::Tls(..) => "tls",
+            Self::Tcp | Self::ViaTcp(_) => "tcp",
+            Self::Tls(_) => "tls",
             Self::Unix(_) => "unix",
             Self::Sctp(_) | Self::ViaSctp(..) => "sctp",
         }
     }
-}
-
-/// Returns a connector for TCP.
-pub(super) fn tcp(timeouts: Timeouts) -> HttpConnector {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(timeouts.connect));
-    connector.enforce_http(false);
-    connector
 }
 
 /// Returns a client whose connections go one way.
@@ -105,7 +103,15 @@ pub(super) fn client(way: Way, timeouts: Timeouts) -> ProxyClient {
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_max_idle_per_host(IDLE_MAX)
         .http1_max_buf_size(HEAD_BYTES_MAX)
-        .build(Dial { way, timeouts })
+        .build(Dial { way, timeouts, has_bare_targets: false })
+}
+
+/// Returns a client for requests about whole servers, with paths of `/` in their targets, to another proxy.
+pub(super) fn client_for_bare_targets(way: Way, timeouts: Timeouts) -> ProxyClient {
+    Client::builder(TokioExecutor::new())
+        .pool_max_idle_per_host(0)
+        .http1_max_buf_size(HEAD_BYTES_MAX)
+        .build(Dial { way, timeouts, has_bare_targets: true })
 }
 
 /// Connects one way.
@@ -113,6 +119,8 @@ pub(super) fn client(way: Way, timeouts: Timeouts) -> ProxyClient {
 pub(super) struct Dial {
     way: Way,
     timeouts: Timeouts,
+    /// Whether each connection carries one request, the target of which loses its path.
+    has_bare_targets: bool,
 }
 
 /// A connection of any kind.
@@ -125,9 +133,14 @@ impl Dial {
         let is_proxied = matches!(self.way, Way::ViaTcp(..) | Way::ViaSctp(..));
         let timeouts = self.timeouts;
         let io = tokio::time::timeout(timeouts.connect, self.way.connect(uri, timeouts.connect)).await??;
+        let io = if self.has_bare_targets { Box::new(BareTarget::new(io)) } else { io };
         let broken = Broken::default();
         Ok(TokioIo::new(Upstream {
-            io: WriteLimit::breaking(Breakable::new(io, broken.clone()), timeouts.write, broken.clone()),
+            io: WriteLimit::breaking(
+                Readable::new(Breakable::new(io, broken.clone())),
+                timeouts.write,
+                broken.clone(),
+            ),
             is_proxied,
             broken,
         }))
@@ -138,12 +151,11 @@ impl Way {
     /// Connects. `limit` is the time-out, which goes on for an association that isn't established yet.
     async fn connect(self, uri: Uri, limit: Duration) -> io::Result<Box<dyn Io>> {
         Ok(match self {
-            Self::Tcp(mut connector) => Box::new(over_tcp(&mut connector, uri).await?),
-            Self::ViaTcp(mut connector, via) => Box::new(over_tcp(&mut connector, via).await?),
-            Self::Tls(mut connector, tls) => {
-                let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-                let tcp = over_tcp(&mut connector, uri).await?;
-                Box::new(TlsStream::connect(tcp, &tls, &host).await?)
+            Self::Tcp => Box::new(over_tcp(&uri, HTTP).await?),
+            Self::ViaTcp(via) => Box::new(over_tcp(&via, HTTP).await?),
+            Self::Tls(tls) => {
+                let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+                Box::new(TlsStream::connect(over_tcp(&uri, HTTPS).await?, &tls, host).await?)
             }
             Self::Unix(path) => Box::new(UnixStream::connect(path).await?),
             Self::Sctp(connector) => Box::new(early::open(connector, uri, limit).await?),
@@ -152,16 +164,10 @@ impl Way {
     }
 }
 
-/// Connects over TCP.
-pub(super) async fn over_tcp(connector: &mut HttpConnector, uri: Uri) -> io::Result<TcpStream> {
-    match connector.call(uri).await {
-        Ok(tcp) => Ok(tcp.into_inner()),
-        Err(error) => {
-            let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<io::Error>());
-            let kind = cause.map_or(io::ErrorKind::Other, io::Error::kind);
-            Err(io::Error::new(kind, error))
-        }
-    }
+/// Connects over TCP to the host of a URI.
+async fn over_tcp(uri: &Uri, default_port: u16) -> io::Result<TcpStream> {
+    let port = port_of(uri, default_port).ok_or(io::ErrorKind::InvalidInput)?;
+    race::tcp(uri.host().unwrap_or_default(), port).await
 }
 
 impl Service<Uri> for Dial {
@@ -180,15 +186,16 @@ impl Service<Uri> for Dial {
 
 /// A connection to an upstream server.
 pub(super) struct Upstream {
-    io: WriteLimit<Breakable<Box<dyn Io>>>,
+    io: WriteLimit<Readable<Breakable<Box<dyn Io>>>>,
     is_proxied: bool,
     broken: Broken,
 }
 
 impl Connection for Upstream {
     fn connected(&self) -> Connected {
-        // An extension of each response, for tunnels.
-        Connected::new().proxy(self.is_proxied).extra(self.broken.clone())
+        // Extensions of each response, for tunnels.
+        let connected = Connected::new().proxy(self.is_proxied).extra(self.broken.clone());
+        connected.extra(self.io.inner().tunnel().clone())
     }
 }
 

@@ -7,6 +7,8 @@ use hyper::StatusCode;
 use hyper_util::client::legacy;
 use strandline::Ended;
 
+use crate::causes::causes;
+
 /// An association that failed before it was established, or before anything was sent, after a request had been handed
 /// to it.
 #[derive(Debug, thiserror::Error)]
@@ -160,19 +162,4 @@ fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
         next = error.source();
     }
     found
-}
-
-/// Returns the causes of an error, from the outermost to the innermost.
-pub(super) fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let more = cause.to_string();
-        if !text.ends_with(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        next = cause.source();
-    }
-    text
 }

@@ -5,32 +5,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use hyper::header::{ALT_SVC, HeaderMap, HeaderValue};
+use hyper::header::{HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Uri};
-use hyper_util::client::legacy::connect::HttpConnector;
 use strandline::Stack;
 use strandline_output::errln;
 use tokio::net::TcpStream;
 
 use super::allowed::{self, Pattern};
 use super::args::UpstreamArgs;
-use super::dial::{self, ProxyClient, Way, over_tcp};
-use super::failure::{Failure, causes};
+use super::dial::{self, ProxyClient, Way};
+use super::failure::Failure;
 use super::headers::is_about_server;
 use super::origins::{Key, Origins, OverSctp};
 use super::relay::{Decision, Proxy, Route, Routes};
+use crate::causes::causes;
 use crate::client::outgoing_stack;
 use crate::front::alt_svc;
 use crate::front::log::Sender;
 use crate::front::{Addresses, ConnectionArgs, Front, SctpAddresses, Shards};
 use crate::host::is_authority;
-use crate::race::ATTEMPT_DELAY;
+use crate::race::{self, ATTEMPT_DELAY, SCTP_WAIT};
 use crate::usage::Usage;
 
-/// Time that SCTP has once TCP is refused.
-const SCTP_WAIT: Duration = Duration::from_secs(3);
 /// Default port of HTTP.
 const PORT: u16 = 80;
 
@@ -78,12 +76,31 @@ pub struct ForwardArgs {
 pub(super) struct Forward {
     allowed: Vec<Pattern>,
     /// The proxy that gets everything.
-    via: Option<(ProxyClient, &'static str)>,
+    via: Option<Via>,
     /// The stack of associations with the other proxy, if it is on SCTP.
     via_stack: Option<Stack>,
     tcp: ProxyClient,
-    connector: HttpConnector,
+    /// Time to connect a tunnel.
+    connect_timeout: Duration,
     origins: Arc<Origins>,
+}
+
+/// Another proxy.
+struct Via {
+    client: ProxyClient,
+    /// For requests about whole servers.
+    about_servers: ProxyClient,
+    transport: &'static str,
+}
+
+impl Via {
+    fn new(way: Way, timeouts: dial::Timeouts) -> Self {
+        Self {
+            transport: way.name(),
+            about_servers: dial::client_for_bare_targets(way.clone(), timeouts),
+            client: dial::client(way, timeouts),
+        }
+    }
 }
 
 /// Listens.
@@ -102,13 +119,12 @@ pub(super) async fn bind(args: &ForwardArgs, shards: Shards) -> Result<(Front, A
     });
     let addresses = Addresses { tcp: args.listen, sctp, tls: None };
     let front = Front::bind(addresses, args.connections.limits(), shards).await?;
-    let connector = dial::tcp(timeouts);
     let routes = Forward {
         allowed: args.allow.clone(),
         via_stack: via.as_ref().and_then(Way::stack),
-        via: via.map(|way| (dial::client(way.clone(), timeouts), way.name())),
-        tcp: dial::client(Way::Tcp(connector.clone()), timeouts),
-        connector,
+        via: via.map(|way| Via::new(way, timeouts)),
+        tcp: dial::client(Way::Tcp, timeouts),
+        connect_timeout: timeouts.connect,
         origins: Origins::new(
             outgoing_stack(&args.connections.association())?,
             args.encapsulation_port,
@@ -141,7 +157,7 @@ fn via(args: &ForwardArgs, uri: &Uri) -> Result<Way> {
             let connector = args.upstream.timeouts().sctp(stack, args.encapsulation_port);
             Ok(Way::ViaSctp(connector, uri.clone()))
         }
-        Some("http") => Ok(Way::ViaTcp(dial::tcp(args.upstream.timeouts()), uri.clone())),
+        Some("http") => Ok(Way::ViaTcp(uri.clone())),
         other => {
             bail!("unsupported scheme {}: http+sctp and http are supported", other.unwrap_or_default())
         }
@@ -162,21 +178,20 @@ impl Forward {
             write: super::testing::LIMIT,
             silence: super::testing::LIMIT,
         };
-        let connector = dial::tcp(timeouts);
         Self {
             allowed: Vec::new(),
             via: None,
             via_stack: None,
-            tcp: dial::client(Way::Tcp(connector.clone()), timeouts),
-            connector,
+            tcp: dial::client(Way::Tcp, timeouts),
+            connect_timeout: timeouts.connect,
             origins: Origins::new(stack, 9899, timeouts),
         }
     }
 
     async fn connect(&self, target: &Authority) -> Result<TcpStream, Failure> {
-        let uri = Uri::builder().scheme(Scheme::HTTP).authority(target.clone()).path_and_query("/").build();
-        let uri = uri.map_err(|_| Failure::BadRequest("a malformed target"))?;
-        let connected = over_tcp(&mut self.connector.clone(), uri).await;
+        let port = target.port_u16().ok_or(Failure::BadRequest("no port in its target"))?;
+        let connecting = tokio::time::timeout(self.connect_timeout, race::tcp(target.host(), port));
+        let connected = connecting.await.unwrap_or_else(|late| Err(late.into()));
         connected.map_err(|error| Failure::of_connect(&error, causes(&error)))
     }
 
@@ -184,7 +199,7 @@ impl Forward {
     async fn tunnel(&self, head: &Parts) -> Result<Decision, Failure> {
         let target = head.uri.authority().ok_or(Failure::BadRequest("no target"))?;
         allowed::check(&self.allowed, target)?;
-        let Some((client, transport)) = &self.via else {
+        let Some(Via { client, transport, .. }) = &self.via else {
             return Ok(Decision::Connect(self.connect(target).await?));
         };
         let malformed = || Failure::BadRequest("a malformed target");
@@ -246,12 +261,13 @@ impl Routes for Forward {
             return Err(Failure::NotImplemented("https needs a tunnel: CONNECT"));
         }
         let mut uri = with_port(&host, None, &head.uri);
-        if is_about_server(head) {
-            // hyper can't leave out the path in the target that another proxy gets.
+        let is_about_server = is_about_server(head);
+        if is_about_server {
             uri = with_path(uri, if self.via.is_some() { "/" } else { "*" });
         }
         let route = Route { client: self.tcp.clone(), transport: "tcp", uri, host };
-        if let Some((client, transport)) = &self.via {
+        if let Some(Via { client, about_servers, transport }) = &self.via {
+            let client = if is_about_server { about_servers } else { client };
             return Ok(Decision::Send(Route { client: client.clone(), transport, ..route }));
         }
         let key = key(&head.uri);
@@ -305,8 +321,7 @@ impl Routes for Forward {
         if self.via.is_some() || route.transport != "tcp" {
             return;
         }
-        let values = headers.get_all(ALT_SVC).iter().filter_map(|value| value.to_str().ok());
-        if let Some(announced) = values.filter_map(alt_svc::parse).next() {
+        if let Some(announced) = alt_svc::of(headers) {
             self.origins.learn(&key(&route.uri), announced);
         }
     }

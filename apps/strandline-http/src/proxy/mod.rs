@@ -1,13 +1,15 @@
 //! `strandline http proxy`: reverse and forward proxies between SCTP streams and TCP.
 //!
-//! Modules from the bottom: `failure`, `headers` and `allowed` decide without I/O; `body`, `early`, `dial`, `tunnel`
-//! and `origins` move bytes; `relay` is the way of a request, and `reverse` and `forward` say where it leads.
+//! Modules from the bottom: `failure`, `headers` and `allowed` decide without I/O; `body`, `early`,
+//! `early_answer`, `bare_target`, `dial`, `tunnel` and `origins` move bytes; `relay` is the way of a request, and `reverse` and `forward` say where it leads.
 
 mod allowed;
 mod args;
+mod bare_target;
 mod body;
 mod dial;
 mod early;
+mod early_answer;
 mod failure;
 mod forward;
 mod headers;

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::body::{Home, Progress, RequestBody, ResponseBody};
 use super::dial::ProxyClient;
+use super::early_answer::BecomesTunnel;
 use super::failure::Failure;
 use super::headers::{self, Hop};
 use super::tunnel::{Side, Tunnel, Tunnels};
@@ -345,6 +346,9 @@ impl<R: Routes> Proxy<R> {
         }
         if is_switch || (passing.head.method == Method::CONNECT && status.is_success()) {
             let broken = response.extensions_mut().remove::<Broken>();
+            if let Some(tunnel) = response.extensions_mut().remove::<BecomesTunnel>() {
+                tunnel.set();
+            }
             let upstream = Side::Http(hyper::upgrade::on(&mut response), broken);
             let mut answer = self.tunnel(passing, upstream, status, line);
             if is_switch {

@@ -134,13 +134,9 @@ fn way(args: &ReverseArgs) -> Result<(Way, Scheme, Authority)> {
     let authority = authority.context("a server is named by http://HOST:PORT or unix:PATH")?.clone();
     ensure!(!authority.as_str().contains('@'), "a server has no user name here");
     ensure!(is_authority(&authority), "a malformed host or port");
-    let timeouts = args.upstream.timeouts();
     match uri.scheme_str() {
-        Some("http") => Ok((Way::Tcp(dial::tcp(timeouts)), Scheme::HTTP, authority)),
-        Some("https") => {
-            let tls = ClientTls::web(&args.ca)?;
-            Ok((Way::Tls(dial::tcp(timeouts), tls), Scheme::HTTPS, authority))
-        }
+        Some("http") => Ok((Way::Tcp, Scheme::HTTP, authority)),
+        Some("https") => Ok((Way::Tls(ClientTls::web(&args.ca)?), Scheme::HTTPS, authority)),
         Some("http+sctp") => {
             let stack = outgoing_stack(&args.connections.association())?;
             let connector = args.upstream.timeouts().sctp(stack, args.encapsulation_port);

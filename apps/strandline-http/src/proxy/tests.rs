@@ -149,13 +149,20 @@ async fn options_of_a_server_are_passed_on() {
     let answer = proxy.exchange(&options(&format!("http://{server}"))).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 204 ") && answer.contains("allow: GET\r\n"), "{answer}");
     assert_eq!(upstream.requests.load(Ordering::SeqCst), 3);
+    // Another proxy gets it as it came.
+    let via = ["--via", &format!("http://{}", proxy.listening.tcp)];
+    let near = Running::forward_named("near", &via).await;
+    for (target, line) in [("", "OPTIONS *\n"), ("/head", "OPTIONS /head\n"), ("", "OPTIONS *\n")] {
+        let answer = near.exchange(&options(&format!("{}{target}", upstream.url()))).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains(line), "{target}: {answer}");
+    }
     // A reverse proxy is the server.
     let reverse = Running::reverse(&upstream.url(), &[]).await;
     for target in ["*", "http://a", "http://a:80"] {
         let answer = reverse.exchange(&options(target)).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("allow: GET, HEAD"), "{answer}");
     }
-    assert_eq!(upstream.requests.load(Ordering::SeqCst), 3);
+    assert_eq!(upstream.requests.load(Ordering::SeqCst), 6);
 }
 
 #[tokio::test]

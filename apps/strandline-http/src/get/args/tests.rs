@@ -25,11 +25,12 @@ fn times_have_fractions_and_zero_is_none() {
 
 #[test]
 fn options_that_contradict_one_another_are_flaws() {
-    let cases: [(&[&str], Option<&str>); 18] = [
+    let cases: [(&[&str], Option<&str>); 19] = [
         (&["-o", "f", "a", "b", "c"], Some("-d DIR")),
         (&["-o", "-", "a", "b"], Some("-d DIR")),
         (&["-o", "-", "-o", "-", "a", "b"], Some("-d DIR")),
         (&["-o", "f", "-o", "f", "a", "b"], Some("-o names f")),
+        (&["-o", "/dev/null", "-o", "/dev/null", "a", "b"], None),
         // As for curl, the second one goes to standard output.
         (&["-o", "f", "a", "b"], None),
         (&["-o", "f", "-o", "-", "a", "b"], None),

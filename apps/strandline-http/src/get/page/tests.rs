@@ -25,13 +25,17 @@ fn objects_are_found_in_their_order() {
         <p title=\"<img src='x'>\">text</p><img alt='a > b' src='i.png#part'><img src=i.png>\
         <img data-src=lazy.png><a href=next.html>next</a><img src=\"http://b/c.png\">\
         <img src=data:image/png;base64,AA==><title><img src=title.png></title><img src=''><use href='#icon'/>\
-        <noscript><img src=lazy.png></noscript>";
+        <noscript><img src=lazy.png></noscript>\
+        <svg><image href=s.png /><use xlink:href='sprites.svg#x'/><feImage href=f.png /></svg>";
     let wanted = [
         "http+sctp://a:8080/dir/style.css",
         "http+sctp://a:8080/app.js?a=1&b=2",
         "http+sctp://a:8080/dir/i.png",
         "http://b/c.png",
         "http+sctp://a:8080/dir/lazy.png",
+        "http+sctp://a:8080/dir/s.png",
+        "http+sctp://a:8080/dir/sprites.svg",
+        "http+sctp://a:8080/dir/f.png",
     ];
     assert_eq!(found(html), wanted);
 }

@@ -283,6 +283,8 @@ fn urls_have_no_need_of_a_scheme() {
         ("user:secret@a", "http://user:secret@a/"),
         ("http+sctp://a:81/x", "http+sctp://a:81/x"),
         ("HTTPS://A/", "https://a/"),
+        ("Http:/a:81/x", "http://a:81/x"),
+        ("http:81/x", "http://http:81/x"),
     ] {
         assert_eq!(parse(text).unwrap().as_str(), wanted);
     }

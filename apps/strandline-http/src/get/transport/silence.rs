@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use hyper::header::ALT_SVC;
 use indicatif::ProgressBar;
 use strandline::Listener;
 use strandline::memory::{Fate, Network};

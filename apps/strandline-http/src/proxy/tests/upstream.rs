@@ -54,6 +54,19 @@ async fn malformed_bodies_are_the_clients_fault() {
     }
 }
 
+#[tokio::test]
+async fn answers_before_the_end_of_a_request_arrive() {
+    let large = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
+    for (answer, wanted) in [(large, "413"), ("HTTP/1.1 2", "502"), ("", "502")] {
+        let server = raw_upstream(answer.as_bytes(), true).await;
+        let proxy = Running::reverse(&format!("http://{server}"), &[]).await;
+        let body = "x".repeat(10_000_000);
+        let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+        let answer = timeout(LIMIT, proxy.exchange(&format!("{head}{body}"))).await.expect("an end").unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {wanted} ")), "{answer}");
+    }
+}
+
 /// What `nc -N` does.
 #[tokio::test]
 async fn half_closed_clients_are_answered() {
