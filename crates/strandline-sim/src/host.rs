@@ -10,6 +10,7 @@ use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::error::ConnectError;
 use strandline_proto::event::{AssociationId, Event, Transmit};
 use strandline_proto::time::Time;
+use strandline_wire::Packet;
 
 use crate::app::{App, Context, Plan};
 use crate::ledger::{End, Ledger};
@@ -302,10 +303,18 @@ impl Host {
             let bytes = Bytes::copy_from_slice(bytes);
             let datagram = Carried { source, destination, bytes, fragment, ecn };
             self.watch.packet(shared.now, &datagram, self.plan.config.association.recovery)?;
-            shared.ledger.departs(shared.now, self.number, &datagram.bytes)?;
+            let sender = (self.number, self.association_of(&datagram));
+            shared.ledger.departs(shared.now, sender, &datagram.bytes)?;
             shared.out.push(datagram);
         }
         Ok(())
+    }
+
+    /// Returns the association that a packet of this host belongs to.
+    fn association_of(&self, datagram: &Carried) -> Option<AssociationId> {
+        let packet = Packet::parse(&datagram.bytes).ok()?;
+        let (local, peer) = (packet.source_port(), packet.destination_port());
+        self.endpoint.as_ref()?.find(local, datagram.destination.ip(), peer)
     }
 
     /// Returns the number of associations that have not ended.
