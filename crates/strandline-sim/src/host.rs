@@ -118,6 +118,7 @@ impl Host {
         let Some(endpoint) = &mut self.endpoint else { return Ok(()) };
         match endpoint.connect(shared.now, request) {
             Ok(id) => {
+                self.watch.touch(id);
                 shared
                     .trace
                     .note(shared.now, (self.number, id), || format!("host {} connects: {id:?}", self.number));
@@ -207,6 +208,7 @@ impl Host {
         id: AssociationId,
         act: impl FnOnce(&mut App, &mut Context<'_>) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
+        self.watch.touch(id);
         let (Some(endpoint), Some(app)) = (&mut self.endpoint, self.apps.get_mut(&id)) else { return Ok(()) };
         let Shared { now, ledger, random, wakes, last_expiry, keys_last, .. } = shared;
         let (now, last_expiry, keys_last) = (*now, *last_expiry, *keys_last);
@@ -256,6 +258,7 @@ impl Host {
         let Some(id) = self.apps.keys().nth(at).copied() else { return };
         let Some(paths) = endpoint.paths(id).filter(|paths| !paths.is_empty()) else { return };
         let address = paths[random.below(paths.len() as u64) as usize].address.ip();
+        self.watch.touch(id);
         // Both may be refused if the address is not confirmed or the association not established.
         let _ = if random.chance(0.5) {
             endpoint.set_primary(now, id, address)

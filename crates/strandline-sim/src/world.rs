@@ -288,6 +288,7 @@ impl World {
         if let Some(endpoint) = &mut host.endpoint
             && endpoint.poll_timeout().is_some_and(|at| at <= self.now)
         {
+            host.watch.touch_any();
             endpoint.handle_timeout(self.now);
         }
         self.pump(number)
@@ -470,6 +471,7 @@ impl World {
         kind: IcmpKind,
         quoted: &[u8],
     ) -> Result<(), Violation> {
+        self.hosts[host].watch.touch_any();
         if let Some(endpoint) = &mut self.hosts[host].endpoint {
             endpoint.handle_icmp(self.now, IcmpError { destination, kind, quoted });
         }

@@ -27,7 +27,6 @@ fn asks(packets: [u32; 2]) -> Result<(), Violation> {
     }
     let new_bytes = paths.iter().map(|path| (path.address.ip(), 1)).collect();
     let before = Before {
-        id: a,
         status,
         paths: was.to_vec(),
         new_bytes,
@@ -36,7 +35,7 @@ fn asks(packets: [u32; 2]) -> Result<(), Violation> {
         given_back: 0,
         overfull: false,
     };
-    let mut left = BTreeMap::new();
+    let mut left = ByAddress::default();
     let asking = may_ask(&mut left, &paths);
     assert!(asking.iter().all(|(_, packets)| *packets == ASKING_PACKETS) && asking.len() == 2);
     congestion(&before, &paths, 0, &mut left)?;
