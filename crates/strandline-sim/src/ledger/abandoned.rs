@@ -54,18 +54,18 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Returns the PPID of the message that a chunk belongs to.
-    fn message_of(&mut self, sender: Sender, chunk: &Chunk<'_>) -> Ppid {
+    /// Returns the PPID of the message that a chunk belongs to; `None` if its beginning was never sent.
+    fn message_of(&mut self, sender: Sender, chunk: &Chunk<'_>) -> Option<Ppid> {
         match chunk {
             Chunk::IData(data) => {
                 let key = (sender, data.stream.0, data.unordered, data.mid.0);
                 if data.beginning {
                     self.numbers.insert(key, data.ppid);
                 }
-                self.numbers.get(&key).copied().unwrap_or_default()
+                self.numbers.get(&key).copied()
             }
-            Chunk::Data(data) => data.ppid,
-            _ => Ppid(0),
+            Chunk::Data(data) => Some(data.ppid),
+            _ => None,
         }
     }
 
@@ -228,7 +228,9 @@ impl Ledger {
         let in_set_up = packet.chunks().flatten().next().is_some_and(|chunk| chunk.kind == kind::COOKIE_ECHO);
         for chunk in packet.chunks().flatten() {
             let (Some(data), Ok(parsed)) = (data_in(&chunk), chunk.parse()) else { continue };
-            let ppid = self.sent.message_of(sender, &parsed);
+            let Some(ppid) = self.sent.message_of(sender, &parsed) else {
+                return violation(format!("{:?} of a message of which no beginning was sent", data.tsn));
+            };
             let Some(record) = self.records.get(ppid.0.wrapping_sub(self.first) as usize) else {
                 return violation(format!("{:?} of message {ppid}, which was never accepted", data.tsn));
             };
