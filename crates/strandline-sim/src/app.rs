@@ -179,6 +179,7 @@ impl App {
                 demand(*outbound_streams > 0 && *inbound_streams > 0, || format!("{end:?}: no streams"))?;
                 self.up = true;
                 self.learn_tags(cx);
+                self.limit_streams(cx);
                 self.plan.streams = self.plan.streams.min(*outbound_streams);
                 self.ends_at = match self.plan.ending {
                     Ending::Shutdown(after) | Ending::Abort(after) => Some(cx.now + after),
@@ -192,6 +193,7 @@ impl App {
                 demand(self.up, || format!("{end:?}: restarted before it was established"))?;
                 cx.ledger.restarted(end);
                 self.learn_tags(cx);
+                self.limit_streams(cx);
                 self.blocked = false;
                 self.echoes.clear();
             }
@@ -221,16 +223,25 @@ impl App {
         Ok(())
     }
 
+    /// Records the tags of the association. A restart of the peer replaces both. If the INITs of both sides met, the
+    /// peer's may change once more after the set-up, and no event reports that.
     fn learn_tags(&mut self, cx: &mut Context<'_>) {
+        let status = cx.endpoint.status(self.end.id).filter(|_| self.up);
+        let Some(tags) = status.map(|status| (status.local_tag.0, status.peer_tag.0)) else { return };
+        if core::mem::replace(&mut self.tags, tags) != tags {
+            cx.ledger.established(self.end.host, tags);
+        }
+    }
+
+    fn limit_streams(&mut self, cx: &Context<'_>) {
         if let Some(status) = cx.endpoint.status(self.end.id) {
-            self.tags = (status.local_tag.0, status.peer_tag.0);
-            cx.ledger.established(self.end.host, self.tags);
             self.plan.streams = self.plan.streams.min(status.outbound_streams);
         }
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, reason: &CloseReason) -> Result<(), Violation> {
         let end = self.end;
+        self.learn_tags(cx);
         self.closed = Some(reason.clone());
         if !matches!(reason, CloseReason::Shutdown) {
             cx.ledger.broke_off(end.host);
@@ -317,6 +328,7 @@ impl App {
             Reading::Pauses { batch, .. } if !hurry => batch,
             _ => u32::MAX,
         };
+        self.learn_tags(cx);
         let eager =
             self.closed.is_some() || self.reconfiguring.as_ref().is_some_and(Reconfiguring::must_read);
         while batch > 0 && (self.echoes.len() < ECHOES_MAX || eager) {

@@ -15,7 +15,7 @@ mod window;
 
 use core::net::IpAddr;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use strandline_proto::config::Recovery;
 use strandline_proto::time::Time;
@@ -31,6 +31,7 @@ use self::quiet::Quiet;
 use self::renumbered::Renumbered;
 use self::silence::{Again, Silences};
 use self::window::Window;
+use crate::by_address::ByAddress;
 use crate::violation::{Violation, demand};
 
 /// Miss indications that mark a chunk as lost (RFC 9260 section 7.2.4).
@@ -133,9 +134,9 @@ pub(crate) struct Board {
     chunks: VecDeque<Sent>,
     /// First TSN and chunks under the previous tag, until the first DATA under the new one.
     earlier: Option<(Tsn, VecDeque<Sent>)>,
-    traffic: BTreeMap<IpAddr, Traffic>,
+    traffic: ByAddress<Traffic>,
     /// Loss detection by time for each address.
-    late: BTreeMap<IpAddr, Late>,
+    late: ByAddress<Late>,
     behind: BehindGaps,
     marks: Marks,
     /// TSN of the latest ECNE, and when it was sent if it was sent once. It counts if CWR answers it.
@@ -149,11 +150,11 @@ pub(crate) struct Board {
     mtu_min: u32,
     window: Window,
     /// For each address, when the latest chunk was sent that was retransmitted as lost.
-    lost: BTreeMap<IpAddr, Time>,
-    quiet: BTreeMap<IpAddr, Quiet>,
+    lost: ByAddress<Time>,
+    quiet: ByAddress<Quiet>,
     /// Minimum flight of an address when it was last computed. It only falls with time, unless something is sent,
     /// arrives, or is excused.
-    least: BTreeMap<IpAddr, u32>,
+    least: ByAddress<u32>,
     silences: Silences,
     renumbered: Renumbered,
     abandoned: Abandoned,
@@ -240,7 +241,7 @@ impl Board {
                 _ => {}
             }
         }
-        let traffic = self.traffic.entry(to).or_default();
+        let traffic = self.traffic.of(to);
         traffic.packets += u32::from(any);
         traffic.set_up |= set_up;
         Ok(())
@@ -262,12 +263,12 @@ impl Board {
         let at = tsn.distance_from(first) as usize;
         demand(at <= self.chunks.len(), || format!("{tsn:?} is sent, which leaves TSNs out"))?;
         self.abandoned.check(tsn, of_message)?;
-        let traffic = self.traffic.entry(to).or_default();
+        let traffic = self.traffic.of(to);
         traffic.sent += bytes;
         let Some(known) = self.chunks.get(at) else {
             traffic.new += bytes;
             self.window.on_new_data(payload);
-            self.quiet.entry(to).or_default().ends(now);
+            self.quiet.of(to).ends(now);
             self.abandoned.on_new_data(to, of_message);
             self.credit.on_new_data(data.stream.0, payload)?;
             self.chunks.push_back(Sent { in_set_up, ..Sent::new(now, to, of_message, (bytes, payload)) });
@@ -285,13 +286,13 @@ impl Board {
         if explained {
             self.recovers(of);
             if !excused {
-                let lost = self.lost.entry(of).or_insert(sent_at);
-                *lost = (*lost).max(sent_at);
+                let lost = self.lost.get(of).map_or(sent_at, |lost| sent_at.max(*lost));
+                self.lost.insert(of, lost);
             }
         } else {
             self.probe(now, tsn, of)?;
         }
-        let quiet = self.quiet.entry(to).or_default();
+        let quiet = self.quiet.of(to);
         if of == to {
             quiet.ends(now)
         } else {
@@ -342,7 +343,7 @@ impl Board {
             }
             let late = match of {
                 Some((to, late)) if to == chunk.to => late,
-                _ => of.insert((chunk.to, self.late.get(&chunk.to))).1,
+                _ => of.insert((chunk.to, self.late.get(chunk.to))).1,
             };
             if late.is_some_and(|late| late.finds(now, chunk.at, tsn, behind.are_many(chunk.to, mtu_min))) {
                 chunk.late |= !chunk.acknowledged;
@@ -356,14 +357,14 @@ impl Board {
     /// Begins a recovery, which lasts until everything sent so far is acknowledged.
     fn recovers(&mut self, of: IpAddr) {
         let next = self.next_tsn();
-        self.late.entry(of).or_default().recovers_until = next;
+        self.late.of(of).recovers_until = next;
     }
 
     /// Checks the retransmission of a chunk that nothing indicates as lost: a tail-loss probe, after two round trips
     /// in which nothing was sent to its address or acknowledged there (RFC 8985 section 7.2). If it was a probe
     /// before, another path may take it (decision 35).
     fn probe(&mut self, now: Time, tsn: Tsn, of: IpAddr) -> Result<(), Violation> {
-        let quiet = self.quiet.entry(of).or_default();
+        let quiet = self.quiet.of(of);
         let Quiet { since, srtt, .. } = *quiet;
         let due = quiet.probe_is_due(now);
         quiet.ends(now);
@@ -374,7 +375,7 @@ impl Board {
 
     /// Sets the round-trip time and the RTO of an address.
     pub(crate) fn set_times(&mut self, now: Time, of: IpAddr, srtt: Option<Duration>, rto: Duration) {
-        self.quiet.entry(of).or_default().srtt = srtt;
+        self.quiet.of(of).srtt = srtt;
         self.silences.set_rto(now, of, rto);
     }
 
@@ -401,7 +402,7 @@ impl Board {
     /// same address has arrived, and the reordering window has passed; by RFC 9260 section 7.2.4 three SACKs missed
     /// it; or it is excused.
     fn is_doubtful(&self, now: Time, chunk: &Sent, tsn: Tsn, recovery: Recovery) -> bool {
-        let late = self.late.get(&chunk.to);
+        let late = self.late.get(chunk.to);
         chunk.is_doubtful(now, tsn, recovery, late, self.behind.are_many(chunk.to, self.mtu_min))
     }
 
@@ -472,11 +473,11 @@ impl Board {
     /// Returns the minimum flight of an address: the outstanding chunks that nothing indicates as lost. May be larger
     /// if it stays below `flight`.
     pub(crate) fn in_flight_least(&mut self, now: Time, to: IpAddr, recovery: Recovery, flight: u32) -> u32 {
-        if let Some(least) = self.least.get(&to).filter(|least| **least <= flight) {
+        if let Some(least) = self.least.get(to).filter(|least| **least <= flight) {
             return *least;
         }
         let Some(first) = self.first else { return 0 };
-        let (late, many) = (self.late.get(&to), self.behind.are_many(to, self.mtu_min));
+        let (late, many) = (self.late.get(to), self.behind.are_many(to, self.mtu_min));
         let tsns = (0..).map(|at| Tsn(first.0.wrapping_add(at)));
         let outstanding = |chunk: &Sent| !chunk.acknowledged && !chunk.abandoned && chunk.to == to;
         let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| outstanding(chunk));
@@ -494,12 +495,12 @@ impl Board {
     }
 
     pub(crate) fn traffic(&self, of: IpAddr) -> Traffic {
-        self.traffic.get(&of).copied().unwrap_or_default()
+        self.traffic.get(of).copied().unwrap_or_default()
     }
 
     /// Returns when the latest chunk was sent that was retransmitted as lost since the last call.
     pub(crate) fn take_lost(&mut self, of: IpAddr) -> Option<Time> {
-        self.lost.remove(&of)
+        self.lost.remove(of)
     }
 
     pub(crate) fn take_marks(&mut self) -> Marks {
@@ -513,11 +514,11 @@ impl Board {
 
     /// True if anything sent to the address was acknowledged since the last check, a FORWARD TSN included.
     pub(crate) fn has_delivered(&self, of: IpAddr) -> bool {
-        self.traffic.get(&of).is_some_and(|traffic| traffic.sacks > 0)
+        self.traffic.get(of).is_some_and(|traffic| traffic.sacks > 0)
     }
 
     pub(crate) fn take_delivered(&mut self, of: IpAddr) -> (u32, u32) {
-        let Some(traffic) = self.traffic.get_mut(&of) else { return (0, 0) };
+        let Some(traffic) = self.traffic.get_mut(of) else { return (0, 0) };
         (core::mem::take(&mut traffic.delivered), core::mem::take(&mut traffic.sacks))
     }
 

@@ -10,6 +10,7 @@ use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::error::ConnectError;
 use strandline_proto::event::{AssociationId, Event, Transmit};
 use strandline_proto::time::Time;
+use strandline_wire::Packet;
 
 use crate::app::{App, Context, Plan};
 use crate::ledger::{End, Ledger};
@@ -117,6 +118,7 @@ impl Host {
         let Some(endpoint) = &mut self.endpoint else { return Ok(()) };
         match endpoint.connect(shared.now, request) {
             Ok(id) => {
+                self.watch.touch(id);
                 shared
                     .trace
                     .note(shared.now, (self.number, id), || format!("host {} connects: {id:?}", self.number));
@@ -206,6 +208,7 @@ impl Host {
         id: AssociationId,
         act: impl FnOnce(&mut App, &mut Context<'_>) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
+        self.watch.touch(id);
         let (Some(endpoint), Some(app)) = (&mut self.endpoint, self.apps.get_mut(&id)) else { return Ok(()) };
         let Shared { now, ledger, random, wakes, last_expiry, keys_last, .. } = shared;
         let (now, last_expiry, keys_last) = (*now, *last_expiry, *keys_last);
@@ -255,6 +258,7 @@ impl Host {
         let Some(id) = self.apps.keys().nth(at).copied() else { return };
         let Some(paths) = endpoint.paths(id).filter(|paths| !paths.is_empty()) else { return };
         let address = paths[random.below(paths.len() as u64) as usize].address.ip();
+        self.watch.touch(id);
         // Both may be refused if the address is not confirmed or the association not established.
         let _ = if random.chance(0.5) {
             endpoint.set_primary(now, id, address)
@@ -302,10 +306,18 @@ impl Host {
             let bytes = Bytes::copy_from_slice(bytes);
             let datagram = Carried { source, destination, bytes, fragment, ecn };
             self.watch.packet(shared.now, &datagram, self.plan.config.association.recovery)?;
-            shared.ledger.departs(shared.now, self.number, &datagram.bytes)?;
+            let sender = (self.number, self.association_of(&datagram));
+            shared.ledger.departs(shared.now, sender, &datagram.bytes)?;
             shared.out.push(datagram);
         }
         Ok(())
+    }
+
+    /// Returns the association that a packet of this host belongs to.
+    fn association_of(&self, datagram: &Carried) -> Option<AssociationId> {
+        let packet = Packet::parse(&datagram.bytes).ok()?;
+        let (local, peer) = (packet.source_port(), packet.destination_port());
+        self.endpoint.as_ref()?.find(local, datagram.destination.ip(), peer)
     }
 
     /// Returns the number of associations that have not ended.

@@ -47,6 +47,7 @@ mod attacker;
 mod authentic;
 mod board;
 mod bounds;
+mod by_address;
 pub mod grid;
 mod host;
 mod ledger;

@@ -1,6 +1,7 @@
 //! Invariants of an association's numbers after each step, as seen from outside: its status, its paths and the
 //! packets that it transmits.
 
+mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -11,17 +12,19 @@ use strandline_proto::authentication::ChunkTypes;
 use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::endpoint::Endpoint;
 use strandline_proto::event::{AssociationId, Event};
-use strandline_proto::stats::{PathStatus, Reachability, Status};
+use strandline_proto::stats::{PathStatus, Status};
 use strandline_proto::time::Time;
+use strandline_wire::Packet;
 use strandline_wire::chunk::kind;
-use strandline_wire::{Packet, Tsn};
 
 use crate::authentic::admitted;
-use crate::board::{Board, data_in};
-use crate::bounds::{Bounds, Events, Step};
+use crate::board::data_in;
+use crate::bounds::{Events, Step};
+use crate::by_address::ByAddress;
 use crate::ledger;
 use crate::network::Carried;
 use crate::violation::{Violation, demand};
+use memory::{Memory, counters};
 
 /// Number of bytes that a receive buffer may hold beyond twice its size: data that fills gaps is accepted beyond the
 /// limit, because it releases other data, and each held chunk costs more than its payload.
@@ -37,11 +40,10 @@ const ASKING_PACKETS: u32 = 2;
 /// An association before it transmits.
 #[derive(Debug)]
 struct Before {
-    id: AssociationId,
     status: Status,
     paths: Vec<PathStatus>,
     /// Bytes of DATA transmitted for the first time, by destination.
-    new_bytes: BTreeMap<IpAddr, u32>,
+    new_bytes: ByAddress<u32>,
     new_chunks: u32,
     /// Bytes of messages given up since, which count against the peer's window no longer.
     given_back: u32,
@@ -51,163 +53,51 @@ struct Before {
     overfull: bool,
 }
 
-/// State of an association between steps.
-#[derive(Debug, Default)]
-struct Memory {
-    board: Board,
-    /// The bounds of each path, by the peer's address.
-    bounds: BTreeMap<IpAddr, Bounds>,
-    /// The path MTUs at the last check.
-    mtus: BTreeMap<IpAddr, u16>,
-    /// Numbers of tail-loss probes, time-outs, recoveries and undone ones, at the last check.
-    counted: [u32; 4],
-    /// For each path: number of time-outs so far, and the F-RTO test since the latest.
-    timeouts_of: BTreeMap<IpAddr, (u16, Option<Asked>)>,
-    /// True if losses were detected by time when nothing was outstanding.
-    by_time: bool,
-    /// The largest path MTU of each path: chunks may have been made for it.
-    mtu_max: BTreeMap<IpAddr, u16>,
-    /// For each path: number of time-outs so far, and packets that may still test whether the latest was spurious
-    /// (RFC 5682 section 2 step 2b).
-    may_ask: BTreeMap<IpAddr, (u16, u32)>,
-}
-
-/// The F-RTO test: after T3-rtx one packet reveals what became of the others (RFC 5682).
-#[derive(Debug, Clone, Copy)]
-struct Asked {
-    /// The test ends when everything before this is acknowledged.
-    until: Tsn,
-    /// True if something has been acknowledged since.
-    answered: bool,
-}
-
-fn counters(status: &Status) -> [u32; 4] {
-    let stats = status.stats;
-    [stats.tail_probes, stats.timeouts, stats.fast_recoveries, stats.undone]
-}
-
-impl Memory {
-    fn events(&mut self, now: Time, status: &Status, paths: usize) -> Events {
-        let counters = counters(status);
-        let [probes, timeouts, recoveries, undone] =
-            [0, 1, 2, 3].map(|at| counters[at].saturating_sub(self.counted[at]));
-        Events {
-            now,
-            recoveries: status.stats.fast_recoveries,
-            entered: recoveries,
-            probes,
-            timeouts,
-            undone,
-            marks_answered: status.marks_answered,
-            // Events that allow a packet regardless of window and rate: probes, time-outs, fast retransmissions.
-            exempt: probes + timeouts + recoveries,
-            opened: false,
-            several: paths > 1,
+impl Before {
+    fn new(status: Status, paths: Vec<PathStatus>) -> Self {
+        Self {
+            status,
+            paths,
+            new_bytes: ByAddress::default(),
+            new_chunks: 0,
+            given_back: 0,
+            packet_max: 0,
+            overfull: false,
         }
-    }
-
-    /// Allows the retransmissions that T3-rtx justifies: everything on its path, or a single packet if there is no
-    /// other path or the peer's window is closed. Returns whether the peer's window has opened.
-    fn excuse(&mut self, events: Events, paths: &[PathStatus], by_time: bool) -> bool {
-        let mut known = 0;
-        for path in paths {
-            let mtu_max = self.mtu_max.entry(path.address.ip()).or_default();
-            *mtu_max = path.mtu.max(*mtu_max);
-        }
-        for path in paths {
-            let address = path.address.ip();
-            let (before, asked) = self.timeouts_of.get(&address).copied().unwrap_or_default();
-            let delivered = self.board.has_delivered(address);
-            let mut asked = asked.filter(|asked| !self.board.has_passed(asked.until));
-            if let Some(asked) = &mut asked {
-                asked.answered |= delivered;
-            }
-            if path.timeouts > before {
-                known += u32::from(path.timeouts - before);
-                // If the test failed, it is not tried again.
-                if by_time && paths.len() == 1 && asked.is_none_or(|asked| !asked.answered) {
-                    self.board.excuse_first(address, self.mtu_after_timeout(path, paths));
-                } else {
-                    self.board.excuse(Some(address));
-                }
-                asked = self.board.next_tsn().map(|until| Asked { until, answered: delivered });
-            }
-            self.timeouts_of.insert(address, (path.timeouts, asked));
-        }
-        // A window that opens is probed like a closed one (section 6.1 rule A).
-        let opened = self.board.take_opened();
-        if opened || events.timeouts > known {
-            // A probe of a closed window is no error of a path, and its path is unknown.
-            for path in paths.iter().filter(|_| by_time) {
-                let mtu = self.mtu_after_timeout(path, paths);
-                self.board.excuse_first(path.address.ip(), mtu);
-            }
-            if !by_time && events.timeouts > known {
-                self.board.excuse(None);
-            }
-        }
-        opened
-    }
-
-    /// Returns the largest packet that may retransmit what timed out on a path: that of another active path (RFC 9260
-    /// section 6.4.1), whose MTU counts then (section 6.3.3 E3). If there is none, it stays, or a path that works no
-    /// better takes it.
-    fn mtu_after_timeout(&self, of: &PathStatus, paths: &[PathStatus]) -> u32 {
-        let is_active = |path: &PathStatus| path.state == Reachability::Active;
-        let others = paths.iter().filter(|path| path.address != of.address);
-        let any = others.clone().any(is_active);
-        let stays = (!any).then_some(of);
-        let taking = others.filter(|path| if any { is_active(path) } else { !is_active(of) }).chain(stays);
-        let mtu_of = |path: &PathStatus| self.mtu_max.get(&path.address.ip()).copied().unwrap_or(path.mtu);
-        taking.map(mtu_of).max().map_or(0, u32::from)
-    }
-
-    /// Updates the state with everything since the last check.
-    fn before(
-        &mut self,
-        now: Time,
-        status: &Status,
-        paths: &[PathStatus],
-        by_time: bool,
-    ) -> Result<(), Violation> {
-        let mut events = self.events(now, status, paths.len());
-        // Another loss recovery is adopted when nothing is outstanding.
-        if self.board.is_idle() {
-            self.by_time = by_time;
-        }
-        events.opened = self.excuse(events, paths, by_time && self.by_time);
-        let marks = self.board.take_marks();
-        self.board.set_mtu_min(paths.iter().map(|path| u32::from(path.mtu)).min().unwrap_or(0));
-        for path in paths {
-            let address = path.address.ip();
-            // A router refused longer packets, so that all of them are retransmitted (RFC 9260 section 10).
-            if self.mtus.insert(address, path.mtu).is_some_and(|mtu| path.mtu < mtu) {
-                self.board.excuse(Some(address));
-                self.board.end_silence(now, address);
-                self.bounds.entry(address).or_default().on_refused();
-            }
-            if events.undone > 0 {
-                self.board.end_silence(now, address);
-            }
-            self.board.set_times(now, address, path.srtt, path.rto);
-            let delivered = self.board.take_delivered(address);
-            self.bounds.entry(address).or_default().before(delivered, path, events, marks)?;
-        }
-        Ok(())
     }
 }
 
-/// Watches the associations of one host.
+/// Watches the associations of one host: those that something has touched. The others still have the numbers with which
+/// the last check left them.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     memory: BTreeMap<AssociationId, Memory>,
-    before: Vec<Before>,
+    /// Those that a packet, a command or an event has touched and that have not come to rest.
+    touched: BTreeSet<AssociationId>,
+    /// True if any may have been touched: by a timer, or by a packet that belongs to none.
+    any: bool,
+    /// Those that were looked at in this round, and whether all were compared with the last look.
+    round: Vec<AssociationId>,
+    all: bool,
     /// Tags of initiators whose set-up an attacker altered. With authentication nothing is known then of what counts.
     forged: BTreeSet<u32>,
 }
 
 impl Watch {
-    /// Examines associations before they transmit.
+    /// Records that something may change an association.
+    pub(crate) fn touch(&mut self, id: AssociationId) {
+        self.touched.insert(id);
+        if let Some(memory) = self.memory.get_mut(&id) {
+            memory.touch();
+        }
+    }
+
+    /// Records that something may change any association.
+    pub(crate) fn touch_any(&mut self) {
+        self.any = true;
+    }
+
+    /// Examines associations before they transmit. `ids` are all of them.
     pub(crate) fn before(
         &mut self,
         endpoint: &Endpoint,
@@ -215,28 +105,40 @@ impl Watch {
         ids: impl Iterator<Item = AssociationId>,
         recovery: Recovery,
     ) -> Result<(), Violation> {
-        self.before.clear();
+        self.round.clear();
+        self.all = core::mem::take(&mut self.any);
+        let ids: Vec<_> = if self.all { ids.collect() } else { self.touched.iter().copied().collect() };
         for id in ids {
-            let (Some(status), Some(paths)) = (endpoint.status(id), endpoint.paths(id)) else { continue };
-            if status.extensions.authentication
-                && [status.local_tag, status.peer_tag].iter().any(|tag| self.forged.contains(&tag.0))
-            {
-                continue;
-            }
-            let by_time = recovery != Recovery::Rfc9260;
-            let looked_at = self.memory.entry(id).or_default().before(now, &status, &paths, by_time);
-            looked_at.map_err(|Violation(what)| Violation(format!("{id:?}: {what}")))?;
-            self.before.push(Before {
-                id,
-                status,
-                paths,
-                new_bytes: BTreeMap::new(),
-                new_chunks: 0,
-                given_back: 0,
-                packet_max: 0,
-                overfull: false,
-            });
+            self.look(endpoint, now, id, recovery)
+                .map_err(|Violation(what)| Violation(format!("{id:?}: {what}")))?;
         }
+        Ok(())
+    }
+
+    /// Looks at an association, unless it rests.
+    fn look(
+        &mut self,
+        endpoint: &Endpoint,
+        now: Time,
+        id: AssociationId,
+        recovery: Recovery,
+    ) -> Result<(), Violation> {
+        self.touched.remove(&id);
+        let (Some(status), Some(paths)) = (endpoint.status(id), endpoint.paths(id)) else { return Ok(()) };
+        if status.extensions.authentication
+            && [status.local_tag, status.peer_tag].iter().any(|tag| self.forged.contains(&tag.0))
+        {
+            self.memory.entry(id).and_modify(|memory| memory.before = None);
+            return Ok(());
+        }
+        let memory = self.memory.entry(id).or_default();
+        if !memory.is_settled(&status, &paths) {
+            memory.look(now, (status, paths), is_by_time(recovery))?;
+        } else if memory.is_checked() {
+            return Ok(());
+        }
+        self.touched.insert(id);
+        self.round.push(id);
         Ok(())
     }
 
@@ -249,30 +151,43 @@ impl Watch {
         datagram: &Carried,
         (wanted, verifies): (Option<ChunkTypes>, bool),
     ) {
-        let Ok(packet) = Packet::parse(&datagram.bytes) else { return };
+        let Ok(packet) = Packet::parse(&datagram.bytes) else { return self.touch_any() };
         let (tag, source) = (packet.verification_tag(), datagram.source.ip());
+        let mut receiver = None;
         for (id, memory) in &mut self.memory {
+            if memory.before.as_ref().is_some_and(|before| before.status.local_tag != tag) {
+                continue;
+            }
             let Some(status) = endpoint.status(*id).filter(|status| status.local_tag == tag) else {
                 continue;
             };
+            receiver = Some(*id);
             let whole = (packet.checksum() == 0 && status.accepts_zero_checksum) || packet.verify_checksum();
             let known =
                 endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
             if whole && known {
                 let wanted = wanted.filter(|_| status.extensions.authentication);
+                memory.learn();
                 memory.board.on_arrival(now, &admitted(&packet, wanted, verifies), status.state);
             }
+        }
+        let first = packet.chunks().flatten().next().map(|chunk| chunk.kind);
+        match receiver {
+            Some(id) if first != Some(kind::COOKIE_ECHO) => self.touch(id),
+            _ => self.touch_any(),
         }
     }
 
     /// Learns of a message that was given up.
     pub(crate) fn on_event(&mut self, now: Time, id: AssociationId, event: &Event) {
+        self.touch(id);
         if let Event::SendFailed(failed) = event
             && ledger::is_abandoned(failed)
         {
             let memory = self.memory.entry(id).or_default();
+            memory.learn();
             let bytes = memory.board.on_abandoned(now, failed.info.ppid);
-            if let Some(before) = self.before.iter_mut().find(|before| before.id == id) {
+            if let Some(before) = &mut memory.before {
                 before.given_back += bytes;
             }
         }
@@ -286,34 +201,52 @@ impl Watch {
         recovery: Recovery,
     ) -> Result<(), Violation> {
         let Ok(packet) = Packet::parse(&datagram.bytes) else { return Ok(()) };
-        let tag = packet.verification_tag();
-        let mine = |before: &&mut Before| {
-            before.status.peer_tag == tag && before.status.peer_port == packet.destination_port()
-        };
-        let Some(before) = self.before.iter_mut().find(mine) else { return Ok(()) };
+        let Some(id) = self.sender_of(&packet) else { return Ok(()) };
+        let of = |Violation(what)| Violation(format!("{id:?}: {what}"));
+        let rested = !self.round.contains(&id);
+        if rested {
+            self.round.push(id);
+        }
+        self.touch(id);
+        let Some(memory) = self.memory.get_mut(&id) else { return Ok(()) };
+        memory.learn();
+        if rested {
+            memory.look_again(now, is_by_time(recovery)).map_err(of)?;
+        }
+        let Some(before) = &mut memory.before else { return Ok(()) };
         before.packet_max = before.packet_max.max(datagram.bytes.len() as u32);
-        let memory = self.memory.entry(before.id).or_default();
         let to = datagram.destination.ip();
         let is_forward = |kind| matches!(kind, kind::FORWARD_TSN | kind::I_FORWARD_TSN);
         let forwards = packet.chunks().flatten().any(|chunk| is_forward(chunk.kind));
         demand(!forwards || before.status.extensions.partial_reliability, || {
-            format!("{:?}: FORWARD TSN to a peer that does not support it", before.id)
+            format!("{id:?}: FORWARD TSN to a peer that does not support it")
         })?;
         memory.board.on_tag(&packet);
         let mut next = memory.board.next_tsn();
-        let known = memory.board.on_departure(now, &packet, to, recovery);
-        known.map_err(|Violation(what)| Violation(format!("{:?}: {what}", before.id)))?;
+        memory.board.on_departure(now, &packet, to, recovery).map_err(of)?;
         let chunks = packet.chunks().flatten().filter(|chunk| data_in(chunk).is_some()).count();
         before.overfull |= datagram.fragment.is_some() && chunks > 1;
         for chunk in packet.chunks().flatten() {
             let Some(data) = data_in(&chunk) else { continue };
             if next.is_none_or(|next| !data.tsn.is_before(next)) {
                 next = Some(data.tsn.next());
-                *before.new_bytes.entry(to).or_default() += data.payload.len() as u32;
+                *before.new_bytes.of(to) += data.payload.len() as u32;
                 before.new_chunks += 1;
             }
         }
         Ok(())
+    }
+
+    /// Returns the association that a packet belongs to.
+    fn sender_of(&self, packet: &Packet<'_>) -> Option<AssociationId> {
+        let (tag, port) = (packet.verification_tag(), packet.destination_port());
+        let is_of = |memory: &Memory| {
+            let before = memory.before.as_ref();
+            before.is_some_and(|before| before.status.peer_tag == tag && before.status.peer_port == port)
+        };
+        let sends = |id: &&AssociationId| self.memory.get(id).is_some_and(is_of);
+        let any = || self.memory.iter().find(|(_, memory)| is_of(memory)).map(|(id, _)| *id);
+        self.round.iter().find(sends).copied().or_else(any)
     }
 
     /// Checks associations after they transmitted.
@@ -323,39 +256,65 @@ impl Watch {
         now: Time,
         config: &AssociationConfig,
     ) -> Result<(), Violation> {
-        for before in &self.before {
-            let (Some(status), Some(paths)) = (endpoint.status(before.id), endpoint.paths(before.id)) else {
+        let round = core::mem::take(&mut self.round);
+        for (id, memory) in &mut self.memory {
+            let looked_at = round.contains(id);
+            if !looked_at && !self.all {
                 continue;
-            };
-            let of = |Violation(what)| Violation(format!("{:?}: {what}", before.id));
-            demand(!before.overfull, || {
-                format!("{:?}: a packet larger than the path MTU with several chunks of DATA", before.id)
-            })?;
-            let probes = status.stats.tail_probes - before.status.stats.tail_probes;
-            let remembered = self.memory.entry(before.id).or_default();
-            let may_ask = may_ask(&mut remembered.may_ask, &paths);
-            congestion(before, &paths, probes, &mut remembered.may_ask)?;
-            flow(before, &status, remembered.board.a_rwnd())?;
-            sending(before, remembered, now, (&status, &paths), config, &may_ask).map_err(of)?;
-            sums(&status, &paths)?;
-            buffers(&status, config)?;
-            let memory = endpoint.memory(before.id).unwrap_or_default();
+            }
+            let (Some(status), Some(paths)) = (endpoint.status(*id), endpoint.paths(*id)) else { continue };
+            // A timer may have changed what no packet shows.
+            if !looked_at && memory.has_known(&status, &paths) {
+                continue;
+            }
+            let Some(before) = memory.before.take() else { continue };
+            let of = |Violation(what)| Violation(format!("{id:?}: {what}"));
+            check(&before, memory, now, (&status, &paths), config).map_err(of)?;
+            let held = endpoint.memory(*id).unwrap_or_default();
             let sizes = status.receive_buffer as usize + config.send_buffer_limit() as usize;
             let limit = MEMORY_FACTOR * sizes + MEMORY_SLACK;
-            demand(memory.total() <= limit, || format!("{:?} takes too much memory: {memory:?}", before.id))?;
+            demand(held.total() <= limit, || format!("{id:?} takes too much memory: {held:?}"))?;
+            memory.on_checked(before, &status, &paths);
+            self.touched.insert(*id);
         }
+        self.round = round;
         Ok(())
     }
 
     /// Records that an attacker altered the set-up of the initiator with this tag.
     pub(crate) fn distrust(&mut self, tag: u32) {
         self.forged.insert(tag);
+        self.touch_any();
     }
 
     /// Forgets an association that was released.
     pub(crate) fn forget(&mut self, id: AssociationId) {
         self.memory.remove(&id);
+        self.touched.remove(&id);
     }
+}
+
+/// True if losses are detected by time.
+fn is_by_time(recovery: Recovery) -> bool {
+    recovery != Recovery::Rfc9260
+}
+
+/// Checks an association after it transmitted.
+fn check(
+    before: &Before,
+    memory: &mut Memory,
+    now: Time,
+    (status, paths): (&Status, &[PathStatus]),
+    config: &AssociationConfig,
+) -> Result<(), Violation> {
+    demand(!before.overfull, || "a packet larger than the path MTU with several chunks of DATA".to_owned())?;
+    let probes = status.stats.tail_probes - before.status.stats.tail_probes;
+    let may_ask = may_ask(&mut memory.may_ask, paths);
+    congestion(before, paths, probes, &mut memory.may_ask)?;
+    flow(before, status, memory.board.a_rwnd())?;
+    sending(before, memory, now, (status, paths), config, &may_ask)?;
+    sums(status, paths)?;
+    buffers(status, config)
 }
 
 /// Checks what [`Board`] and [`Bounds`] demand.
@@ -386,7 +345,7 @@ fn sending(
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == address) else { continue };
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
         let lost = memory.board.take_lost(address);
-        let bounds = memory.bounds.entry(address).or_default();
+        let bounds = memory.bounds.of(address);
         let exempt =
             events.exempt + may_ask.iter().find(|(of, _)| *of == address).map_or(0, |(_, packets)| *packets);
         let events = Events { exempt, ..events };
@@ -398,10 +357,10 @@ fn sending(
 
 /// Updates the packets that each path may use for F-RTO: with no other path several paths may test at once. Returns
 /// the initial number for each.
-fn may_ask(of: &mut BTreeMap<IpAddr, (u16, u32)>, paths: &[PathStatus]) -> Vec<(IpAddr, u32)> {
+fn may_ask(of: &mut ByAddress<(u16, u32)>, paths: &[PathStatus]) -> Vec<(IpAddr, u32)> {
     let mut asking = Vec::new();
     for path in paths {
-        let (timeouts, packets) = of.entry(path.address.ip()).or_default();
+        let (timeouts, packets) = of.of(path.address.ip());
         if core::mem::replace(timeouts, path.timeouts) != path.timeouts {
             *packets = ASKING_PACKETS;
         }
@@ -421,7 +380,7 @@ fn congestion(
     before: &Before,
     paths: &[PathStatus],
     probes: u32,
-    may_ask: &mut BTreeMap<IpAddr, (u16, u32)>,
+    may_ask: &mut ByAddress<(u16, u32)>,
 ) -> Result<(), Violation> {
     for path in paths {
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == path.address.ip()) else {
@@ -432,23 +391,20 @@ fn congestion(
         }
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
         let limit = path.recovery_window.unwrap_or(path.cwnd);
-        let sent_new = before.new_bytes.contains_key(&path.address.ip());
+        let sent_new = before.new_bytes.get(path.address.ip()).is_some();
         // Several paths may probe at one instant.
         let probed = probes > 0 && path.flight < limit + 2 * mtu;
         let one_packet = path.flight <= was.flight + mtu && (!sent_new || probed);
         let mut right = path.flight < limit + mtu || one_packet;
         let allowed = if was.flight < limit { limit + mtu - 1 } else { was.flight };
         let asking = path.flight.saturating_sub(allowed).div_ceil(mtu);
-        let left = may_ask.get_mut(&path.address.ip()).map(|(_, packets)| packets);
+        let left = may_ask.get_mut(path.address.ip()).map(|(_, packets)| packets);
         if let Some(left) = left.filter(|left| !right && asking <= **left) {
             *left -= asking;
             right = true;
         }
         demand(right, || {
-            format!(
-                "{:?}: flight beyond cwnd (new data: {sent_new})\n before {was:?}\n after {path:?}",
-                before.id
-            )
+            format!("flight beyond cwnd (new data: {sent_new})\n before {was:?}\n after {path:?}")
         })?;
     }
     Ok(())
@@ -462,13 +418,13 @@ fn flow(before: &Before, status: &Status, a_rwnd: Option<u32>) -> Result<(), Vio
     let fits = a_rwnd.is_none_or(|a_rwnd| new_bytes == 0 || status.in_flight <= a_rwnd);
     demand(fits || probe, || {
         format!(
-            "{:?}: {new_bytes} new bytes, with which {} are in flight beyond a window of {a_rwnd:?}",
-            before.id, status.in_flight
+            "{new_bytes} new bytes, with which {} are in flight beyond a window of {a_rwnd:?}",
+            status.in_flight
         )
     })?;
     let room = before.status.peer_rwnd.saturating_add(before.given_back);
     demand(new_bytes <= room || probe, || {
-        format!("{:?}: {new_bytes} new bytes beyond the peer's window: {:?}", before.id, before.status)
+        format!("{new_bytes} new bytes beyond the peer's window: {:?}", before.status)
     })
 }
 

@@ -173,13 +173,13 @@ impl World {
 
     /// True if all applications have ended after the calm began, and nothing is in flight.
     fn is_over(&self) -> bool {
-        let started = !self.happenings.iter().any(|Reverse((_, _, happening))| {
+        let starts = |Reverse((_, _, happening)): &Reverse<(Time, u64, Happening)>| {
             matches!(happening, Happening::Start { .. } | Happening::Boot { .. })
-        });
+        };
         self.calm
             && self.network.on_their_way() == 0
             && self.hosts.iter().all(|host| host.open() == 0)
-            && started
+            && !self.happenings.iter().any(starts)
     }
 
     fn finish(&mut self) -> Result<Summary, Violation> {
@@ -288,6 +288,7 @@ impl World {
         if let Some(endpoint) = &mut host.endpoint
             && endpoint.poll_timeout().is_some_and(|at| at <= self.now)
         {
+            host.watch.touch_any();
             endpoint.handle_timeout(self.now);
         }
         self.pump(number)
@@ -470,6 +471,7 @@ impl World {
         kind: IcmpKind,
         quoted: &[u8],
     ) -> Result<(), Violation> {
+        self.hosts[host].watch.touch_any();
         if let Some(endpoint) = &mut self.hosts[host].endpoint {
             endpoint.handle_icmp(self.now, IcmpError { destination, kind, quoted });
         }

@@ -119,8 +119,8 @@ impl Board {
     pub(super) fn on_skipped(&mut self, now: Time, cumulative: Tsn) {
         let answered = self.abandoned.forward.take_if(|(_, _, tsn)| cumulative.is_at_or_after(*tsn));
         let Some((to, at, tsn)) = answered else { return };
-        self.late.entry(to).or_default().on_acknowledged(now, (at, tsn), true);
-        self.traffic.entry(to).or_default().sacks += 1;
+        self.late.of(to).on_acknowledged(now, (at, tsn), true);
+        self.traffic.of(to).sacks += 1;
     }
 
     /// Checks a FORWARD TSN that is sent (RFC 3758 section 3.5).

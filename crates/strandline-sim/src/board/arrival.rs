@@ -1,8 +1,5 @@
 //! Packets of the peer: what they acknowledge, and what they excuse.
 
-use core::net::IpAddr;
-use std::collections::BTreeMap;
-
 use strandline_proto::stats::AssociationState;
 use strandline_proto::time::Time;
 use strandline_wire::chunk::{Chunk, NrSack, kind};
@@ -11,6 +8,7 @@ use strandline_wire::{GapBlock, RawChunk, Tsn};
 use super::behind::BehindGaps;
 use super::late::Late;
 use super::{Board, MAY_BE_ALL, Sent, Traffic};
+use crate::by_address::ByAddress;
 
 impl Board {
     /// Processes the chunks of a packet of the peer. In COOKIE-ECHOED, where data may have gone with the COOKIE ECHO, a SACK is
@@ -79,11 +77,11 @@ impl Board {
             _ => {}
         }
         self.late.values_mut().for_each(Late::settle);
-        for (of, traffic) in &mut self.traffic {
+        for (of, traffic) in self.traffic.iter_mut() {
             if traffic.delivered > before.get(of).map_or(0, |before| before.delivered) {
                 traffic.sacks += 1;
-                self.quiet.entry(*of).or_default().ends(now);
-                self.silences.end(now, *of);
+                self.quiet.of(of).ends(now);
+                self.silences.end(now, of);
             }
         }
     }
@@ -181,16 +179,16 @@ impl Board {
 
 fn credit(
     now: Time,
-    traffic: &mut BTreeMap<IpAddr, Traffic>,
-    late: &mut BTreeMap<IpAddr, Late>,
+    traffic: &mut ByAddress<Traffic>,
+    late: &mut ByAddress<Late>,
     chunk: &Sent,
     (tsn, unnamed): (Tsn, Option<(Tsn, Tsn)>),
 ) {
-    traffic.entry(chunk.to).or_default().delivered += chunk.bytes;
+    traffic.of(chunk.to).delivered += chunk.bytes;
     let unnamed = unnamed.is_some_and(|(named, next)| tsn.is_after(named) && tsn.is_before(next));
-    late.entry(chunk.to).or_default().on_acknowledged(now, (chunk.at, tsn), chunk.resent || unnamed);
+    late.of(chunk.to).on_acknowledged(now, (chunk.at, tsn), chunk.resent || unnamed);
     // It may have been the packet that asked for the fate of everything else sent there (decision 92).
     for before in chunk.moved_from.iter().filter(|before| **before != chunk.to) {
-        late.entry(*before).or_default().on_acknowledged(now, (chunk.at, tsn), true);
+        late.of(*before).on_acknowledged(now, (chunk.at, tsn), true);
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use strandline_proto::time::Time;
 use strandline_wire::Tsn;
 
+use crate::by_address::ByAddress;
 use crate::violation::{Violation, demand};
 
 /// The silence of one address.
@@ -52,7 +53,7 @@ impl Again {
 /// The silences of all addresses of an association.
 #[derive(Debug, Default)]
 pub(super) struct Silences {
-    of: BTreeMap<IpAddr, Silence>,
+    of: ByAddress<Silence>,
     rto_max: Option<Duration>,
 }
 
@@ -75,7 +76,7 @@ impl Silences {
 
     /// Sets the RTO of an address.
     pub(super) fn set_rto(&mut self, now: Time, of: IpAddr, rto: Duration) {
-        let silence = self.of.entry(of).or_default();
+        let silence = self.of.of(of);
         let shortest = silence.rto.map_or(rto, |shortest| shortest.min(rto));
         if silence.last_rto.is_some_and(|last| rto < last) {
             let rto_max = self.rto_max.unwrap_or(shortest);
@@ -87,7 +88,7 @@ impl Silences {
 
     /// Ends the silence: new data was acknowledged, or a retransmission had another reason.
     pub(super) fn end(&mut self, now: Time, of: IpAddr) {
-        let silence = self.of.entry(of).or_default();
+        let silence = self.of.of(of);
         *silence = Silence {
             epoch: silence.epoch + 1,
             since: now,
@@ -99,7 +100,7 @@ impl Silences {
 
     /// Returns how often a chunk may be retransmitted that was last sent to the address before.
     fn most(&self, now: Time, of: IpAddr, count: &Count) -> Option<u32> {
-        let silence = self.of.get(&of)?;
+        let silence = self.of.get(of)?;
         let began = count.began.max(silence.backs_off_since);
         let later = time_outs(now.since(began), silence.rto?, self.rto_max?);
         let time_outs = silence.earlier - count.earlier + later;
@@ -116,8 +117,8 @@ impl Silences {
         again: &mut Again,
     ) -> Result<(), Violation> {
         // A silence that has ended says nothing more.
-        again.0.retain(|of, count| self.of.get(of).is_some_and(|silence| silence.epoch == count.epoch));
-        let Silence { epoch, since, earlier, .. } = self.of.get(&of).copied().unwrap_or_default();
+        again.0.retain(|of, count| self.of.get(*of).is_some_and(|silence| silence.epoch == count.epoch));
+        let Silence { epoch, since, earlier, .. } = self.of.get(of).copied().unwrap_or_default();
         let begins = Count { epoch, times: 0, began: since.max(sent_at), earlier };
         again.0.entry(of).or_insert(begins).times += 1;
         let most = again.0.iter().map(|(of, count)| self.most(now, *of, count)).sum::<Option<u32>>();

@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use strandline_proto::event::{FailedMessage, FailureCause, Message};
+use strandline_proto::event::{AssociationId, FailedMessage, FailureCause, Message};
 use strandline_proto::reliability::{Limit, Reliability};
 use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
@@ -40,29 +40,32 @@ pub(crate) fn is_abandoned(failed: &FailedMessage) -> bool {
     )
 }
 
+/// A host, and the association there that sends a packet.
+pub(crate) type Sender = (usize, Option<AssociationId>);
+
 /// What was sent of messages with limits.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// Number of transmissions of each chunk, by message and TSN.
     chunks: BTreeMap<(u32, u32), u32>,
-    /// The messages in I-DATA chunks, only the first of which has a PPID: by host, peer's tag, stream, U bit and MID.
-    numbers: BTreeMap<(usize, u32, u16, bool, u32), Ppid>,
+    /// The messages in I-DATA chunks, only the first of which has a PPID: by sender, stream, U bit and MID. The peer's tag
+    /// does not name the sender's association: it changes when the INITs of both sides meet, and the MIDs continue.
+    numbers: BTreeMap<(Sender, u16, bool, u32), Ppid>,
 }
 
 impl Sent {
-    /// Returns the PPID of the message that a chunk belongs to.
-    fn message_of(&mut self, host: usize, packet: &Packet<'_>, chunk: &Chunk<'_>) -> Ppid {
+    /// Returns the PPID of the message that a chunk belongs to; `None` if its beginning was never sent.
+    fn message_of(&mut self, sender: Sender, chunk: &Chunk<'_>) -> Option<Ppid> {
         match chunk {
             Chunk::IData(data) => {
-                let tag = packet.verification_tag().0;
-                let key = (host, tag, data.stream.0, data.unordered, data.mid.0);
+                let key = (sender, data.stream.0, data.unordered, data.mid.0);
                 if data.beginning {
                     self.numbers.insert(key, data.ppid);
                 }
-                self.numbers.get(&key).copied().unwrap_or_default()
+                self.numbers.get(&key).copied()
             }
-            Chunk::Data(data) => data.ppid,
-            _ => Ppid(0),
+            Chunk::Data(data) => Some(data.ppid),
+            _ => None,
         }
     }
 
@@ -219,12 +222,15 @@ impl Ledger {
     }
 
     /// Examines a packet that is sent: no chunk goes more often or later than its message's limit allows.
-    pub(crate) fn departs(&mut self, now: Time, host: usize, bytes: &[u8]) -> Result<(), Violation> {
+    pub(crate) fn departs(&mut self, now: Time, sender: Sender, bytes: &[u8]) -> Result<(), Violation> {
+        let (host, _) = sender;
         let Ok(packet) = Packet::parse(bytes) else { return Ok(()) };
         let in_set_up = packet.chunks().flatten().next().is_some_and(|chunk| chunk.kind == kind::COOKIE_ECHO);
         for chunk in packet.chunks().flatten() {
             let (Some(data), Ok(parsed)) = (data_in(&chunk), chunk.parse()) else { continue };
-            let ppid = self.sent.message_of(host, &packet, &parsed);
+            let Some(ppid) = self.sent.message_of(sender, &parsed) else {
+                return violation(format!("{:?} of a message of which no beginning was sent", data.tsn));
+            };
             let Some(record) = self.records.get(ppid.0.wrapping_sub(self.first) as usize) else {
                 return violation(format!("{:?} of message {ppid}, which was never accepted", data.tsn));
             };

@@ -222,4 +222,8 @@ pub const SEEDS: &[(u64, &str)] = &[
     (52_001_651, "an acknowledged FORWARD TSN ends a row of time-outs (of the checker)"),
     (60_000_822, "SACKs without end told credit of streams whose first TSN lay behind a gap"),
     (60_006_840, "the same with other streams"),
+    (
+        30_607,
+        "the rest of a message went under the peer's new tag after the INITs of both sides met (of the checker)",
+    ),
 ];

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use strandline_proto::event::{AssociationId, SendInfo};
 use strandline_proto::number::Tsn;
-use strandline_wire::{Data, PacketBuilder, VerificationTag};
+use strandline_wire::{Data, Fsn, IData, Mid, PacketBuilder, VerificationTag};
 
 use super::super::Route;
 use super::*;
@@ -31,13 +31,24 @@ fn three(limit: Reliability, hosts: core::ops::Range<usize>) -> Ledger {
     ledger
 }
 
+/// Sends a part of the second message in I-DATA, to a peer with this tag.
+fn part_departs(ledger: &mut Ledger, sender: Sender, fsn: u32, tag: u32) -> Result<(), Violation> {
+    let mut buffer = [0; 100];
+    let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(tag));
+    let data =
+        Data { ppid: Ppid(1), beginning: fsn == 0, ..Data::whole(Tsn(5 + fsn), StreamId(0), Ssn(0), b"x") };
+    assert!(packet.push(&IData::of(data, Mid(0), Fsn(fsn))));
+    let len = packet.finish();
+    ledger.departs(at(1), sender, &buffer[..len])
+}
+
 /// Sends the second message.
 fn departs(ledger: &mut Ledger, now: Time) -> Result<(), Violation> {
     let mut buffer = [0; 100];
     let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
     assert!(packet.push(&Data { ppid: Ppid(1), ..Data::whole(Tsn(5), StreamId(0), Ssn(1), b"x") }));
     let len = packet.finish();
-    ledger.departs(now, 0, &buffer[..len])
+    ledger.departs(now, (0, Some(ID)), &buffer[..len])
 }
 
 /// Reports the second message as given up.
@@ -97,4 +108,16 @@ fn limits_of_transmissions() {
     let mut ledger = three(Reliability::priority(1), 0..2);
     departs(&mut ledger, at(1)).expect("once");
     assert!(fails(&mut ledger, at(2), FailureCause::LowPriority, true).is_err(), "nothing took its room");
+}
+
+/// Only the first chunk names its message. The INITs of both sides met after it was sent, and the peer's later one counts
+/// (RFC 9260 section 5.2.4 action B).
+#[test]
+fn message_goes_on_under_another_tag() {
+    let (sender, other) = ((0, Some(ID)), (0, Some(AssociationId { slot: 1, ..ID })));
+    let mut ledger = three(ONCE, 0..2);
+    part_departs(&mut ledger, sender, 0, 3).expect("it begins");
+    part_departs(&mut ledger, sender, 1, 9).expect("the same message");
+    assert!(part_departs(&mut ledger, sender, 1, 9).is_err(), "twice");
+    assert!(part_departs(&mut ledger, other, 2, 9).is_err(), "the message of nobody");
 }
