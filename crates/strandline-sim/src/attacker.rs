@@ -1,5 +1,7 @@
 //! Attackers: some only guess (they know addresses and ports, not the tags), one records and replays packets, one
-//! alters packets under the right tags.
+//! alters packets under the right tags, or breaks the rules of the extensions.
+
+pub(crate) mod violations;
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -44,6 +46,8 @@ pub(crate) enum Attack {
     Altered,
     /// Random chunks under the right tag.
     SoupWithTag,
+    /// Chunks of the extensions that break their rules, under the right tag.
+    Violation,
 }
 
 /// The effect of an action.
@@ -111,6 +115,7 @@ impl Attacker {
             }
             Attack::Icmp => self.icmp()?,
             Attack::Altered => Blow::Datagram(soon, self.altered()?),
+            Attack::Violation => Blow::Datagram(soon, self.violation()?),
             Attack::SoupWithTag => {
                 let like = self.random_of_alterable()?;
                 let tag = Packet::parse(&like.bytes).ok()?.verification_tag();

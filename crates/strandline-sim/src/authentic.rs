@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use strandline_proto::authentication::ChunkTypes;
+use strandline_proto::stats::AgreedExtensions;
 use strandline_wire::chunk::kind;
 use strandline_wire::{Chunk, Packet, RawChunk, UnrecognisedAction};
 
@@ -81,6 +82,22 @@ pub(crate) fn admitted<'a>(
         }
     }
     admitted
+}
+
+/// Leaves out the chunks of extensions that the association has not agreed on: they are unknown, so that nothing after some
+/// of them is processed.
+pub(crate) fn keep_agreed(chunks: &mut Vec<RawChunk<'_>>, agreed: AgreedExtensions) {
+    let unknown = |chunk: &RawChunk<'_>| match chunk.kind {
+        kind::NR_SACK => !agreed.nr_sack,
+        kind::I_DATA => !agreed.interleaving,
+        kind::STREAM_CREDIT | kind::STREAM_BLOCKED => !agreed.stream_credit,
+        _ => false,
+    };
+    let ends = |chunk: &RawChunk<'_>| unknown(chunk) && matches!(chunk.kind, kind::NR_SACK | kind::I_DATA);
+    if let Some(end) = chunks.iter().position(ends) {
+        chunks.truncate(end);
+    }
+    chunks.retain(|chunk| !unknown(chunk));
 }
 
 /// True if the chunk is unknown, and by its type nothing after it is processed (RFC 9260 section 3.2).

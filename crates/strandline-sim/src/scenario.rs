@@ -228,7 +228,10 @@ impl Scenario {
         let links = config::link(&features, &mut random);
         let special_links = config::special_links(&features, &hosts, &links, &mut random);
         let faults = faults::faults(&features, &hosts, calm_at, &mut random);
-        let attacks = faults::attacks(&features, calm_at, &mut random);
+        let mut attacks = faults::attacks(&features, calm_at, &mut random);
+        if features.tampering && faults::violate(&mut attacks, calm_at, seed) {
+            names.push("violations");
+        }
         let rto_max = hosts.iter().map(|host| host.config.association.rto_max).max().unwrap_or_default();
         // Two hosts whose ports both changed never find each other again. Until the MTU is found there are some
         // time-outs: too many on several paths without reports from routers, or with few retransmissions allowed.

@@ -17,7 +17,7 @@ use strandline_proto::time::Time;
 use strandline_wire::Packet;
 use strandline_wire::chunk::kind;
 
-use crate::authentic::admitted;
+use crate::authentic::{admitted, keep_agreed};
 use crate::board::data_in;
 use crate::bounds::{Events, Step};
 use crate::by_address::ByAddress;
@@ -168,7 +168,9 @@ impl Watch {
             if whole && known {
                 let wanted = wanted.filter(|_| status.extensions.authentication);
                 memory.learn();
-                memory.board.on_arrival(now, &admitted(&packet, wanted, verifies), status.state);
+                let mut chunks = admitted(&packet, wanted, verifies);
+                keep_agreed(&mut chunks, status.extensions);
+                memory.board.on_arrival(now, &chunks, status.state);
             }
         }
         let first = packet.chunks().flatten().next().map(|chunk| chunk.kind);

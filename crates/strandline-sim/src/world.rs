@@ -530,6 +530,7 @@ impl Attack {
             Self::Truncated => "truncated",
             Self::Icmp => "icmp",
             Self::Altered => "altered",
+            Self::Violation => "violation",
         }
     }
 }

@@ -54,3 +54,26 @@ fn altered_set_up_is_forged() {
     assert_eq!((authentic.forged(&set_up(1)), authentic.forged(&set_up(2))), (None, Some(3)));
     assert_eq!(authentic.forged(&packet(&[200])), None, "no set-up");
 }
+
+#[test]
+fn chunks_of_other_extensions_are_unknown() {
+    let mut buffer = [0; 200];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    builder.push_raw(kind::STREAM_CREDIT, 0, 4).expect("there is room").fill(0);
+    assert!(sack::write(&mut builder, Tsn(1), 1000, core::iter::empty(), &[]));
+    builder.push_raw(kind::NR_SACK, 0, 16).expect("there is room").fill(0);
+    assert!(sack::write(&mut builder, Tsn(2), 1000, core::iter::empty(), &[]));
+    let len = builder.finish();
+    let packet = Packet::parse(&buffer[..len]).expect("just built");
+    let kinds = |agreed: AgreedExtensions| {
+        let mut chunks = packet.chunks().flatten().collect();
+        keep_agreed(&mut chunks, agreed);
+        chunks.iter().map(|chunk| chunk.kind).collect::<Vec<_>>()
+    };
+    let mut agreed = AgreedExtensions::default();
+    assert_eq!(kinds(agreed), [kind::SACK]);
+    agreed.nr_sack = true;
+    assert_eq!(kinds(agreed), [kind::SACK, kind::NR_SACK, kind::SACK]);
+    agreed.stream_credit = true;
+    assert_eq!(kinds(agreed), [kind::STREAM_CREDIT, kind::SACK, kind::NR_SACK, kind::SACK]);
+}

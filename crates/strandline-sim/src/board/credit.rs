@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use strandline_wire::RawChunk;
 use strandline_wire::chunk::{Chunk, kind};
 
+use crate::attacker::violations::FORGED;
 use crate::violation::{Violation, demand};
 
 /// The largest initial credit of a stream in any run, in bytes.
@@ -37,8 +38,12 @@ impl Credit {
             match chunk.kind {
                 kind::RE_CONFIG | kind::I_FORWARD_TSN => self.ended = true,
                 kind::STREAM_CREDIT if arrives => {
+                    let chunk_bytes = chunk.as_bytes();
                     let Ok(Chunk::StreamCredit(chunk)) = chunk.parse() else { continue };
                     self.granted = true;
+                    // A forged one changes what the sender believes was accepted.
+                    let reserved = FORGED.to_be_bytes();
+                    self.ended |= chunk_bytes.windows(2).any(|bytes| bytes == reserved);
                     for credit in chunk.credits() {
                         let limit = self.limits.entry(credit.stream.0).or_default();
                         *limit = (*limit).max(credit.limit);
