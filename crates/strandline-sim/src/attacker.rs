@@ -1,7 +1,7 @@
 //! Attackers: some only guess (they know addresses and ports, not the tags), one records and replays packets, one
 //! alters packets under the right tags, or breaks the rules of the extensions.
 
-pub(crate) mod violations;
+mod violations;
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;

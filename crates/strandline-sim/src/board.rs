@@ -25,7 +25,7 @@ use strandline_wire::{Data, IData, Packet, RawChunk, Ssn, Tsn};
 use self::abandoned::{Abandoned, Of};
 use self::behind::BehindGaps;
 use self::credit::Credit;
-pub(crate) use self::credit::INITIAL_MAX;
+pub(crate) use self::credit::{FORGED_CREDIT, INITIAL_MAX};
 use self::late::Late;
 use self::quiet::Quiet;
 use self::renumbered::Renumbered;

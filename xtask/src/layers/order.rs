@@ -128,6 +128,7 @@ pub(super) const CRATES: [Rules; 7] = [
         layers: &[
             apart(&["grid", "network", "payload", "random", "violation"]),
             apart(&["limits", "reconfiguration", "scheduling", "unread"]),
+            apart(&["by_address"]),
             apart(&["board"]),
             apart(&["authentic", "ledger", "manual", "trace"]),
             together(&["app", "attacker", "bounds", "host", "pair", "scenario", "watch"]),

@@ -5,6 +5,7 @@ use strandline_wire::chunk::kind;
 use strandline_wire::{Chunk, Packet, PacketBuilder, Tsn};
 
 use super::{Attacker, FORGED_LEN_MAX, fix_checksum};
+use crate::board::FORGED_CREDIT;
 use crate::network::Carried;
 use crate::random::Random;
 
@@ -13,9 +14,6 @@ const RECONFIGURATIONS: [u16; 6] = [13, 14, 15, 16, 17, 18];
 
 /// Parameters of ASCONF (RFC 5061 section 4.2): add, delete, set primary.
 const ADDRESS_CHANGES: [u16; 3] = [0xc001, 0xc002, 0xc004];
-
-/// The reserved bits of a forged credit. A receiver ignores them; they tell the checker that its account has ended.
-pub(crate) const FORGED: u16 = 0xf096;
 
 /// Numbers that an association uses at present, as a recorded packet shows them.
 #[derive(Debug, Clone, Copy)]
@@ -124,7 +122,11 @@ fn chunk(numbers: Numbers, random: &mut Random) -> (u8, u8, Value) {
             value.u32(cumulative);
             for _ in 0..random.below(4) {
                 let (accepted, limit) = (near(0, random), near(1 << 16, random));
-                value.u16(near(numbers.stream.into(), random) as u16).u16(FORGED).u32(accepted).u32(limit);
+                value
+                    .u16(near(numbers.stream.into(), random) as u16)
+                    .u16(FORGED_CREDIT)
+                    .u32(accepted)
+                    .u32(limit);
             }
             kind::STREAM_CREDIT
         }

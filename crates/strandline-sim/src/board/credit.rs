@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use strandline_wire::RawChunk;
 use strandline_wire::chunk::{Chunk, kind};
 
-use crate::attacker::violations::FORGED;
 use crate::violation::{Violation, demand};
 
 /// The largest initial credit of a stream in any run, in bytes.
 pub(crate) const INITIAL_MAX: u32 = 64 << 10;
+
+/// The reserved bits of a forged credit. A receiver ignores them; they tell the checker that its account has ended.
+pub(crate) const FORGED_CREDIT: u16 = 0xf096;
 
 /// What was sent and granted on each stream. Data that is given up and streams that are reset have other sums, which end the
 /// account.
@@ -42,7 +44,7 @@ impl Credit {
                     let Ok(Chunk::StreamCredit(chunk)) = chunk.parse() else { continue };
                     self.granted = true;
                     // A forged one changes what the sender believes was accepted.
-                    let reserved = FORGED.to_be_bytes();
+                    let reserved = FORGED_CREDIT.to_be_bytes();
                     self.ended |= chunk_bytes.windows(2).any(|bytes| bytes == reserved);
                     for credit in chunk.credits() {
                         let limit = self.limits.entry(credit.stream.0).or_default();
