@@ -1,0 +1,429 @@
+//! Two endpoints with any choice of extensions on each side, and a sequence of commands, deliveries, losses, repetitions,
+//! damage and time: nothing panics or loops, and without damage each message arrives at most once and unaltered, none that
+//! was reported as never sent, and only those with a limit are given up.
+#![no_main]
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use strandline_proto::authentication::{Authentication, ChunkTypes, KeyId, SharedKey};
+use strandline_proto::config::{
+    AssociationConfig, EndpointConfig, ExtensionsConfig, Multipath, StreamCredit, StreamScheduler,
+};
+use strandline_proto::dynamic_addresses::AddressRequest;
+use strandline_proto::endpoint::{
+    Connect, Credit, DynamicStreams, Endpoint, KeyChange, Reconfigure, StreamValue,
+};
+use strandline_proto::event::{AssociationId, Datagram, Event, FailureCause, Message, SendInfo};
+use strandline_proto::number::StreamId;
+use strandline_proto::reconfiguration::{OpenedBy, PeerRequests, StreamDirection, Streams};
+use strandline_proto::reliability::{Limit, Reliability};
+use strandline_proto::time::Time;
+use strandline_wire::checksum::crc32c_parts;
+
+#[derive(Debug, Arbitrary)]
+struct Input {
+    offers: [Offer; 2],
+    commands: Vec<Command>,
+}
+
+/// What a side is configured with: a bit for each extension.
+#[derive(Debug, Arbitrary)]
+struct Offer {
+    extensions: u16,
+    scheduler: u8,
+    demanded: u8,
+}
+
+#[derive(Debug, Arbitrary)]
+enum Command {
+    Connect(bool),
+    Send { side: bool, stream: u8, size: u16, unordered: bool, limit: u8 },
+    Recv { side: bool, count: u8, reads: bool },
+    Shutdown(bool),
+    Abort(bool),
+    Deliver { side: bool, index: u8 },
+    Drop { side: bool },
+    Repeat { side: bool, index: u8 },
+    Damage { side: bool, index: u8, at: u16, bit: u8 },
+    Exchange { rounds: u8 },
+    Wait { ms: u16 },
+    Reset { side: bool, incoming: bool, stream: Option<u8> },
+    Renumber(bool),
+    AddStreams { side: bool, outgoing: u8, incoming: u8 },
+    Dynamic { side: bool, stream: u8, what: u8 },
+    Value { side: bool, stream: u8, value: u16 },
+    Scheduler { side: bool, scheduler: u8 },
+    Key { side: bool, key: u8, what: u8 },
+    Address { side: bool, address: u8, what: u8 },
+}
+
+const SCHEDULERS: [StreamScheduler; 6] = [
+    StreamScheduler::FirstComeFirstServed,
+    StreamScheduler::RoundRobin,
+    StreamScheduler::RoundRobinPerPacket,
+    StreamScheduler::Priority,
+    StreamScheduler::FairCapacity,
+    StreamScheduler::WeightedFairQueueing,
+];
+
+/// Streams from here on are opened and closed at run time, if a side says so.
+const DYNAMIC_FROM: u16 = 4;
+
+fn scheduler(number: u8) -> StreamScheduler {
+    SCHEDULERS[usize::from(number) % SCHEDULERS.len()]
+}
+
+impl Offer {
+    fn association(&self) -> AssociationConfig {
+        let has = |bit: u16| self.extensions & (1 << bit) != 0;
+        let demanded = [0, 3, 4, 16, 64, 130, 192, 194].into_iter().enumerate();
+        let chunks: ChunkTypes =
+            demanded.filter(|(bit, _)| self.demanded & (1 << bit) != 0).map(|(_, kind)| kind).collect();
+        let extensions = ExtensionsConfig {
+            ecn: has(0),
+            stream_reconfiguration: has(1),
+            partial_reliability: has(2),
+            interleaving: has(3),
+            stream_credit: (has(3) && has(4)).then_some(StreamCredit { initial: 1 << 12, max: 1 << 16 }),
+            authentication: has(5).then(|| Authentication { chunks, ..Authentication::default() }),
+            dynamic_addresses: has(6),
+            nr_sack: has(7),
+            multipath: match (has(8), has(9)) {
+                (false, _) => Multipath::Off,
+                (true, false) => Multipath::Coupled,
+                (true, true) => Multipath::Independent,
+            },
+            peer_requests: if has(10) { PeerRequests::ALL } else { PeerRequests::NONE },
+            zero_checksum: None,
+        };
+        AssociationConfig {
+            extensions,
+            outbound_streams: 1000,
+            stream_scheduler: scheduler(self.scheduler),
+            partial_delivery_point: if has(11) { 2000 } else { 200_000 },
+            ..AssociationConfig::default()
+        }
+    }
+}
+
+fn addresses(side: usize) -> [IpAddr; 2] {
+    [[192, 0, 2, 1 + side as u8].into(), [198, 51, 100, 1 + side as u8].into()]
+}
+
+/// A packet under way, from one of a side's addresses to one of the other's.
+#[derive(Clone)]
+struct Packet {
+    from: SocketAddr,
+    to: IpAddr,
+    bytes: Vec<u8>,
+}
+
+struct Side {
+    number: usize,
+    endpoint: Endpoint,
+    known: Vec<AssociationId>,
+    outbox: Vec<Packet>,
+    /// The beginnings of messages that are received in parts.
+    parts: HashMap<(AssociationId, StreamId, bool), Vec<u8>>,
+    received: HashSet<u32>,
+    failed: HashSet<u32>,
+    unsent: HashSet<u32>,
+}
+
+impl Side {
+    fn new(number: usize, offer: &Offer) -> Self {
+        let config = EndpointConfig {
+            association: offer.association().into(),
+            local_addresses: addresses(number).to_vec(),
+            ..EndpointConfig::default()
+        };
+        let mut endpoint =
+            Endpoint::new(config, [number as u8; 32], Time::ZERO).expect("the parameters are valid");
+        endpoint.listen(7).expect("a free port");
+        Self {
+            number,
+            endpoint,
+            known: Vec::new(),
+            outbox: Vec::new(),
+            parts: HashMap::new(),
+            received: HashSet::new(),
+            failed: HashSet::new(),
+            unsent: HashSet::new(),
+        }
+    }
+
+    fn latest(&self) -> Option<AssociationId> {
+        self.known.last().copied()
+    }
+
+    /// Takes packets and events.
+    fn pump(&mut self, now: Time, damaged: bool) {
+        let mut buffer = [0; 2048];
+        let mut rounds = 0;
+        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut buffer, 1) {
+            rounds += 1;
+            assert!(rounds < 10_000, "poll_transmit does not end");
+            let near = usize::from(transmit.destination.ip() == addresses(1 - self.number)[1]);
+            let source = transmit.source.unwrap_or(addresses(self.number)[near]);
+            if self.outbox.len() < 256 {
+                let bytes = buffer[..transmit.len].to_vec();
+                let from = SocketAddr::new(source, 9899);
+                self.outbox.push(Packet { from, to: transmit.destination.ip(), bytes });
+            }
+        }
+        while let Some((id, event)) = self.endpoint.poll_event() {
+            match event {
+                Event::Established { .. } if !self.known.contains(&id) => {
+                    self.known.push(id);
+                    Credit::of(&mut self.endpoint, id).report_reads();
+                }
+                Event::PartialDeliveryAborted { .. } | Event::Restarted { .. } | Event::StreamsReset { .. } => {
+                    self.parts.retain(|(of, ..), _| *of != id);
+                }
+                Event::SendFailed(failed) => {
+                    let number = failed.info.context;
+                    assert!(self.failed.insert(number), "message {number} failed twice");
+                    let limit = failed.info.reliability.limit();
+                    let is_right = match failed.cause {
+                        FailureCause::Expired => matches!(limit, Limit::Lifetime { .. }),
+                        FailureCause::RetransmissionsExhausted => matches!(limit, Limit::Retransmissions { .. }),
+                        FailureCause::LowPriority => matches!(limit, Limit::Priority { .. }),
+                        _ => true,
+                    };
+                    assert!(is_right, "message {number} with {limit:?} failed as {:?}", failed.cause);
+                    if !failed.sent && !damaged {
+                        self.unsent.insert(number);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn recv(&mut self, now: Time, count: u8, reads: bool, unsent: &HashSet<u32>, damaged: bool) {
+        for id in self.known.clone() {
+            for _ in 0..count {
+                let Some(message) = self.endpoint.recv(now, id) else { break };
+                if reads {
+                    Credit::of(&mut self.endpoint, id).read(now, message.stream, message.data.len());
+                }
+                if !damaged {
+                    self.take(id, &message, unsent);
+                }
+            }
+        }
+    }
+
+    /// Checks a message, or the last part of one.
+    fn take(&mut self, id: AssociationId, message: &Message, unsent: &HashSet<u32>) {
+        let key = (id, message.stream, message.unordered);
+        if message.begins {
+            self.parts.remove(&key);
+        } else if !self.parts.contains_key(&key) {
+            return; // Its beginning was given up.
+        }
+        let whole = self.parts.entry(key).or_default();
+        whole.extend(&message.data);
+        if !message.ends {
+            return;
+        }
+        let whole = self.parts.remove(&key).unwrap_or_default();
+        let Some((head, body)) = whole.split_first_chunk() else { return };
+        let number = u32::from_be_bytes(*head);
+        assert!(self.received.insert(number), "message {number} came twice");
+        assert!(!unsent.contains(&number), "message {number} came and was never sent");
+        assert!(body.iter().all(|byte| *byte == number as u8), "message {number} was altered");
+    }
+
+    fn close(&mut self, now: Time, id: AssociationId, stream: u8, what: u8) {
+        let stream = StreamId(DYNAMIC_FROM + u16::from(stream % 8));
+        let mut streams = DynamicStreams::of(&mut self.endpoint, id);
+        match what % 6 {
+            0 => _ = streams.begin(StreamId(DYNAMIC_FROM)),
+            1 => streams.close(now, stream),
+            2 => streams.reset(now, stream),
+            3 => streams.stop(now, stream, OpenedBy::Us),
+            4 => streams.stop(now, stream, OpenedBy::Peer),
+            _ => streams.add(now, 3, 2),
+        }
+    }
+
+    fn change_key(&mut self, id: AssociationId, key: u8, what: u8) {
+        let key = KeyId(u16::from(key % 3));
+        let change = match what % 4 {
+            0 => KeyChange::Set(key, SharedKey::new(b"known to both")),
+            1 => KeyChange::Activate(key),
+            2 => KeyChange::Deactivate(key),
+            _ => KeyChange::Delete(key),
+        };
+        let _ = change.apply(&mut self.endpoint, id);
+    }
+
+    fn change_address(&mut self, now: Time, id: AssociationId, address: u8, what: u8) {
+        let address = match address % 4 {
+            0 => addresses(self.number)[0],
+            1 => addresses(self.number)[1],
+            2 => [203, 0, 113, 7].into(),
+            _ => [0, 0, 0, 0].into(),
+        };
+        let request = match what % 3 {
+            0 => AddressRequest::Add(address),
+            1 => AddressRequest::Delete(address),
+            _ => AddressRequest::SetPrimary(address),
+        };
+        let _ = self.endpoint.addresses(id).request(now, &[request]);
+    }
+}
+
+fn limit(limit: u8) -> Reliability {
+    match limit % 8 {
+        0 => Reliability::lifetime(Duration::from_millis(u64::from(limit))),
+        1 => Reliability::retransmissions(u16::from(limit / 8 % 3)),
+        2 => Reliability::priority(u32::from(limit / 8 % 4)),
+        _ => Reliability::FULL,
+    }
+}
+
+fn fix_checksum(bytes: &mut [u8]) {
+    if bytes.len() >= 12 {
+        bytes[8..12].fill(0);
+        let checksum = crc32c_parts(&[bytes]);
+        bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+/// Delivers a packet to the other side.
+fn deliver(to: &mut Side, now: Time, packet: &Packet) {
+    let datagram = Datagram { source: packet.from, destination: Some(packet.to), bytes: &packet.bytes, ecn: 0 };
+    to.endpoint.handle_datagram(now, datagram);
+}
+
+/// Carries out a command for one side.
+fn act(side: &mut Side, now: Time, serial: u32, command: &Command) {
+    let Some(id) = side.latest() else { return };
+    match *command {
+        Command::Send { stream, size, unordered, limit: limited, .. } => {
+            let mut data = serial.to_be_bytes().to_vec();
+            data.resize(4 + usize::from(size % 20_000), serial as u8);
+            let mut info = SendInfo::on(StreamId(u16::from(stream % 12)));
+            info.unordered = unordered;
+            info.context = serial;
+            info.reliability = limit(limited);
+            let _ = side.endpoint.send(now, id, info, data.into());
+        }
+        Command::Shutdown(_) => _ = side.endpoint.shutdown(now, id),
+        Command::Abort(_) => _ = side.endpoint.abort(now, id, "fuzz".into()),
+        Command::Reset { incoming, stream, .. } => {
+            let direction = if incoming { StreamDirection::Incoming } else { StreamDirection::Outgoing };
+            let streams = stream.map_or(Streams::All, |stream| StreamId(u16::from(stream % 12)).into());
+            let _ = Reconfigure::ResetStreams(direction, streams).ask(&mut side.endpoint, now, id);
+        }
+        Command::Renumber(_) => _ = Reconfigure::ResetAssociation.ask(&mut side.endpoint, now, id),
+        Command::AddStreams { outgoing, incoming, .. } => {
+            let (outgoing, incoming) = (outgoing.into(), incoming.into());
+            let _ = Reconfigure::AddStreams { outgoing, incoming }.ask(&mut side.endpoint, now, id);
+        }
+        Command::Dynamic { stream, what, .. } => side.close(now, id, stream, what),
+        Command::Value { stream, value, .. } => {
+            let stream = StreamId(u16::from(stream % 12));
+            let _ = StreamValue { stream, value }.set(&mut side.endpoint, id);
+        }
+        Command::Scheduler { scheduler: number, .. } => {
+            side.endpoint.set_stream_scheduler(id, scheduler(number));
+        }
+        Command::Key { key, what, .. } => side.change_key(id, key, what),
+        Command::Address { address, what, .. } => side.change_address(now, id, address, what),
+        _ => {}
+    }
+}
+
+/// Returns the side that a command is for.
+fn side_of(command: &Command) -> usize {
+    usize::from(match *command {
+        Command::Send { side, .. }
+        | Command::Shutdown(side)
+        | Command::Abort(side)
+        | Command::Reset { side, .. }
+        | Command::Renumber(side)
+        | Command::AddStreams { side, .. }
+        | Command::Dynamic { side, .. }
+        | Command::Value { side, .. }
+        | Command::Scheduler { side, .. }
+        | Command::Key { side, .. }
+        | Command::Address { side, .. }
+        | Command::Connect(side)
+        | Command::Recv { side, .. }
+        | Command::Deliver { side, .. }
+        | Command::Drop { side }
+        | Command::Repeat { side, .. }
+        | Command::Damage { side, .. } => side,
+        Command::Exchange { .. } | Command::Wait { .. } => false,
+    })
+}
+
+/// Delivers all packets of both sides, as often as said.
+fn exchange(sides: &mut [Side; 2], now: &mut Time, rounds: u8, damaged: bool) {
+    for _ in 0..rounds % 8 {
+        *now += Duration::from_millis(10);
+        for from in [0, 1] {
+            for packet in core::mem::take(&mut sides[from].outbox) {
+                deliver(&mut sides[1 - from], *now, &packet);
+            }
+            sides[1 - from].endpoint.handle_timeout(*now);
+            sides[1 - from].pump(*now, damaged);
+        }
+    }
+}
+
+fuzz_target!(|input: Input| {
+    let mut sides = [0, 1].map(|number| Side::new(number, &input.offers[number]));
+    let mut now = Time::ZERO;
+    let mut damaged = false;
+    for (serial, command) in input.commands.iter().take(512).enumerate() {
+        let from = side_of(command);
+        let index = |index: u8| usize::from(index) % sides[from].outbox.len().max(1);
+        match *command {
+            Command::Connect(_) => {
+                let there = SocketAddr::new(addresses(1 - from)[0], 9899);
+                if let Ok(id) = sides[from].endpoint.connect(now, Connect::to(there, 7)) {
+                    sides[from].known.push(id);
+                    Credit::of(&mut sides[from].endpoint, id).report_reads();
+                }
+            }
+            Command::Recv { count, reads, .. } => {
+                let unsent = sides[1 - from].unsent.clone();
+                sides[from].recv(now, count, reads, &unsent, damaged);
+            }
+            Command::Deliver { index: number, .. } | Command::Repeat { index: number, .. } => {
+                let index = index(number);
+                let Some(packet) = sides[from].outbox.get(index).cloned() else { continue };
+                if matches!(command, Command::Deliver { .. }) {
+                    sides[from].outbox.remove(index);
+                }
+                deliver(&mut sides[1 - from], now, &packet);
+            }
+            Command::Damage { index: number, at, bit, .. } => {
+                let Some(mut packet) = sides[from].outbox.get(index(number)).cloned() else { continue };
+                let place = 12 + usize::from(at) % packet.bytes.len().saturating_sub(12).max(1);
+                if let Some(byte) = packet.bytes.get_mut(place) {
+                    *byte ^= 1 << (bit % 8);
+                }
+                fix_checksum(&mut packet.bytes);
+                damaged = true;
+                deliver(&mut sides[1 - from], now, &packet);
+            }
+            Command::Drop { .. } => _ = sides[from].outbox.pop(),
+            Command::Exchange { rounds } => exchange(&mut sides, &mut now, rounds, damaged),
+            Command::Wait { ms } => {
+                now += Duration::from_millis(u64::from(ms));
+                sides.iter_mut().for_each(|side| side.endpoint.handle_timeout(now));
+            }
+            _ => act(&mut sides[from], now, serial as u32, command),
+        }
+        sides.iter_mut().for_each(|side| side.pump(now, damaged));
+    }
+});
