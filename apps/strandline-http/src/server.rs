@@ -145,6 +145,8 @@ where
                     let stopping = (stopping.clone(), Arc::clone(&on_refused));
                     associations.spawn(serve_association(association, service, options, stopping));
                 }
+                // Another part of the listener has learned of the shutdown before.
+                Err(AcceptError::Stopped) => break Ok(()),
                 // None of them is transient: nothing more will come.
                 Err(error) => break Err(error),
             },
@@ -224,8 +226,8 @@ async fn serve_association<S, B>(
             },
         }
     }
-    while connections.join_next().await.is_some() {}
-    http.shutdown().await;
+    // Requests that come later are refused at once, not when those in progress are answered.
+    tokio::join!(http.shutdown(), async { while connections.join_next().await.is_some() {} });
     served.is_done = true;
 }
 

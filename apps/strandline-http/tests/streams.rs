@@ -279,6 +279,27 @@ async fn shutdown_answers_requests_in_progress() {
     assert_eq!(http.association().closed().await, strandline::Ended::ShutDown);
 }
 
+/// A request that comes too late is refused at once, and doesn't wait for those in progress.
+#[tokio::test(start_paused = true)]
+async fn late_requests_are_refused_at_once() {
+    let mut world = World::new();
+    let http = world.client(4).await;
+    let mut slow = raw(&http, b"GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+    // Sleeps because the request is to be in progress; the time is virtual.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.stop.take().unwrap().send(()).unwrap();
+    let mut late = raw(&http, b"GET /late HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let mut nothing = Vec::new();
+    let refused = timeout(Duration::from_secs(1), late.read_to_end(&mut nothing)).await.expect("an end");
+    assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("slow"), "{answer}");
+    drop((late, slow));
+    world.served.await.unwrap().unwrap();
+    assert_eq!(http.association().closed().await, strandline::Ended::ShutDown);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_response_frees_its_stream() {
     let world = World::new();

@@ -16,12 +16,14 @@ use strandline::Stack;
 use strandline_tls::{ClientTls, Wire};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use super::testing::{Program, Running, certificate};
 use super::*;
 use crate::client::Connector;
 use crate::files::testing::Folder;
 use crate::front::TlsStream;
+use crate::{HttpAssociation, HttpStream};
 
 fn uri(port: u16, path: &str) -> Uri {
     format!("http://127.0.0.1:{port}{path}").parse().unwrap()
@@ -151,34 +153,49 @@ async fn responses_cut_off_end_by_a_reset() {
 trait Both: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Both for T {}
 
+/// A server on several threads, with responses in progress on all of them.
+struct Threads {
+    tell: watch::Sender<u32>,
+    server: std::thread::JoinHandle<()>,
+    streams: Vec<(HttpStream, HttpAssociation)>,
+}
+
+impl Threads {
+    /// Serves a file of this size, which has to be too large for all buffers.
+    async fn start(size: usize) -> Self {
+        let folder = Folder::new("threads");
+        std::fs::write(folder.path().join("large"), vec![7; size]).unwrap();
+        let (tell, told) = watch::channel(0);
+        let (bound, listening) = tokio::sync::oneshot::channel();
+        let server = std::thread::spawn(move || {
+            let path = folder.path().to_str().unwrap();
+            let local =
+                ["program", path, "--listen", "127.0.0.1:0", "--encapsulation", "127.0.0.1:0", "--sctp", "0"];
+            let args = Program::try_parse_from(local).unwrap().args;
+            Shards::run(Some(4), async |shards| {
+                let (front, site) = bind(&args, shards).await.unwrap();
+                bound.send(front.listening.clone()).unwrap();
+                front.run(site, told).await.unwrap();
+            })
+            .unwrap();
+        });
+        let listening = listening.await.unwrap();
+        let mut streams = Vec::new();
+        for _ in 0..12 {
+            // Each has a port of its own, so that all shards get some.
+            let connector = Connector::new(Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap());
+            let connector = connector.encapsulation_port(listening.encapsulation.unwrap().port());
+            let association = connector.association("127.0.0.1", listening.sctp.unwrap()).await.unwrap();
+            streams.push((begin(association.open().await.unwrap()).await, association));
+        }
+        Self { tell, server, streams }
+    }
+}
+
 /// The threads of a server end with it, and only after its ABORTs have left.
 #[tokio::test]
 async fn peers_see_the_end_of_all_threads() {
-    let folder = Folder::new("threads");
-    std::fs::write(folder.path().join("large"), vec![7; 20 << 20]).unwrap();
-    let path = folder.path().to_str().unwrap().to_owned();
-    let (tell, told) = tokio::sync::watch::channel(0);
-    let (bound, listening) = tokio::sync::oneshot::channel();
-    let server = std::thread::spawn(move || {
-        let local =
-            ["program", &path, "--listen", "127.0.0.1:0", "--encapsulation", "127.0.0.1:0", "--sctp", "0"];
-        let args = Program::try_parse_from(local).unwrap().args;
-        Shards::run(Some(3), async |shards| {
-            let (front, site) = bind(&args, shards).await.unwrap();
-            bound.send(front.listening.clone()).unwrap();
-            front.run(site, told).await.unwrap();
-        })
-        .unwrap();
-    });
-    let listening = listening.await.unwrap();
-    let mut streams = Vec::new();
-    for _ in 0..12 {
-        // Each has a port of its own, so that all shards get some.
-        let connector = Connector::new(Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap());
-        let connector = connector.encapsulation_port(listening.encapsulation.unwrap().port());
-        let association = connector.association("127.0.0.1", listening.sctp.unwrap()).await.unwrap();
-        streams.push((begin(association.open().await.unwrap()).await, association));
-    }
+    let Threads { tell, server, streams } = Threads::start(20 << 20).await;
     tell.send_replace(2);
     tokio::task::spawn_blocking(move || server.join().unwrap()).await.unwrap();
     for (mut stream, association) in streams {
@@ -187,6 +204,19 @@ async fn peers_see_the_end_of_all_threads() {
         let ended = association.association().closed().await;
         assert!(matches!(ended, strandline::Ended::PeerAborted { .. }), "{ended}");
     }
+}
+
+/// The first thread that learns of the end stops accepting for all.
+#[tokio::test]
+async fn requests_on_all_threads_outlive_the_signal() {
+    let Threads { tell, server, streams } = Threads::start(4 << 20).await;
+    tell.send_replace(1);
+    for (mut stream, _association) in streams {
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.unwrap();
+        assert!(rest.len() > (4 << 20) - 1000 && rest.ends_with(&[7; 1000]), "{}", rest.len());
+    }
+    tokio::task::spawn_blocking(move || server.join().unwrap()).await.unwrap();
 }
 
 #[tokio::test]

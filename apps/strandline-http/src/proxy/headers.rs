@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use hyper::header::{
-    CONNECTION, COOKIE, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
+    MAX_FORWARDS, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Version};
@@ -76,6 +76,23 @@ pub(super) fn check<B>(request: &Request<B>) -> Result<(), Failure> {
         return Err(Failure::NotImplemented("the only transfer coding of this proxy is chunked"));
     }
     crate::host::check(request).map_err(Failure::BadRequest)
+}
+
+/// Leaves a response the length that counts: none beside a transfer coding (RFC 9112 section 6.3), and one of several
+/// equal ones (RFC 9110 section 8.6). hyper has read the body by it, and keeps the header as it came.
+pub(super) fn settle_length(headers: &mut HeaderMap) {
+    if !headers.contains_key(CONTENT_LENGTH) {
+        return;
+    }
+    let mut lengths: Vec<Option<u64>> =
+        elements(headers, &CONTENT_LENGTH).map(|length| length.parse().ok()).collect();
+    lengths.dedup();
+    match lengths[..] {
+        [Some(length)] if !headers.contains_key(TRANSFER_ENCODING) => {
+            headers.insert(CONTENT_LENGTH, length.into())
+        }
+        _ => headers.remove(CONTENT_LENGTH),
+    };
 }
 
 /// Returns whether a request is about a whole server: OPTIONS of `*`, or of an absolute target without a path and a query

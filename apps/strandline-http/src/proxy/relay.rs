@@ -360,6 +360,7 @@ impl<R: Routes> Proxy<R> {
             return Ok(answer);
         }
         let (mut head, body) = response.into_parts();
+        headers::settle_length(&mut head.headers);
         headers::strip(&mut head.headers);
         headers::add_via(&mut head.headers, head.version, &self.settings.name);
         self.routes.finish(route, &mut head.headers, sender);

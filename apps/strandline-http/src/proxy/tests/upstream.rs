@@ -67,6 +67,27 @@ async fn answers_before_the_end_of_a_request_arrive() {
     }
 }
 
+#[tokio::test]
+async fn doubtful_lengths_of_responses_are_settled() {
+    let chunked: &[u8] =
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n";
+    let repeated: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10, 10\r\n\r\n0123456789";
+    let of_head: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nContent-Length: 11\r\n\r\n";
+    for (method, answer, wanted, body) in [
+        ("GET", chunked, None, "A\r\n0123456789\r\n0\r\n\r\n"),
+        ("GET", repeated, Some("10"), "0123456789"),
+        ("HEAD", of_head, None, ""),
+    ] {
+        let server = raw_upstream(answer, false).await;
+        let proxy = Running::reverse(&format!("http://{server}"), &[]).await;
+        let request = format!("{method} / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let got = timeout(LIMIT, proxy.exchange(&request)).await.expect("an end").unwrap();
+        let (head, rest) = got.split_once("\r\n\r\n").unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        assert_eq!((length, rest), (wanted, body), "{got}");
+    }
+}
+
 /// What `nc -N` does.
 #[tokio::test]
 async fn half_closed_clients_are_answered() {
