@@ -29,7 +29,7 @@ use crate::error::Ended;
 /// the association anew, or the stream is [reset](crate::Control::reset_streams), the read after the last byte from
 /// before fails once with [`ConnectionReset`](io::ErrorKind::ConnectionReset): the byte stream may have a hole there,
 /// and something else begins. If the peer [gives messages up](crate::Reliability), the read after the last byte before
-/// them fails once with [`RecvError::Abandoned`] inside, also at the end.
+/// them fails once with [`RecvError::Abandoned`](crate::RecvError::Abandoned) inside, also at the end.
 ///
 /// While the handle exists, [`Association::recv`](crate::Association::recv) doesn't return the stream's
 /// messages. If this handle isn't read while others are, its messages are held here up to the size of the
