@@ -20,11 +20,20 @@ use crate::random::Random;
 #[derive(Debug, Clone)]
 pub(crate) struct HostPlan {
     pub(crate) addresses: Vec<IpAddr>,
+    /// Further addresses, which associations have only after a request for them (RFC 5061).
+    pub(crate) spare: Vec<IpAddr>,
     pub(crate) config: EndpointConfig,
     /// Maximum number of packets in one transmission.
     pub(crate) segments_max: usize,
     /// What its application does with incoming associations.
     pub(crate) server: Plan,
+}
+
+impl HostPlan {
+    /// Returns all addresses of the host, those that associations have from the beginning first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses.iter().chain(&self.spare).copied()
+    }
 }
 
 /// An association to be set up.
@@ -225,9 +234,14 @@ impl Scenario {
         if plans::schedule(&mut hosts, &mut clients, seed) {
             names.push("schedulers");
         }
+        let relocations = plans::relocate(&mut hosts, &mut clients, calm_at, seed);
+        if relocations.is_some() {
+            names.push("dynamic addresses");
+        }
         let links = config::link(&features, &mut random);
         let special_links = config::special_links(&features, &hosts, &links, &mut random);
-        let faults = faults::faults(&features, &hosts, calm_at, &mut random);
+        let mut faults = faults::faults(&features, &hosts, calm_at, &mut random);
+        faults.extend(relocations.unwrap_or_default());
         let attacks = faults::attacks(&features, calm_at, &mut random);
         let rto_max = hosts.iter().map(|host| host.config.association.rto_max).max().unwrap_or_default();
         // Two hosts whose ports both changed never find each other again. Until the MTU is found there are some

@@ -1,6 +1,7 @@
 //! Invariants of an association's numbers after each step, as seen from outside: its status, its paths and the
 //! packets that it transmits.
 
+mod moves;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use strandline_proto::authentication::ChunkTypes;
 use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::endpoint::Endpoint;
-use strandline_proto::event::{AssociationId, Event};
+use strandline_proto::event::{AssociationId, Event, PathChange};
+use strandline_proto::reconfiguration::Outcome;
 use strandline_proto::stats::{PathStatus, Reachability, Status};
 use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
@@ -21,7 +23,9 @@ use crate::board::{Board, data_in};
 use crate::bounds::{Bounds, Events, Step};
 use crate::ledger;
 use crate::network::Carried;
+use crate::relocation::outcome_of;
 use crate::violation::{Violation, demand};
+use moves::Moves;
 
 /// Number of bytes that a receive buffer may hold beyond twice its size: data that fills gaps is accepted beyond the
 /// limit, because it releases other data, and each held chunk costs more than its payload.
@@ -70,6 +74,7 @@ struct Memory {
     /// For each path: number of time-outs so far, and packets that may still test whether the latest was spurious
     /// (RFC 5682 section 2 step 2b).
     may_ask: BTreeMap<IpAddr, (u16, u32)>,
+    moves: Moves,
 }
 
 /// The F-RTO test: after T3-rtx one packet reveals what became of the others (RFC 5682).
@@ -87,6 +92,15 @@ fn counters(status: &Status) -> [u32; 4] {
 }
 
 impl Memory {
+    /// Forgets a path that was removed: what was in flight there is sent again elsewhere.
+    fn on_removed(&mut self, address: IpAddr) {
+        self.board.on_removed(address);
+        self.bounds.remove(&address);
+        self.mtus.remove(&address);
+        self.timeouts_of.remove(&address);
+        self.may_ask.remove(&address);
+    }
+
     fn events(&mut self, now: Time, status: &Status, paths: usize) -> Events {
         let counters = counters(status);
         let [probes, timeouts, recoveries, undone] =
@@ -244,7 +258,7 @@ impl Watch {
     /// `verifies` is true if that of the packet is right.
     pub(crate) fn arrival(
         &mut self,
-        endpoint: &Endpoint,
+        endpoint: &mut Endpoint,
         now: Time,
         datagram: &Carried,
         (wanted, verifies): (Option<ChunkTypes>, bool),
@@ -258,7 +272,10 @@ impl Watch {
             let whole = (packet.checksum() == 0 && status.accepts_zero_checksum) || packet.verify_checksum();
             let known =
                 endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
-            if whole && known {
+            if whole && verifies {
+                memory.moves.on_arrival(&packet);
+            }
+            if whole && known && endpoint.addresses(*id).accepts(datagram.destination.ip()) {
                 let wanted = wanted.filter(|_| status.extensions.authentication);
                 memory.board.on_arrival(now, &admitted(&packet, wanted, verifies), status.state);
             }
@@ -275,6 +292,22 @@ impl Watch {
             if let Some(before) = self.before.iter_mut().find(|before| before.id == id) {
                 before.given_back += bytes;
             }
+        }
+        match event {
+            Event::PathChanged { address, change: PathChange::Removed } => {
+                self.memory.entry(id).or_default().on_removed(address.ip());
+            }
+            Event::Restarted { .. } => self.memory.entry(id).or_default().moves = Moves::default(),
+            Event::AssociationReset { outcome: Outcome::Performed, local_tsn, .. } => {
+                let memory = self.memory.entry(id).or_default();
+                if memory.moves.may_be_sourceless() {
+                    memory.board.expect_renumbering(*local_tsn);
+                }
+            }
+            _ => {}
+        }
+        if let Some((request, outcome)) = outcome_of(event) {
+            self.memory.entry(id).or_default().moves.on_outcome(request, outcome);
         }
     }
 
@@ -299,6 +332,8 @@ impl Watch {
         demand(!forwards || before.status.extensions.partial_reliability, || {
             format!("{:?}: FORWARD TSN to a peer that does not support it", before.id)
         })?;
+        let moves = memory.moves.on_departure(&packet, datagram);
+        moves.map_err(|Violation(what)| Violation(format!("{:?}: {what}", before.id)))?;
         memory.board.on_tag(&packet);
         let mut next = memory.board.next_tsn();
         let known = memory.board.on_departure(now, &packet, to, recovery);
