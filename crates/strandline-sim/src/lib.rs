@@ -58,7 +58,6 @@ pub mod pair;
 pub mod payload;
 pub mod random;
 mod reconfiguration;
-mod relocation;
 mod run;
 mod scenario;
 mod scheduling;

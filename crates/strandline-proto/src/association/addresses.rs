@@ -97,8 +97,7 @@ fn detach_path(
         return;
     }
     let other = association.paths.data_path().unwrap_or(association.paths.primary());
-    let round_trip = association.paths.get(other).rto.srtt();
-    association.outbound.move_path(index, other, round_trip);
+    association.outbound.move_path(index, other);
     association.flags.burst_open = true;
     association.proof.take_if(|proof| proof.path() == index);
     if let Some(ecn) = &mut association.ecn {

@@ -88,7 +88,6 @@ impl Sent {
             misses: 0,
             excused: false,
             in_set_up: false,
-            orphaned: false,
             resent: false,
             moved_from: Vec::new(),
             late: false,
