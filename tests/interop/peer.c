@@ -15,7 +15,7 @@
  *   -v        a line for each message received
  *
  * Lines on stdin, for the latest association: `abort`, `shutdown`, `reset in|out|both [STREAM ...]`, `renumber`,
- *   `add OUT IN` (RFC 6525); `quit` (at once, without notifying the peer).
+ *   `add OUT IN` (RFC 6525), `address add|delete|primary ADDR` (RFC 5061); `quit` (at once, without notifying the peer).
  * Lines on stdout: READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED, FAILED, RESET, RENUMBERED, STREAMS.
  * Message k has PPID k + 1 and byte i of it is (k * 31 + i * 7) mod 256; `sink` and `call` check that. */
 #define _GNU_SOURCE
@@ -427,11 +427,33 @@ static int reconfigure(char *line) {
     return 1;
 }
 
+/* Carries out a command of RFC 5061. Returns 0 if the line is none. */
+static int change_addresses(char *line) {
+    char copy[128], verb[16], text[64];
+    struct addresses changed = { .count = 0 };
+    struct sctp_setpeerprim primary = { .sspp_assoc_id = latest };
+    int failed;
+    snprintf(copy, sizeof copy, "%s", line);
+    if (sscanf(copy, "address %15s %63s", verb, text) != 2)
+        return 0;
+    add_addresses(&changed, text, o.mode == ECHO || o.mode == SINK ? o.port : o.own_port);
+    if (!strcmp(verb, "primary")) {
+        memcpy(&primary.sspp_addr, changed.packed, changed.length);
+        failed = peer_setsockopt(sock, IPPROTO_SCTP, SCTP_SET_PEER_PRIMARY_ADDR, &primary, sizeof primary);
+    } else {
+        int how = !strcmp(verb, "add") ? SCTP_BINDX_ADD_ADDR : SCTP_BINDX_REM_ADDR;
+        failed = peer_bindx(sock, (void *)changed.packed, 1, how);
+    }
+    if (failed < 0)
+        say("BAD %s: %s", line, strerror(errno));
+    return 1;
+}
+
 static void command(char *line) {
     line[strcspn(line, "\n")] = 0;
     if (!strcmp(line, "quit"))
         _exit(0);
-    if (reconfigure(line))
+    if (reconfigure(line) || change_addresses(line))
         return;
     unsigned flag = !strcmp(line, "abort") ? SCTP_ABORT : !strcmp(line, "shutdown") ? SCTP_EOF : 0;
     if (!flag) {

@@ -73,7 +73,7 @@ mod udp;
 pub use batch::{Received, RecvBatch};
 pub use carrier::{Carrier, Outgoing, SendStats};
 pub use icmp::{IcmpKind, IcmpReport};
-pub use local::{LocalAddress, Scope, addresses_towards, local_addresses};
+pub use local::{AddressChanges, LocalAddress, Scope, addresses_towards, local_addresses};
 pub use open::OpenError;
 pub use ports::{EPHEMERAL_PORTS, LockError, PortLock};
 pub use raw::{RawCarrier, RawOptions};

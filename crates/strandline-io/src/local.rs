@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::sys::interfaces;
+use crate::sys::netlink::{ADDRESS_GROUPS, Changes};
 
 /// The scope in which an address can be used, ordered from narrow to wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +53,40 @@ pub struct LocalAddress {
     pub interface: String,
     /// Index of that interface, which is the scope id of link-local addresses.
     pub interface_index: u32,
+}
+
+/// Notifications that the list of [`local_addresses`] may have changed. Wait until the descriptor can be read, then call
+/// [`take`](Self::take).
+#[derive(Debug)]
+pub struct AddressChanges(Changes);
+
+impl AddressChanges {
+    /// Begins to listen in the network namespace of the thread.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no rtnetlink socket for this process.
+    pub fn open() -> io::Result<Self> {
+        Changes::open(ADDRESS_GROUPS).map(Self)
+    }
+
+    /// Returns whether addresses or interfaces have changed since the last call, or may have. Doesn't block.
+    #[must_use]
+    pub fn take(&self) -> bool {
+        self.0.has_changed()
+    }
+}
+
+impl AsFd for AddressChanges {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for AddressChanges {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
 }
 
 /// Returns the unicast addresses of the interfaces that are up, in the order of the system's list. Leaves out

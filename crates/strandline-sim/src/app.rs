@@ -15,6 +15,7 @@ use crate::ledger::{End, Ledger, Route};
 use crate::limits::{LimitPlan, Limits};
 use crate::random::Random;
 use crate::reconfiguration::{ReconfigurePlan, Reconfiguring};
+use crate::relocation::{Relocating, RelocationPlan, outcome_of};
 use crate::scheduling::{SchedulePlan, Scheduling};
 use crate::unread::{Boundaries, Boundary};
 use crate::violation::{Violation, demand, violation};
@@ -23,6 +24,9 @@ use crate::violation::{Violation, demand, violation};
 const USER_INITIATED_ABORT: u16 = 12;
 /// Cause code of a Protocol Violation (RFC 9260 section 3.3.10.13).
 const PROTOCOL_VIOLATION: u16 = 13;
+
+/// Cause code of a restart with addresses that the association does not have (RFC 9260 section 3.3.10.11).
+const RESTART_WITH_NEW_ADDRESSES: u16 = 11;
 
 /// Cause code of a set-up from an encapsulation port other than that of the existing association
 /// (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
@@ -91,6 +95,8 @@ pub(crate) struct Plan {
     pub(crate) schedule: Option<SchedulePlan>,
     /// Limits of its messages; `None` for an application that gives none up.
     pub(crate) limits: Option<LimitPlan>,
+    /// Changes of its host's addresses; `None` for an application that makes none.
+    pub(crate) relocate: Option<RelocationPlan>,
 }
 
 /// The environment of an application.
@@ -137,6 +143,7 @@ pub(crate) struct App {
     scheduling: Option<Scheduling>,
     boundaries: Boundaries,
     limits: Option<Limits>,
+    relocating: Option<Relocating>,
 }
 
 impl App {
@@ -155,6 +162,7 @@ impl App {
             scheduling: plan.schedule.map(|plan| Scheduling::new(now, plan)),
             boundaries: Boundaries::default(),
             limits: plan.limits.map(Limits::new),
+            relocating: plan.relocate.clone().map(|plan| Relocating::new(now, plan)),
             plan,
             sent: 0,
             received: 0,
@@ -215,10 +223,8 @@ impl App {
             }
             Event::DynamicStreams(_) => violation(format!("{end:?}: {event:?}, but no streams are dynamic"))?,
             Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event)?,
-            Event::PathChanged { .. }
-            | Event::PeerError { .. }
-            | Event::Authentication(_)
-            | Event::AddressRequest { .. } => {}
+            Event::AddressRequest { .. } => self.on_address_outcome(cx, event)?,
+            Event::PathChanged { .. } | Event::PeerError { .. } | Event::Authentication(_) => {}
         }
         Ok(())
     }
@@ -243,6 +249,7 @@ impl App {
         let end = self.end;
         self.learn_tags(cx);
         self.closed = Some(reason.clone());
+        self.relocating.as_ref().map_or(Ok(()), |relocating| relocating.on_closed(end.id))?;
         if !matches!(reason, CloseReason::Shutdown) {
             cx.ledger.broke_off(end.host);
         }
@@ -262,6 +269,12 @@ impl App {
             // set-up may fail for this, never an existing association.
             CloseReason::PeerAborted { code: RESTART_WITH_NEW_ENCAPSULATION_PORT, .. }
                 if !self.up && cx.ledger.is_rebound(end.host) =>
+            {
+                Ok(())
+            }
+            // A host that restarts names all addresses that it began with, some of which it had deleted.
+            CloseReason::PeerAborted { code: RESTART_WITH_NEW_ADDRESSES, .. }
+                if !self.up && self.relocating.is_some() =>
             {
                 Ok(())
             }
@@ -295,6 +308,7 @@ impl App {
         self.schedule(cx)?;
         self.send(cx)?;
         self.reconfigure(cx)?;
+        self.relocate(cx)?;
         self.end(cx)
     }
 
@@ -314,6 +328,22 @@ impl App {
             cx.wakes.push((next, self.end.id));
         }
         Ok(())
+    }
+
+    fn relocate(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        let Some(relocating) = &mut self.relocating else { return Ok(()) };
+        if self.up && !self.shutting_down && self.calm.is_none() {
+            let next = relocating.act(cx.now, cx.endpoint, self.end.id)?;
+            cx.wakes.extend(next.map(|next| (next, self.end.id)));
+        }
+        Ok(())
+    }
+
+    fn on_address_outcome(&mut self, cx: &mut Context<'_>, event: &Event) -> Result<(), Violation> {
+        let (Some(relocating), Some((request, outcome))) = (&mut self.relocating, outcome_of(event)) else {
+            return violation(format!("{:?}: {event:?}, but nothing was asked for", self.end));
+        };
+        relocating.on_outcome(cx.endpoint, self.end.id, request, outcome)
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {

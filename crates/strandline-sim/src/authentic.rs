@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use strandline_proto::authentication::ChunkTypes;
+use strandline_proto::config::ExtensionsConfig;
 use strandline_proto::stats::AgreedExtensions;
 use strandline_wire::chunk::kind;
 use strandline_wire::{Chunk, Packet, RawChunk, UnrecognisedAction};
@@ -60,6 +61,15 @@ impl Authentic {
     pub(crate) fn forged(&self, datagram: &Carried) -> Option<u32> {
         hash_of_set_up(datagram).filter(|(_, hash)| !self.set_ups.contains(hash)).map(|(tag, _)| tag)
     }
+}
+
+/// Returns the chunk types whose authentication a host demands: ASCONF and ASCONF-ACK always (RFC 5061 section 4.1).
+pub(crate) fn wanted(extensions: &ExtensionsConfig) -> Option<ChunkTypes> {
+    let demanded = extensions.authentication.map(|settings| settings.chunks);
+    if extensions.dynamic_addresses {
+        return Some(demanded.unwrap_or_default().with(kind::ASCONF).with(kind::ASCONF_ACK));
+    }
+    demanded
 }
 
 /// Returns the chunks of a packet that a receiver processes (section 6.3): not those that it wants authenticated and that

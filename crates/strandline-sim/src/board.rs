@@ -75,6 +75,8 @@ struct Sent {
     resent: bool,
     /// The other addresses to which it was sent before.
     moved_from: Vec<IpAddr>,
+    /// True if an address to which it was sent is no longer the peer's: a SACK may answer either transmission.
+    orphaned: bool,
     /// True if it is lost by time (RFC 8985 section 6.2), or was before its state changed.
     late: bool,
     /// How often it was retransmitted since new data was acknowledged.
@@ -97,7 +99,7 @@ impl Sent {
             Recovery::Rfc9260 => self.misses >= MISSES,
             _ => self.late || late.is_some_and(|late| late.finds(now, self.at, tsn, many)),
         };
-        evident || self.excused || self.in_set_up
+        evident || self.excused || self.in_set_up || self.orphaned
     }
 }
 
@@ -321,6 +323,11 @@ impl Board {
         self.late.values_mut().for_each(Late::rest);
     }
 
+    /// Allows the numbers to begin anew at this TSN: the response that says so could not be sent, and is repeated.
+    pub(crate) fn expect_renumbering(&mut self, tsn: Tsn) {
+        self.renumbered.expect(tsn);
+    }
+
     /// Marks chunks that are lost by time, and begins the recovery of their addresses.
     fn judge(&mut self, now: Time) {
         let Some(first) = self.first else { return };
@@ -417,6 +424,13 @@ impl Board {
         }
         recovers.dedup();
         recovers.into_iter().for_each(|of| self.recovers(of));
+    }
+
+    /// Allows the retransmission of everything outstanding at an address that the peer has deleted, and of what a SACK for the
+    /// first transmission makes look lost afterwards.
+    pub(crate) fn on_removed(&mut self, address: IpAddr) {
+        self.excuse(Some(address));
+        self.chunks.iter_mut().filter(|chunk| chunk.to == address).for_each(|chunk| chunk.orphaned = true);
     }
 
     /// Allows retransmissions after T3-rtx of the only path expired, if losses are detected by time: as many of the

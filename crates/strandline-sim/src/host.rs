@@ -73,7 +73,7 @@ impl Host {
     pub(crate) fn new(number: usize, plan: HostPlan) -> Self {
         Self {
             number,
-            working: vec![true; plan.addresses.len()],
+            working: vec![true; plan.all().count()],
             plan,
             endpoint: None,
             life: 0,
@@ -296,7 +296,7 @@ impl Host {
         let default = self.plan.addresses.iter().find(|address| address.is_ipv4() == v4).copied();
         // The host has no address of that family, so the packet is lost.
         let Some(source) = transmit.source.or(default) else { return Ok(()) };
-        demand(self.plan.addresses.contains(&source), || {
+        demand(self.plan.all().any(|own| own == source), || {
             format!("a source that is not the host's: {transmit:?}")
         })?;
         let source = SocketAddr::new(source, self.port);

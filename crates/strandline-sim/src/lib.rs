@@ -58,6 +58,7 @@ pub mod pair;
 pub mod payload;
 pub mod random;
 mod reconfiguration;
+mod relocation;
 mod run;
 mod scenario;
 mod scheduling;

@@ -20,11 +20,20 @@ use crate::random::Random;
 #[derive(Debug, Clone)]
 pub(crate) struct HostPlan {
     pub(crate) addresses: Vec<IpAddr>,
+    /// Further addresses, which associations have only after a request for them (RFC 5061).
+    pub(crate) spare: Vec<IpAddr>,
     pub(crate) config: EndpointConfig,
     /// Maximum number of packets in one transmission.
     pub(crate) segments_max: usize,
     /// What its application does with incoming associations.
     pub(crate) server: Plan,
+}
+
+impl HostPlan {
+    /// Returns all addresses of the host, those that associations have from the beginning first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses.iter().chain(&self.spare).copied()
+    }
 }
 
 /// An association to be set up.
@@ -185,6 +194,34 @@ impl Features {
     }
 }
 
+/// Switches each extension on and off on each side.
+fn extend(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed: u64, names: &mut Vec<&'static str>) {
+    if plans::reconfigure(hosts, clients, seed) {
+        names.push("reconfiguration");
+    }
+    if plans::give_up(hosts, clients, seed) {
+        names.push("partial reliability");
+    }
+    if plans::interleave(hosts, seed) {
+        names.push("interleaving");
+    }
+    if plans::grant(hosts, seed) {
+        names.push("stream credit");
+    }
+    if plans::authenticate(hosts, seed) {
+        names.push("authentication");
+    }
+    if plans::keep(hosts, seed) {
+        names.push("NR-SACK");
+    }
+    if plans::spread(hosts, seed) {
+        names.push("multipath");
+    }
+    if plans::schedule(hosts, clients, seed) {
+        names.push("schedulers");
+    }
+}
+
 impl Scenario {
     /// Returns the plan of a seed.
     pub(crate) fn generate(seed: u64) -> Self {
@@ -201,33 +238,15 @@ impl Scenario {
         let keys_last = keys.min().unwrap_or(Duration::MAX);
         let calm_at = Time::ZERO + random.millis(2_000, 20_000);
         let mut clients = plans::clients(&features, &hosts, calm_at, &mut random);
-        if plans::reconfigure(&mut hosts, &mut clients, seed) {
-            names.push("reconfiguration");
-        }
-        if plans::give_up(&mut hosts, &mut clients, seed) {
-            names.push("partial reliability");
-        }
-        if plans::interleave(&mut hosts, seed) {
-            names.push("interleaving");
-        }
-        if plans::grant(&mut hosts, seed) {
-            names.push("stream credit");
-        }
-        if plans::authenticate(&mut hosts, seed) {
-            names.push("authentication");
-        }
-        if plans::keep(&mut hosts, seed) {
-            names.push("NR-SACK");
-        }
-        if plans::spread(&mut hosts, seed) {
-            names.push("multipath");
-        }
-        if plans::schedule(&mut hosts, &mut clients, seed) {
-            names.push("schedulers");
+        extend(&mut hosts, &mut clients, seed, &mut names);
+        let relocations = plans::relocate(&mut hosts, &mut clients, calm_at, seed);
+        if relocations.is_some() {
+            names.push("dynamic addresses");
         }
         let links = config::link(&features, &mut random);
         let special_links = config::special_links(&features, &hosts, &links, &mut random);
-        let faults = faults::faults(&features, &hosts, calm_at, &mut random);
+        let mut faults = faults::faults(&features, &hosts, calm_at, &mut random);
+        faults.extend(relocations.unwrap_or_default());
         let mut attacks = faults::attacks(&features, calm_at, &mut random);
         if features.tampering && faults::violate(&mut attacks, calm_at, seed) {
             names.push("violations");

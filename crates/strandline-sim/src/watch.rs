@@ -2,6 +2,7 @@
 //! packets that it transmits.
 
 mod memory;
+mod moves;
 #[cfg(test)]
 mod tests;
 
@@ -11,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use strandline_proto::authentication::ChunkTypes;
 use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::endpoint::Endpoint;
-use strandline_proto::event::{AssociationId, Event};
+use strandline_proto::event::{AssociationId, Event, PathChange};
+use strandline_proto::reconfiguration::Outcome;
 use strandline_proto::stats::{PathStatus, Status};
 use strandline_proto::time::Time;
 use strandline_wire::Packet;
@@ -23,8 +25,10 @@ use crate::bounds::{Events, Step};
 use crate::by_address::ByAddress;
 use crate::ledger;
 use crate::network::Carried;
+use crate::relocation::outcome_of;
 use crate::violation::{Violation, demand};
 use memory::{Memory, counters};
+use moves::Moves;
 
 /// Number of bytes that a receive buffer may hold beyond twice its size: data that fills gaps is accepted beyond the
 /// limit, because it releases other data, and each held chunk costs more than its payload.
@@ -146,7 +150,7 @@ impl Watch {
     /// `verifies` is true if that of the packet is right.
     pub(crate) fn arrival(
         &mut self,
-        endpoint: &Endpoint,
+        endpoint: &mut Endpoint,
         now: Time,
         datagram: &Carried,
         (wanted, verifies): (Option<ChunkTypes>, bool),
@@ -165,7 +169,10 @@ impl Watch {
             let whole = (packet.checksum() == 0 && status.accepts_zero_checksum) || packet.verify_checksum();
             let known =
                 endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
-            if whole && known {
+            if whole && verifies {
+                memory.moves.on_arrival(&packet);
+            }
+            if whole && known && endpoint.addresses(*id).accepts(datagram.destination.ip()) {
                 let wanted = wanted.filter(|_| status.extensions.authentication);
                 memory.learn();
                 let mut chunks = admitted(&packet, wanted, verifies);
@@ -192,6 +199,22 @@ impl Watch {
             if let Some(before) = &mut memory.before {
                 before.given_back += bytes;
             }
+        }
+        match event {
+            Event::PathChanged { address, change: PathChange::Removed } => {
+                self.memory.entry(id).or_default().on_removed(address.ip());
+            }
+            Event::Restarted { .. } => self.memory.entry(id).or_default().moves = Moves::default(),
+            Event::AssociationReset { outcome: Outcome::Performed, local_tsn, .. } => {
+                let memory = self.memory.entry(id).or_default();
+                if memory.moves.may_be_sourceless() {
+                    memory.board.expect_renumbering(*local_tsn);
+                }
+            }
+            _ => {}
+        }
+        if let Some((request, outcome)) = outcome_of(event) {
+            self.memory.entry(id).or_default().moves.on_outcome(request, outcome);
         }
     }
 
@@ -223,6 +246,7 @@ impl Watch {
         demand(!forwards || before.status.extensions.partial_reliability, || {
             format!("{id:?}: FORWARD TSN to a peer that does not support it")
         })?;
+        memory.moves.on_departure(&packet, datagram).map_err(of)?;
         memory.board.on_tag(&packet);
         let mut next = memory.board.next_tsn();
         memory.board.on_departure(now, &packet, to, recovery).map_err(of)?;

@@ -12,7 +12,7 @@ use strandline_proto::event::{AssociationId, Datagram, IcmpError, IcmpKind};
 use strandline_proto::time::Time;
 
 use crate::attacker::{Attack, Attacker, Blow};
-use crate::authentic::Authentic;
+use crate::authentic::{Authentic, wanted};
 use crate::host::{Directory, Host, Shared};
 use crate::ledger::{Counts, Ledger};
 use crate::network::{Carried, Network};
@@ -91,10 +91,8 @@ impl World {
     pub(crate) fn new(scenario: Scenario, seed: u64, keep: usize) -> Self {
         let hosts: Vec<Host> =
             scenario.hosts.iter().enumerate().map(|(number, plan)| Host::new(number, plan.clone())).collect();
-        let directory = hosts
-            .iter()
-            .flat_map(|host| host.plan.addresses.iter().map(|address| (*address, host.number)))
-            .collect();
+        let directory =
+            hosts.iter().flat_map(|host| host.plan.all().map(|address| (address, host.number))).collect();
         let mut random = Random::stream(seed, 2);
         let mut network = Network::new(scenario.links.clone(), random.bits());
         for (from, to, config) in &scenario.special_links {
@@ -224,15 +222,14 @@ impl World {
     fn arrive(&mut self, datagram: &Carried) -> Result<(), Violation> {
         let Some(number) = self.directory.get(&datagram.destination.ip()).copied() else { return Ok(()) };
         let host = &mut self.hosts[number];
-        let address = host.plan.addresses.iter().position(|address| *address == datagram.destination.ip());
+        let address = host.plan.all().position(|address| address == datagram.destination.ip());
         let working = address.is_some_and(|index| host.working[index]);
         if !working || datagram.destination.port() != host.port {
             return Ok(());
         }
         let Some(endpoint) = &mut host.endpoint else { return Ok(()) };
         let destination = Some(datagram.destination.ip());
-        let authentication = host.plan.config.association.extensions.authentication;
-        let wanted = authentication.map(|authentication| authentication.chunks);
+        let wanted = wanted(&host.plan.config.association.extensions);
         let verifies = wanted.is_some() && self.authentic.verifies(datagram);
         host.watch.arrival(endpoint, self.now, datagram, (wanted, verifies));
         let forged = wanted.and_then(|_| self.authentic.forged(datagram));
@@ -381,7 +378,7 @@ impl World {
     /// Hands a datagram to the network.
     fn send(&mut self, from: usize, datagram: Carried) {
         let host = &self.hosts[from];
-        let address = host.plan.addresses.iter().position(|address| *address == datagram.source.ip());
+        let address = host.plan.all().position(|address| address == datagram.source.ip());
         if !address.is_some_and(|index| host.working[index]) {
             self.trace.packet(self.now, &datagram, "lost: the address is gone");
             return;

@@ -127,7 +127,7 @@ pub(super) const CRATES: [Rules; 7] = [
         root: "crates/strandline-sim/src/lib.rs",
         layers: &[
             apart(&["grid", "network", "payload", "random", "violation"]),
-            apart(&["limits", "reconfiguration", "scheduling", "unread"]),
+            apart(&["limits", "reconfiguration", "relocation", "scheduling", "unread"]),
             apart(&["by_address"]),
             apart(&["board"]),
             apart(&["authentic", "ledger", "manual", "trace"]),

@@ -4,7 +4,7 @@
 use std::io;
 use std::mem::size_of;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
 /// Length of an `rtmsg` and of an `ndmsg`.
@@ -16,6 +16,9 @@ const GROUPS: i32 = libc::RTMGRP_LINK
     | libc::RTMGRP_IPV4_IFADDR
     | libc::RTMGRP_IPV4_ROUTE
     | libc::RTMGRP_IPV4_RULE;
+/// The groups that report addresses of interfaces, and interfaces that go up or down.
+pub(crate) const ADDRESS_GROUPS: i32 =
+    libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
 /// Attributes from linux/rtnetlink.h and linux/neighbour.h: next hops of another family, encapsulation, and
 /// the values of a neighbour.
 const RTA_VIA: u16 = 18;
@@ -48,12 +51,17 @@ pub(crate) struct Neighbour {
 #[derive(Debug)]
 pub(crate) struct Netlink {
     questions: OwnedFd,
-    changes: OwnedFd,
+    changes: Changes,
 }
 
-impl Netlink {
-    pub(crate) fn open() -> io::Result<Self> {
-        Ok(Self { questions: socket(0)?, changes: socket(GROUPS)? })
+/// A netlink socket for change notifications.
+#[derive(Debug)]
+pub(crate) struct Changes(OwnedFd);
+
+impl Changes {
+    /// Opens a socket that receives the notifications of these multicast groups.
+    pub(crate) fn open(groups: i32) -> io::Result<Self> {
+        socket(groups).map(Self)
     }
 
     /// Returns whether something has changed since the last call, or may have.
@@ -61,9 +69,8 @@ impl Netlink {
         let mut byte = 0_u8;
         for seen in 0..CHANGES_MAX {
             // SAFETY: the pointer and the length describe `byte`; the rest of the message is discarded.
-            let result = unsafe {
-                libc::recv(self.changes.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT)
-            };
+            let result =
+                unsafe { libc::recv(self.0.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT) };
             if result < 0 {
                 let error = io::Error::last_os_error();
                 // Other errors mean that there were more notifications than the socket could hold.
@@ -71,6 +78,23 @@ impl Netlink {
             }
         }
         true
+    }
+}
+
+impl AsFd for Changes {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Netlink {
+    pub(crate) fn open() -> io::Result<Self> {
+        Ok(Self { questions: socket(0)?, changes: Changes::open(GROUPS)? })
+    }
+
+    /// Returns whether something has changed since the last call, or may have.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changes.has_changed()
     }
 
     /// Returns the route of a packet; `None` if there is none, it stays on this host, or it needs more than

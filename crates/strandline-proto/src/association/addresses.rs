@@ -97,7 +97,8 @@ fn detach_path(
         return;
     }
     let other = association.paths.data_path().unwrap_or(association.paths.primary());
-    association.outbound.move_path(index, other);
+    let round_trip = association.paths.get(other).rto.srtt();
+    association.outbound.move_path(index, other, round_trip);
     association.flags.burst_open = true;
     association.proof.take_if(|proof| proof.path() == index);
     if let Some(ecn) = &mut association.ecn {

@@ -30,6 +30,8 @@ const HASH_LEN: usize = 32;
 const NO_ADDRESS: u8 = 0;
 const IPV4: u8 = 4;
 const IPV6: u8 = 6;
+/// A bit of that byte: the peer wants this address to be its primary one.
+const PRIMARY: u8 = 0x80;
 /// Maximum length of a cookie in bytes: fixed fields, two transport addresses, `PATHS_MAX` IPv6 addresses, the initial
 /// credit of streams, and what the keys of RFC 4895 are derived from.
 pub(crate) const COOKIE_LEN_MAX: usize =
@@ -61,6 +63,8 @@ pub(crate) struct Cookie {
     pub(crate) destination: Option<IpAddr>,
     /// Further addresses of the peer.
     pub(crate) addresses: Vec<IpAddr>,
+    /// The one of these that the peer wants to be the primary one (RFC 5061 section 5.4).
+    pub(crate) primary: Option<IpAddr>,
 }
 
 /// Why a cookie was not accepted.
@@ -161,7 +165,13 @@ impl CookieKeys {
         out.extend_from_slice(&scope.to_be_bytes());
         put_address(&mut out, cookie.destination);
         for address in cookie.addresses.iter().take(PATHS_MAX) {
+            let place = out.len();
             put_address(&mut out, Some(*address));
+            if cookie.primary == Some(*address)
+                && let Some(family) = out.get_mut(place)
+            {
+                *family |= PRIMARY;
+            }
         }
         // Some stacks return a cookie with the padding of its parameter, so avoid padding.
         out.resize(out.len().next_multiple_of(4), 0);
@@ -228,10 +238,11 @@ impl Reader<'_> {
     }
 
     fn address(&mut self) -> Option<Option<IpAddr>> {
-        match self.take::<1>()? {
-            [NO_ADDRESS] => Some(None),
-            [IPV4] => Some(Some(IpAddr::V4(Ipv4Addr::from(self.take::<4>()?)))),
-            [IPV6] => Some(Some(IpAddr::V6(Ipv6Addr::from(self.take::<16>()?)))),
+        let [family] = self.take::<1>()?;
+        match family & !PRIMARY {
+            NO_ADDRESS => Some(None),
+            IPV4 => Some(Some(IpAddr::V4(Ipv4Addr::from(self.take::<4>()?)))),
+            IPV6 => Some(Some(IpAddr::V6(Ipv6Addr::from(self.take::<16>()?)))),
             _ => None,
         }
     }
@@ -266,9 +277,11 @@ fn read(body: &[u8]) -> Option<Cookie> {
         IpAddr::V6(v6) => core::net::SocketAddrV6::new(v6, port, 0, scope).into(),
     };
     let destination = r.address()?;
-    let mut addresses = Vec::new();
-    while !r.0.is_empty() {
-        addresses.extend(r.address()?);
+    let (mut addresses, mut primary) = (Vec::new(), None);
+    while let [family, ..] = *r.0 {
+        let address = r.address()?;
+        addresses.extend(address);
+        primary = primary.or(address.filter(|_| family & PRIMARY != 0));
     }
     Some(Cookie {
         created,
@@ -289,6 +302,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
         source,
         destination,
         addresses,
+        primary,
     })
 }
 

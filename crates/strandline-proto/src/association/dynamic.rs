@@ -96,9 +96,9 @@ impl DynamicAddresses {
         self.requests().count().saturating_add(more) <= REQUESTS_MAX
     }
 
-    /// Takes the requests of the next ASCONF out of the queue, with correlation IDs.
-    pub(in crate::association) fn take_requests(&mut self) -> Vec<(u32, AddressRequest)> {
-        let count = self.queue.len().min(REQUESTS_PER_CHUNK);
+    /// Takes the requests of the next ASCONF out of the queue, at most `sendable`, with correlation IDs.
+    pub(in crate::association) fn take_requests(&mut self, sendable: usize) -> Vec<(u32, AddressRequest)> {
+        let count = self.queue.len().min(REQUESTS_PER_CHUNK).min(sendable);
         let mut requests = Vec::with_capacity(count);
         for request in self.queue.drain(..count) {
             requests.push((self.correlation, request));

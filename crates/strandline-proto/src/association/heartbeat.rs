@@ -19,6 +19,7 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder, padded
 use super::build::{CONTROL_PACKET_LEN_MAX, finish_control, push_control};
 use super::context::{Route, Shared};
 use super::diagnostics::log_mtu_change;
+use super::features::Extensions;
 use super::multipath::longest_round_trip;
 use super::{Association, asconf, auth};
 use crate::error::PathError;
@@ -41,7 +42,10 @@ impl Association {
     /// Answers a HEARTBEAT at once, to its source, with everything copied (section 8.3).
     pub(super) fn on_heartbeat(&mut self, cx: &mut Shared, value: &[u8], source: SocketAddr) {
         let answers = self.state.sends_data() || matches!(self.state, super::State::CookieEchoed(_));
-        if !answers {
+        // A peer that has only a new address of ours sends no SHUTDOWN ACK before it is confirmed.
+        let confirms = matches!(self.state, super::State::ShutdownSent)
+            && self.features.has(Extensions::DYNAMIC_ADDRESSES);
+        if !answers && !confirms {
             return;
         }
         let local = self.paths.by_address(source.ip()).and_then(|index| self.paths.get(index).local);
@@ -127,6 +131,9 @@ impl Association {
         index: PathIndex,
         (size, nonce): (usize, u64),
     ) {
+        if self.flags.sourceless {
+            return;
+        }
         let route = self.route(index);
         let info = info(index, nonce, now);
         let reserve = auth::reserve_for(self, &[kind::HEARTBEAT, kind::PAD]);

@@ -8,10 +8,11 @@ use strandline_wire::UnrecognisedAction;
 use strandline_wire::cause::{Cause, MissingParameters};
 use strandline_wire::chunk::{Init, kind};
 use strandline_wire::number::{Tsn, VerificationTag};
-use strandline_wire::parameter::{Parameter, RawParameter, SupportedAddressTypes};
+use strandline_wire::parameter::asconf::AsconfParameter;
+use strandline_wire::parameter::{Parameter, Parameters, RawParameter, SupportedAddressTypes};
 
 use super::context::acceptable;
-use super::features::Declared;
+use super::features::{Declared, Extensions, Features};
 use super::keys::{Fault, PeerParameters, Received};
 use crate::authentication::Authentication;
 use crate::config::PATHS_MAX;
@@ -46,6 +47,8 @@ pub(crate) struct Offer<'a> {
     names_ipv4: bool,
     /// True if it lists IPv6 addresses, adopted or not.
     names_ipv6: bool,
+    /// Set Primary IP Address (RFC 5061 section 4.2.4): the address, and the parameter.
+    primary: Option<(IpAddr, &'a [u8])>,
     /// Parameters to report back, each whole; all except the last are padded.
     pub(crate) unrecognised: Vec<u8>,
 }
@@ -64,6 +67,23 @@ pub(crate) enum Refusal {
 }
 
 impl Offer<'_> {
+    /// Returns the address that the peer wants to be its primary one, of those that it lists.
+    pub(crate) fn primary(&self, features: &Features) -> Option<IpAddr> {
+        let (address, _) = self.primary.filter(|_| features.has(Extensions::DYNAMIC_ADDRESSES))?;
+        self.addresses.iter().copied().find(|listed| zone::bare(*listed) == address)
+    }
+
+    /// Returns the parameters to report as unrecognised, given what was agreed on.
+    pub(crate) fn reported(&self, features: &Features) -> impl Iterator<Item = &[u8]> {
+        let unknown = Parameters::new(&self.unrecognised).iter().flatten().map(|raw| raw.as_bytes());
+        unknown.chain(features.unrecognised(&self.declared)).chain(self.unrecognised_primary(features))
+    }
+
+    /// Returns the parameter that asks for a primary address, if dynamic addresses were not agreed on: it is unrecognised.
+    pub(crate) fn unrecognised_primary(&self, features: &Features) -> Option<&[u8]> {
+        self.primary.filter(|_| !features.has(Extensions::DYNAMIC_ADDRESSES)).map(|(_, bytes)| bytes)
+    }
+
     /// Checks the parameters of RFC 4895, if this side has settings for it. Returns them if both sides support it.
     #[inline]
     pub(crate) fn negotiate_authentication(
@@ -143,6 +163,7 @@ pub(crate) fn read<'a>(
         address_types: None,
         names_ipv4: false,
         names_ipv6: false,
+        primary: None,
         unrecognised: Vec::new(),
     };
     for raw in init.parameters.iter() {
@@ -189,7 +210,13 @@ fn read_parameter<'a>(
             let cause = Cause::UnresolvableAddress(raw.as_bytes());
             return Err(refuse(&cause, offer.tag, false));
         }
-        Ok(Parameter::Unknown(_)) => return Ok(unrecognised(offer, raw)),
+        Ok(Parameter::Unknown(_)) => {
+            if let Some(Ok(AsconfParameter::SetPrimary { address, .. })) = raw.parse_asconf() {
+                offer.primary = Some((address, raw.as_bytes()));
+                return Ok(true);
+            }
+            return Ok(unrecognised(offer, raw));
+        }
         Ok(Parameter::SupportedAddressTypes(types)) => {
             offer.address_types = Some(types);
             return Ok(true);

@@ -12,7 +12,6 @@ use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, Parameters};
 
 use super::addresses::choose_sources;
-use super::auth;
 use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
 use super::cookie::Cookie;
@@ -26,6 +25,7 @@ use super::offer::{Offer, Refusal, read, report_parameter};
 use super::state::{Setup, State};
 use super::verification::{INIT_LEN, VerificationCredit};
 use super::{Association, Flags};
+use super::{asconf, auth};
 use crate::config::AssociationConfig;
 use crate::event::{AssociationId, CloseReason, Event};
 use crate::inbound::Inbound;
@@ -245,7 +245,12 @@ impl Association {
         setup.echoed = false;
         setup.sent_at = now;
         setup.cookie = offer.cookie.unwrap_or_default().to_vec();
+        let primary = offer.primary(&self.features);
+        let unrecognised_primary = offer.unrecognised_primary(&self.features).map(<[u8]>::to_vec);
         setup.report = offer.unrecognised;
+        if let Some(parameter) = unrecognised_primary {
+            report_parameter(&mut setup.report, &parameter);
+        }
         if let Some(parameter) = self.features.unrecognised(&offer.declared) {
             report_parameter(&mut setup.report, parameter);
         }
@@ -256,6 +261,7 @@ impl Association {
         self.errors.total = 0;
         self.deadlines.control = Time::MAX;
         self.flags.cookie_echo_due = true;
+        asconf::prefer(self, primary);
     }
 
     fn abort_init_ack(
@@ -417,6 +423,7 @@ impl Association {
             reconfig: None,
             config,
         };
+        asconf::prefer(&mut association, cookie.primary);
         // The cookie's way to the peer and back measures the round-trip time, unless a packet was lost and repeated
         // by its timer. (With a clock that stood still nothing is measured.)
         let round_trip = now.since(cookie.created);

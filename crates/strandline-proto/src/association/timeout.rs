@@ -15,6 +15,7 @@ use super::{Association, State, asconf, auth, credit, reconfig};
 use crate::outbound::credit as outgoing;
 use crate::outbound::partial::forward_again;
 use crate::outbound::{marked_chunks, waits_for_credit};
+use crate::path::defer_probe;
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
@@ -248,6 +249,9 @@ impl Association {
 
     /// Sends a tail-loss probe: nothing came back for a while, and the last packets may be lost.
     fn on_probe_timer(&mut self, now: Time, index: PathIndex) {
+        if self.flags.held {
+            return defer_probe(self.paths.get_mut(index), now);
+        }
         let new_allowed = takes_new_data(self, index) && self.paths.get(index).may_probe_with_new();
         let marked = self.outbound.on_probe(now, index, new_allowed);
         let path = self.paths.get_mut(index);

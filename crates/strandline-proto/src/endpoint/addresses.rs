@@ -132,6 +132,15 @@ impl Addresses<'_> {
         Some(self.endpoint.shared.local_addresses(association.paths.local()))
     }
 
+    /// Returns the local addresses of the association as far as they are known, without those that the peer is asked to
+    /// delete: the listed ones, or those at which packets arrived. Empty if dynamic addresses were not negotiated or the
+    /// association is not established.
+    #[must_use]
+    pub fn lasting(&self) -> Vec<IpAddr> {
+        let association = self.endpoint.table.by_id(self.id);
+        association.map(|association| asconf::lasting(association, &self.endpoint.shared)).unwrap_or_default()
+    }
+
     /// True while everything but HEARTBEATs and what concerns addresses waits: the peer has not accepted the only local
     /// address yet, or has not answered at its only address.
     #[must_use]

@@ -45,7 +45,8 @@ pub(super) fn treatment(
     if let (Some(path), Some(local)) = (from, datagram.destination) {
         note_local(association, path, local);
     }
-    if contains(packet, kind::ASCONF) && (from.is_some() || may_come_from_anywhere(association, packet)) {
+    let is_known = from.is_some() && contains(packet, kind::ASCONF);
+    if is_known || (from.is_none() && may_come_from_anywhere(association, packet)) {
         return Treatment::Reindex;
     }
     Treatment::Usual

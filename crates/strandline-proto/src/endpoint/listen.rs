@@ -237,6 +237,7 @@ impl Endpoint {
             source: route.destination,
             destination: route.source,
             addresses: offer.addresses.clone(),
+            primary: offer.primary(&features),
         });
         let init = Init {
             initiate_tag: answer.tag,
@@ -258,8 +259,7 @@ impl Endpoint {
             }
             features.answer(writer);
             let _ = writer.push(&Parameter::StateCookie(&cookie));
-            let reported = Parameters::new(&offer.unrecognised).iter().flatten().map(|raw| raw.as_bytes());
-            for parameter in reported.chain(features.unrecognised(&offer.declared)) {
+            for parameter in offer.reported(&features) {
                 let _ = writer.push(&Parameter::UnrecognisedParameter(parameter));
             }
         };

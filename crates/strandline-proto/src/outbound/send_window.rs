@@ -1,6 +1,8 @@
 //! The send window: the chunks that were sent and not cumulatively acknowledged, what SACKs reported of them, and what
 //! loss detection knows. These do not know each other; the methods of the window pass on what happens to chunks.
 
+use core::time::Duration;
+
 use super::ack::PathAck;
 use super::gaps::Gaps;
 use super::lowest::Lowest;
@@ -137,12 +139,13 @@ impl SendWindow {
 
     /// Assigns the chunks of a path that is removed to another one, to be retransmitted unless they have arrived. Nothing
     /// refers to the removed path afterwards. Returns the bytes that left its flight.
-    pub(super) fn move_path(&mut self, from: PathIndex, to: PathIndex) -> u32 {
+    pub(super) fn move_path(&mut self, from: PathIndex, to: PathIndex, round_trip: Option<Duration>) -> u32 {
         let marked = self.mark_path(from);
         self.outstanding.move_path(from, to);
         self.lowest.on_moved(from, to);
         self.recovery.forget(from);
         if let Some(rack) = &mut self.rack {
+            rack.bequeath(from, to, round_trip);
             rack.forget(from);
         }
         marked

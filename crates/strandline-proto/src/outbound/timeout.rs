@@ -1,5 +1,7 @@
 //! What timers do to outstanding chunks: T3-rtx (RFC 9260 section 6.3.3), the loss timer and tail-loss probes (RFC 8985).
 
+use core::time::Duration;
+
 use super::loss_detection::{ByTime, Newly};
 use super::outstanding::Record;
 use super::send_window::SendWindow;
@@ -23,10 +25,11 @@ impl Outbound {
     }
 
     /// Assigns all outstanding chunks of a path that is removed to another one, as if they had been sent there, and
-    /// marks those in flight for retransmission. Nothing refers to the removed path afterwards.
-    pub(crate) fn move_path(&mut self, from: PathIndex, to: PathIndex) {
+    /// marks those in flight for retransmission. Nothing refers to the removed path afterwards. `round_trip` is the smoothed
+    /// round-trip time of the other path, if it is known.
+    pub(crate) fn move_path(&mut self, from: PathIndex, to: PathIndex, round_trip: Option<Duration>) {
         self.learnt.forget(from);
-        mark(self, |sent| sent.move_path(from, to));
+        mark(self, |sent| sent.move_path(from, to, round_trip));
     }
 
     /// Handles an expiry of T3-rtx of the path, if there is no other path and losses are detected by time: only as

@@ -1,6 +1,8 @@
 //! How soon the answer to a retransmission can arrive (RFC 8985 section 6.2 step 2). A sooner one is for an earlier
 //! transmission.
 
+use core::time::Duration;
+
 use super::rack::{PathRack, Rack};
 use super::spurious::{ANSWER_EIGHTHS, TOO_SOON_QUARTERS};
 use crate::path_index::PathIndex;
@@ -29,6 +31,18 @@ impl PathRack {
 }
 
 impl Rack {
+    /// Takes the minimum round-trip time of a path that is removed, or else the smoothed one of another path, for the minimum
+    /// of the other path if it has no measurement: what was in flight on the first is retransmitted there, and its answers
+    /// are still on their way.
+    pub(super) fn bequeath(&mut self, from: PathIndex, to: PathIndex, round_trip: Option<Duration>) {
+        let smoothed_ns = round_trip.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let known_ns = self.path(from).known_min_rtt_ns().unwrap_or(smoothed_ns);
+        let heir = self.path(to);
+        if heir.known_min_rtt_ns().is_none() {
+            heir.known_ns = known_ns;
+        }
+    }
+
     /// Returns the minimum time in nanoseconds after which an answer to a retransmission on a path is believed. A path
     /// without a measurement may be somewhat faster than the fastest other one. If it were believed at once, the
     /// answer to a first transmission elsewhere would make everything lost that was retransmitted there.

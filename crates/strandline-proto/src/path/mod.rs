@@ -36,4 +36,5 @@ pub(crate) use self::pmtu::{HEADER_IPV4, HEADER_IPV6};
 pub(crate) use self::proof::{Proof, Step};
 pub(crate) use self::set::PathSet;
 pub(crate) use self::state::PathState;
+pub(crate) use self::tlp::defer_probe;
 pub(crate) use self::verification::VerificationBudget;

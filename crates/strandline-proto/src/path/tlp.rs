@@ -6,6 +6,11 @@ use super::destination::{Exempt, Path};
 use crate::config::Recovery;
 use crate::time::Time;
 
+/// Puts a tail-loss probe of a path off, because no packet may be sent.
+pub(crate) fn defer_probe(path: &mut Path, now: Time) {
+    path.quiet_since = now;
+}
+
 impl Path {
     /// Returns when a tail-loss probe is due: two round trips after anything was sent or acknowledged (RFC 8985
     /// section 7.2). Unlike there, a second one may follow ([`Probes`](super::tlp_budget::Probes)), and recovery does

@@ -88,6 +88,7 @@ impl Sent {
             misses: 0,
             excused: false,
             in_set_up: false,
+            orphaned: false,
             resent: false,
             moved_from: Vec::new(),
             late: false,

@@ -32,6 +32,11 @@ impl Renumbered {
         }
     }
 
+    /// Records that numbers begin anew at this TSN, though no packet has said so yet.
+    pub(super) fn expect(&mut self, next: Tsn) {
+        self.next.push(next);
+    }
+
     /// Returns true once if a response named this TSN as the next one.
     pub(super) fn take(&mut self, tsn: Tsn) -> bool {
         let before = self.next.len();

@@ -60,7 +60,7 @@ pub(super) fn faults(
 /// Adds attacks that break the rules of the extensions to most runs in which packets between two hosts are altered. Uses its
 /// own random numbers, so that the rest of a seed's plan does not change.
 pub(super) fn violate(attacks: &mut Vec<(Time, Attack)>, calm_at: Time, seed: u64) -> bool {
-    let mut random = Random::stream(seed, 25);
+    let mut random = Random::stream(seed, 26);
     let wanted = random.chance(0.7);
     let span = calm_at.since(Time::ZERO);
     for _ in 0..random.log_range(5, 200) * u64::from(wanted) {

@@ -1,5 +1,6 @@
 //! Hosts and applications of a run.
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -12,12 +13,13 @@ use strandline_proto::reconfiguration::PeerRequests;
 use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
 
-use super::{ClientPlan, Features, HostPlan, address, config};
+use super::{ClientPlan, Fault, Features, HostPlan, address, config};
 use crate::app::{Ending, Plan, Reading, Sizes};
 use crate::board::INITIAL_MAX;
 use crate::limits::LimitPlan;
 use crate::random::Random;
 use crate::reconfiguration::ReconfigurePlan;
+use crate::relocation::RelocationPlan;
 use crate::scheduling::{SCHEDULERS, SchedulePlan};
 
 /// Approximate number of bytes that one application sends.
@@ -49,6 +51,7 @@ pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
             };
             HostPlan {
                 addresses,
+                spare: Vec::new(),
                 config,
                 segments_max: random.pick(&[1, 1, 8, 64]),
                 server: server(features, random),
@@ -253,6 +256,67 @@ pub(super) fn schedule(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed:
     wanted
 }
 
+/// Maximum number of further addresses of a host, and the index of the first.
+const SPARE_MAX: u64 = 4;
+const SPARE_FIRST: usize = 16;
+
+/// Lets some hosts of some runs offer dynamic addresses (RFC 5061): both, one or none of two peers, and most of their
+/// applications change addresses. Returns cuts of links of the further addresses, or `None` if no host offers it. Uses its
+/// own random numbers, so that the rest of a seed's plan does not change.
+pub(super) fn relocate(
+    hosts: &mut [HostPlan],
+    clients: &mut [ClientPlan],
+    calm_at: Time,
+    seed: u64,
+) -> Option<Vec<(Time, Fault)>> {
+    let mut random = Random::stream(seed, 25);
+    let wanted = random.chance(0.35);
+    let mut any = false;
+    for (number, host) in hosts.iter_mut().enumerate().filter(|_| wanted) {
+        let offers = random.chance(0.9);
+        Arc::make_mut(&mut host.config.association).extensions.dynamic_addresses = offers;
+        any |= offers;
+        let v6 = host.addresses.iter().all(IpAddr::is_ipv6)
+            || (host.addresses.len() > 1 && host.addresses.first().is_some_and(IpAddr::is_ipv6));
+        let count = random.range(1, SPARE_MAX) as usize;
+        host.spare = (0..count).map(|index| address(number, SPARE_FIRST + index, v6)).collect();
+    }
+    let pools: Vec<Vec<IpAddr>> = hosts.iter().map(pool).collect();
+    let plan = |random: &mut Random, host: usize| {
+        let (seed, pause_max) = (random.bits(), random.millis(5, 3_000));
+        random.chance(0.8).then(|| RelocationPlan { seed, pause_max, pool: pools[host].clone() })
+    };
+    for (number, host) in hosts.iter_mut().enumerate().filter(|_| any) {
+        host.server.relocate = plan(&mut random, number);
+    }
+    for client in clients.iter_mut().filter(|_| any) {
+        client.plan.relocate = plan(&mut random, client.from);
+    }
+    any.then(|| spare_cuts(hosts, calm_at, &mut random))
+}
+
+/// Returns the addresses that applications add and delete: those of the family of the host's first address.
+fn pool(host: &HostPlan) -> Vec<IpAddr> {
+    let v4 = host.addresses.first().is_some_and(IpAddr::is_ipv4);
+    host.all().filter(|address| address.is_ipv4() == v4).collect()
+}
+
+/// Draws cuts of links from and to further addresses.
+fn spare_cuts(hosts: &[HostPlan], calm_at: Time, random: &mut Random) -> Vec<(Time, Fault)> {
+    let mut faults = Vec::new();
+    for _ in 0..if random.chance(0.3) { random.range(1, 6) } else { 0 } {
+        let at = Time::ZERO + random.duration(Duration::ZERO, calm_at.since(Time::ZERO));
+        let back = at + random.millis(10, 6_000);
+        let (from, to) =
+            (random.below(hosts.len() as u64) as usize, random.below(hosts.len() as u64) as usize);
+        let ends = [from, to].map(|host| hosts[host].all().collect::<Vec<IpAddr>>());
+        let (from, to) = (random.pick(&ends[0]), random.pick(&ends[1]));
+        faults.push((at, Fault::Cut { from, to }));
+        faults.push((back, Fault::Heal { from, to }));
+    }
+    faults
+}
+
 /// Every algorithm, and RFC 9260's more often.
 const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Rfc9260,
@@ -361,6 +425,7 @@ fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
         reconfigure: None,
         schedule: None,
         limits: None,
+        relocate: None,
     }
 }
 

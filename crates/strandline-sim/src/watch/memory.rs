@@ -1,10 +1,13 @@
 //! What is known of an association between steps.
 
+use core::net::IpAddr;
+
 use strandline_proto::stats::{PathStatus, Reachability, Status};
 use strandline_proto::time::Time;
 use strandline_wire::Tsn;
 
 use super::Before;
+use super::moves::Moves;
 use crate::board::Board;
 use crate::bounds::{Bounds, Events};
 use crate::by_address::ByAddress;
@@ -39,6 +42,7 @@ pub(super) struct Memory {
     /// For each path: number of time-outs so far, and packets that may still test whether the latest was spurious
     /// (RFC 5682 section 2 step 2b).
     pub(super) may_ask: ByAddress<(u16, u32)>,
+    pub(super) moves: Moves,
 }
 
 /// The F-RTO test: after T3-rtx one packet reveals what became of the others (RFC 5682).
@@ -56,6 +60,15 @@ pub(super) fn counters(status: &Status) -> [u32; 4] {
 }
 
 impl Memory {
+    /// Forgets a path that was removed: what was in flight there is sent again elsewhere.
+    pub(super) fn on_removed(&mut self, address: IpAddr) {
+        self.board.on_removed(address);
+        self.bounds.remove(address);
+        self.mtus.remove(address);
+        self.timeouts_of.remove(address);
+        self.may_ask.remove(address);
+    }
+
     pub(super) fn events(&mut self, now: Time, status: &Status, paths: usize) -> Events {
         let counters = counters(status);
         let [probes, timeouts, recoveries, undone] =

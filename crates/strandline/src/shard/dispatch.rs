@@ -120,6 +120,12 @@ impl State {
                     self.endpoint_closed(socket, id, reason);
                 }
             }
+            Event::Established { .. } => {
+                if let Some(following) = &mut self.following {
+                    following.welcome(self.now, id);
+                }
+                self.endpoint_notification(socket, id, event);
+            }
             other => self.endpoint_notification(socket, id, other),
         }
     }
@@ -167,6 +173,9 @@ impl State {
                 cell.change.wake_all(to_wake);
                 begin_credit(&mut self.engine, cell, id);
                 DynamicOf::of(self).set_even(id);
+                if let Some(following) = &mut self.following {
+                    following.welcome(self.now, id);
+                }
             }
             Event::Restarted { unread, cut } => {
                 // The peer has lost its state, including a shutdown in progress.

@@ -5,11 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use strandline_io::AddressChanges;
 use strandline_proto::time::Time;
+use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
 
 use super::alarm::Alarm;
 use super::core::{Shard, wake};
+use super::follower::follow;
 use super::outbox::Sent;
 use super::state::State;
 use super::steer::Sorter;
@@ -46,6 +49,8 @@ pub(crate) struct Driver {
     sorter: Option<Sorter>,
     /// The task that watches for ICMP messages.
     errors: AbortHandle,
+    /// The task that follows the addresses of this host, if the stack does.
+    follower: Option<AbortHandle>,
     alarm: Alarm,
     /// Received data woke tasks, and nothing has been sent since.
     yielded: bool,
@@ -53,12 +58,14 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Must be called from within the runtime.
-    pub(crate) fn new(shard: Arc<Shard>) -> Self {
+    pub(crate) fn new(shard: Arc<Shard>, changes: Option<AsyncFd<AddressChanges>>) -> Self {
         let alarm = Alarm::new(&shard.carrier, &shard.clock);
         let batch = shard.carrier.batch();
         let errors = tokio::spawn(watch_errors(Arc::clone(&shard))).abort_handle();
+        let follow = |changes| tokio::spawn(follow(Arc::clone(&shard), changes)).abort_handle();
+        let follower = changes.map(follow);
         let sorter = shard.steer.clone().map(Sorter::new);
-        Self { shard, batch, sorter, errors, alarm, yielded: false }
+        Self { shard, batch, sorter, errors, follower, alarm, yielded: false }
     }
 
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
@@ -194,6 +201,7 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.errors.abort();
+        self.follower.iter().for_each(AbortHandle::abort);
         let mut state = self.shard.lock();
         state.set_gone();
         let woken = std::mem::take(&mut state.to_wake);

@@ -10,6 +10,8 @@ pub(crate) mod credit;
 mod dispatch;
 pub(crate) mod driver;
 pub(crate) mod dynamic;
+pub(crate) mod follow;
+mod follower;
 pub(crate) mod held;
 pub(crate) mod many;
 pub(crate) mod outbox;

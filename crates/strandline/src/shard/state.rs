@@ -8,6 +8,7 @@ use strandline_proto::event::AssociationId;
 use strandline_proto::number::StreamId;
 use strandline_proto::time::Time;
 
+use super::follow::Following;
 use super::outbox::Outbox;
 use super::place::Place;
 use super::socket::{Phase, Sockets};
@@ -54,6 +55,8 @@ pub(crate) struct State {
     /// Associations whose messages must be moved to the queues of their readers.
     pub(super) to_route: Vec<AssociationId>,
     sweeps: Vec<Sweep>,
+    /// Set if the associations follow the addresses of this host.
+    pub(crate) following: Option<Box<Following>>,
 }
 
 impl State {
@@ -75,6 +78,7 @@ impl State {
             blocked_stream: None,
             to_route: Vec::new(),
             sweeps: Vec::new(),
+            following: None,
         }
     }
 

@@ -10,10 +10,10 @@ use strandline_wire::parameter::asconf::AsconfParameter;
 use strandline_wire::parameter::{Parameters, RawParameter};
 
 use super::super::Association;
-use super::super::addresses::{add_path_at, remove_path_of_peer};
+use super::super::addresses::{add_path_at, nearest, remove_path_of_peer};
 use super::super::build::{CONTROL_PACKET_LEN_MAX, finish_control};
 use super::super::context::{Route, Shared, acceptable, is_unicast};
-use super::super::dynamic::{state_mut, state_of};
+use super::super::dynamic::{is_leaving, is_withheld, state_mut, state_of};
 use super::super::offer::{append_tlv, encode_cause};
 use super::{make_primary, reserve, state_or_new, update_hold};
 use crate::error::PathError;
@@ -308,6 +308,21 @@ fn set_primary(
     Ok(())
 }
 
+/// Returns the source of an answer to an address. If every local address is being added or deleted, it is one that is
+/// being deleted: the peer knows that, and takes an answer only from an address that it knows. Both sides may replace their
+/// only addresses at once.
+fn answer_source(association: &Association, to: IpAddr) -> Option<IpAddr> {
+    let known = association.paths.by_address(to).and_then(|index| association.paths.get(index).local);
+    let among = |wanted: &dyn Fn(IpAddr) -> bool| {
+        let local: Vec<IpAddr> =
+            association.paths.local().iter().copied().filter(|own| wanted(*own)).collect();
+        nearest(&local, to)
+    };
+    known
+        .or_else(|| among(&|own| !is_withheld(association, own)))
+        .or_else(|| among(&|own| is_leaving(association, own)))
+}
+
 /// Sends the answers that are owed to where the requests came from, as many as one packet holds (rules E6 and E7).
 pub(super) fn flush(association: &mut Association, cx: &mut Shared, source: SocketAddr) {
     let Some(dynamic) = state_mut(association) else { return };
@@ -315,9 +330,7 @@ pub(super) fn flush(association: &mut Association, cx: &mut Shared, source: Sock
         return;
     }
     let owed = core::mem::take(&mut dynamic.owed);
-    let local =
-        association.paths.by_address(source.ip()).and_then(|index| association.paths.get(index).local);
-    let route = Route { destination: source, source: local };
+    let route = Route { destination: source, source: answer_source(association, source.ip()) };
     let reserve = reserve(association);
     cx.control.push(route, CONTROL_PACKET_LEN_MAX, |buffer| {
         finish_control(association, buffer, reserve, |packet| {

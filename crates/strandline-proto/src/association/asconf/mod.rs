@@ -19,8 +19,8 @@ use strandline_wire::chunk::{Chunk, kind};
 use strandline_wire::{Packet, RawChunk};
 
 pub(super) use self::request::{end, on_timer, on_unknown_chunk};
-pub(crate) use self::request::{note_local, request};
-use super::addresses::reset_sources;
+pub(crate) use self::request::{lasting, note_local, request};
+use super::addresses::{nearest, reset_sources};
 use super::context::Shared;
 use super::dynamic::{ANSWERS_MAX, DynamicAddresses, is_withheld, state_mut};
 use super::features::Extensions;
@@ -72,7 +72,10 @@ pub(super) fn on_chunk(
             }
             answer::on_asconf(association, cx, now, &asconf, source, before);
         }
-        Ok(Chunk::AsconfAck(ack)) if known => request::on_ack(association, cx, now, &ack),
+        // If both sides replace their only addresses at once, each answers from one that the other has deleted.
+        Ok(Chunk::AsconfAck(ack)) if known || request::is_awaited(association, ack.number) => {
+            request::on_ack(association, cx, now, &ack);
+        }
         // "The host name address ... MUST be ignored" (section 4.1.1).
         Err(_) if raw.kind == kind::ASCONF && has_host_name(raw) => {}
         Ok(_) => {}
@@ -96,14 +99,17 @@ fn names(association: &Association, address: IpAddr) -> bool {
 }
 
 /// True if a packet from an address that is not one of the peer's may be for the association all the same: it begins with
-/// AUTH and ASCONF chunks, and the first of these names the association (section 5.2 rules D2 and D2-ext).
+/// AUTH and ASCONF chunks, and the first of these names the association (section 5.2 rules D2 and D2-ext), or it answers
+/// the outstanding request.
 pub(crate) fn may_come_from_anywhere(association: &Association, packet: &Packet<'_>) -> bool {
     if association.state.in_setup() || !may_change(association) {
         return false;
     }
-    let asconfs = packet.chunks().map_while(Result::ok).filter(|raw| raw.kind == kind::ASCONF);
-    asconfs.take(usize::from(ASCONFS_MAX)).any(|raw| match raw.parse() {
+    let is_either = |raw: &RawChunk<'_>| matches!(raw.kind, kind::ASCONF | kind::ASCONF_ACK);
+    let chunks = packet.chunks().map_while(Result::ok).filter(is_either);
+    chunks.take(usize::from(ASCONFS_MAX)).any(|raw| match raw.parse() {
         Ok(Chunk::Asconf(asconf)) => names(association, asconf.address),
+        Ok(Chunk::AsconfAck(ack)) => request::is_awaited(association, ack.number),
         _ => false,
     })
 }
@@ -117,13 +123,18 @@ pub(super) fn flush(association: &mut Association, cx: &mut Shared, source: Sock
 /// Updates whether packets wait because no local address may be their source, or because no address of the peer is
 /// confirmed. Called after every change of either.
 pub(super) fn update_hold(association: &mut Association) {
-    let local = association.paths.local();
-    let sourceless = !local.is_empty() && local.iter().all(|address| is_withheld(association, *address));
+    let sourceless = association.paths.iter().any(|(_, path)| has_no_source(association, path.remote.ip()));
     let unconfirmed = association.paths.iter().all(|(_, path)| path.state == PathState::Unconfirmed);
     let held = association.flags.held;
     association.flags.sourceless = sourceless;
     association.flags.held = sourceless || unconfirmed;
     association.flags.burst_open |= held && !association.flags.held;
+}
+
+/// True if all local addresses of the family of a peer's address are being added or deleted.
+fn has_no_source(association: &Association, to: IpAddr) -> bool {
+    let mut own = association.paths.local().iter().filter(|own| nearest(&[**own], to).is_some()).peekable();
+    own.peek().is_some() && own.all(|own| is_withheld(association, *own))
 }
 
 /// Takes over a change of the local addresses or of what may be a source.
@@ -147,6 +158,18 @@ pub(super) fn on_confirmed(association: &mut Association, cx: &mut Shared, index
 fn make_primary(association: &mut Association, cx: &mut Shared, index: PathIndex) {
     if association.paths.primary() != index && association.paths.set_primary(index) {
         association.on_path_change(cx, index, PathChange::Primary);
+    }
+}
+
+/// Follows the peer's wish for a primary address in its INIT or INIT ACK (section 5.4), now or once the address is confirmed.
+pub(super) fn prefer(association: &mut Association, primary: Option<IpAddr>) {
+    let Some(index) = primary.and_then(|address| association.paths.by_address(address)) else { return };
+    let path = association.paths.get(index);
+    let (confirmed, address) = (path.state != PathState::Unconfirmed, path.remote.ip());
+    if confirmed {
+        association.paths.set_primary(index);
+    } else {
+        state_or_new(association).wanted_primary = Some(address);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Our requests (RFC 5061 sections 5.1 and 5.3).
 
 use core::net::{IpAddr, Ipv4Addr};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use strandline_wire::cause::{Cause, Causes, code};
@@ -22,6 +23,7 @@ use crate::config::PATHS_MAX;
 use crate::dynamic_addresses::{AddressOutcome, AddressRequest};
 use crate::error::AddressError;
 use crate::event::{CloseReason, Event};
+use crate::number::AsconfNumber;
 use crate::path_index::PathIndex;
 use crate::time::Time;
 use crate::zone;
@@ -33,8 +35,9 @@ const PARAMETERS_LEN_MAX: usize = 8 * 28;
 /// might choose an address that is being added or deleted.
 #[cold]
 pub(crate) fn note_local(association: &mut Association, path: PathIndex, local: IpAddr) {
-    let path = association.paths.get_mut(path);
-    path.local.get_or_insert(zone::bare(local));
+    if association.paths.get(path).local.is_none() && !is_withheld(association, local) {
+        association.paths.get_mut(path).local = Some(zone::bare(local));
+    }
 }
 
 /// Returns the local addresses of the association as far as they are known.
@@ -50,6 +53,13 @@ fn known_local(association: &Association, cx: &Shared) -> Vec<IpAddr> {
         }
     }
     local
+}
+
+/// Returns the known local addresses that the peer is not asked to delete; none if it can't be asked for anything.
+pub(crate) fn lasting(association: &Association, cx: &Shared) -> Vec<IpAddr> {
+    let can_ask = association.state.heartbeats() && association.features.has(Extensions::DYNAMIC_ADDRESSES);
+    let known = if can_ask { known_local(association, cx) } else { Vec::new() };
+    known.into_iter().filter(|own| !is_to_be_deleted(association, *own)).collect()
 }
 
 /// Asks the peer for changes, in this order.
@@ -138,17 +148,53 @@ fn check(
     Ok(all)
 }
 
+/// Returns the number of waiting requests that can be sent next, before the first one that would delete the last address: an
+/// address that was to be added before was refused (section 5.3 rule F5).
+fn count_sendable(queue: &VecDeque<AddressRequest>, local: &[IpAddr]) -> usize {
+    let is_queued = |own: &&IpAddr| {
+        queue.iter().any(|request| matches!(request, AddressRequest::Add(a) if is_same(*a, **own)))
+    };
+    let mut left: Vec<IpAddr> = local.iter().filter(|own| !is_queued(own)).copied().collect();
+    let sendable = queue.iter().take_while(|request| match request {
+        AddressRequest::Add(address) => {
+            left.push(*address);
+            true
+        }
+        AddressRequest::Delete(address) if !address.is_unspecified() => {
+            left.retain(|own| !is_same(*own, *address));
+            !left.is_empty()
+        }
+        AddressRequest::Delete(_) | AddressRequest::SetPrimary(_) => true,
+    });
+    sendable.count()
+}
+
+/// Refuses waiting requests that would delete the last address. Returns the number of those that can be sent.
+fn refuse_last(association: &mut Association, cx: &mut Shared) -> usize {
+    loop {
+        let local = known_local(association, cx);
+        let Some(dynamic) = state_mut(association) else { return 0 };
+        let sendable = count_sendable(&dynamic.queue, &local);
+        if sendable > 0 {
+            return sendable;
+        }
+        let Some(request) = dynamic.queue.pop_front() else { return 0 };
+        conclude(association, cx, request, AddressOutcome::Refused { code: code::DELETE_LAST_ADDRESS });
+    }
+}
+
 /// Sends the next ASCONF, if there are requests and none is outstanding (section 5.1 rule A3).
 fn send_next(association: &mut Association, cx: &mut Shared, now: Time) {
-    if !may_change(association) {
+    if !may_change(association) || state_of(association).is_none_or(|dynamic| dynamic.sent.is_some()) {
+        return;
+    }
+    let sendable = refuse_last(association, cx);
+    if sendable == 0 {
         return;
     }
     let local = known_local(association, cx);
     let path = association.paths.data_path().unwrap_or(association.paths.primary());
     let Some(dynamic) = state_of(association) else { return };
-    if dynamic.sent.is_some() || dynamic.queue.is_empty() {
-        return;
-    }
     // Section 5.3.2: an address that the peer knows. One that is being deleted is one.
     let is_new = |address: &IpAddr| {
         dynamic.requests().any(|request| matches!(request, AddressRequest::Add(a) if is_same(a, *address)))
@@ -159,7 +205,7 @@ fn send_next(association: &mut Association, cx: &mut Shared, now: Time) {
     let Some(dynamic) = state_mut(association) else { return };
     let number = dynamic.next;
     dynamic.next = number.next();
-    let requests = dynamic.take_requests();
+    let requests = dynamic.take_requests(sendable);
     dynamic.sent = Some(Outstanding { number, address, requests, path, attempts: 0 });
     on_local_changed(association);
     transmit(association, cx, now);
@@ -233,6 +279,12 @@ fn sources(association: &Association, sent: &Outstanding) -> Vec<IpAddr> {
         _ => None,
     });
     usable.into_iter().chain(added.filter(fits).map(zone::bare)).collect()
+}
+
+/// True if an ASCONF with this number is outstanding.
+pub(super) fn is_awaited(association: &Association, number: AsconfNumber) -> bool {
+    let sent = state_of(association).and_then(|dynamic| dynamic.sent.as_ref());
+    sent.is_some_and(|sent| sent.number == number)
 }
 
 /// Processes an ASCONF-ACK.

@@ -21,6 +21,7 @@ fn cookie() -> Cookie {
         source: "[fe80::1%0]:9899".parse().unwrap(),
         destination: Some("10.0.0.1".parse().unwrap()),
         addresses: vec!["10.0.0.2".parse().unwrap(), "::2".parse().unwrap()],
+        primary: Some("::2".parse().unwrap()),
     }
 }
 

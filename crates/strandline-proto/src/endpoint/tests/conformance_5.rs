@@ -34,6 +34,7 @@ fn cookie(raw: &Raw) -> Cookie {
         source: address(CLIENT, 0),
         destination: None,
         addresses: Vec::new(),
+        primary: None,
     }
 }
 
@@ -218,6 +219,7 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
                 source: address(SERVER, 0),
                 destination: None,
                 addresses: Vec::new(),
+                primary: None,
             };
             let sealed = pair.hosts[CLIENT].endpoint.shared.cookies.seal(&made);
             let echo = CookieEcho { cookie: &sealed };

@@ -1,6 +1,7 @@
 //! RFC 5061: dynamic address reconfiguration, with the attacks of RFC 5062.
 
 mod attacks;
+mod crossing;
 mod negotiation;
 mod receiver;
 mod sender;

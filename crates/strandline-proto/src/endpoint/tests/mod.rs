@@ -16,6 +16,7 @@ mod conformance_rfc3168;
 mod conformance_rfc3758;
 mod conformance_rfc4895;
 mod conformance_rfc5061;
+mod conformance_rfc5062;
 mod conformance_rfc6525;
 mod conformance_rfc8260;
 mod conformance_rfc9653;

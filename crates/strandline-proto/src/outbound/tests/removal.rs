@@ -3,7 +3,7 @@
 use super::*;
 
 fn removed(fixture: &mut Fixture, from: u8, to: u8) {
-    fixture.out.move_path(at(from), at(to));
+    fixture.out.move_path(at(from), at(to), Some(Duration::from_millis(100)));
     fixture.flight[usize::from(from)] = 0;
     fixture.check();
 }
@@ -100,4 +100,27 @@ fn nothing_outstanding_is_nothing_to_move() {
     removed(&mut fixture, 0, 1);
     fixture.push(10);
     assert_eq!(fixture.tsns(1), [0]);
+}
+
+/// The answers to what was in flight on the removed path arrive soon after the retransmission on another path, whose
+/// round-trip time is unknown: they make nothing lost that was just retransmitted there.
+#[test]
+fn answers_to_a_removed_path_make_nothing_lost() {
+    for measured in [false, true] {
+        let mut fixture = Fixture::by_time(2);
+        if measured {
+            fixture.wait(100);
+            fixture.sack(2, &[]);
+        }
+        for _ in 0..4 {
+            fixture.push(FULL);
+            assert_eq!(fixture.packet(0).len(), 1);
+        }
+        removed(&mut fixture, 0, 1);
+        assert_eq!(fixture.tsns(1).last(), Some(&5));
+        fixture.wait(10);
+        fixture.sack(if measured { 2 } else { 0 }, &[(5, 5)]);
+        assert!(!fixture.out.has_retransmissions(), "with a measurement: {measured}");
+        assert_eq!(fixture.out.loss_deadline(), Time::MAX);
+    }
 }

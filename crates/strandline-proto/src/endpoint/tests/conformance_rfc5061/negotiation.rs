@@ -130,3 +130,75 @@ fn restart_agrees_again() {
     pair.pass(Duration::from_secs(5));
     assert_eq!(pair.recv(CLIENT, again).unwrap().data, "after the restart");
 }
+
+/// Returns the address of the primary path.
+fn primary(pair: &Pair, host: usize, id: AssociationId) -> SocketAddr {
+    let paths = pair.hosts[host].endpoint.paths(id).unwrap();
+    paths.iter().find(|path| path.primary).unwrap().address
+}
+
+/// Section 4.2.4: an INIT asks for a primary address, which is followed once the address is confirmed. The State Cookie
+/// keeps the wish. Without dynamic addresses the parameter is reported as unrecognised.
+#[test]
+fn init_asks_for_a_primary_address() {
+    let wanted = address(CLIENT, 1);
+    let IpAddr::V4(listed) = wanted.ip() else { panic!("{wanted}") };
+    for (named, expected) in [(wanted, wanted), (new_address(CLIENT, 3), address(CLIENT, 0))] {
+        let bytes = encode(&[set_primary(1, named)]);
+        let raw = Parameters::new(&bytes).iter().next().unwrap().unwrap();
+        let more = [
+            Parameter::SupportedExtensions(&EXTENSIONS),
+            Parameter::Ipv4Address(listed),
+            Parameter::Unknown(raw),
+        ];
+        let pair = Pair::with(config(1, CLIENT), with_dynamic_addresses(1, SERVER));
+        let chunks = [kind::ASCONF, kind::ASCONF_ACK];
+        let inner = conformance_rfc4895::Peer::open_with(pair, &chunks, HmacIdentifiers::SHA1, &more);
+        let mut peer = Peer { inner, number: 1000 };
+        let id = peer.id();
+        assert_eq!(primary(peer.pair(), SERVER, id), address(CLIENT, 0), "it is not confirmed");
+        peer.confirm(wanted);
+        assert_eq!(primary(peer.pair(), SERVER, id), expected);
+    }
+    let bytes = encode(&[set_primary(1, wanted)]);
+    for known in [false, true] {
+        let raw = Parameters::new(&bytes).iter().next().unwrap().unwrap();
+        let listed = conformance_rfc4895::encode(&[Parameter::Unknown(raw)]);
+        let init = Init { parameters: Parameters::new(&listed), ..init(Tsn(1)) };
+        let server = if known { with_dynamic_addresses(1, SERVER) } else { config(1, SERVER) };
+        let mut pair = Pair::with(config(1, CLIENT), server);
+        let sent =
+            pair.forge(CLIENT, (RAW_PORT, PORT), VerificationTag(0), |packet| assert!(packet.push(&init)));
+        pair.deliver(&sent);
+        let answer = pair.wire.pop_front().expect("an answer");
+        let Some(Chunk::InitAck(ack)) = chunks(&answer).into_iter().next() else { panic!("no INIT ACK") };
+        let reported = ack.parameters.iter().flatten().any(|raw| raw.value.starts_with(&bytes));
+        assert!(reported, "the peer does not support dynamic addresses");
+    }
+}
+
+/// An INIT ACK with the same wish, for an address that the application gave and that is confirmed therefore.
+#[test]
+fn init_ack_asks_for_a_primary_address() {
+    let mut pair = Pair::with(with_dynamic_addresses(1, CLIENT), config(2, SERVER));
+    let [first, second] = [0, 1].map(|path| address(SERVER, path));
+    let remotes = vec![first, second];
+    let request = Connect { local_port: 5000, remotes, ..Connect::to(first, PORT) };
+    let now = pair.now;
+    let client = pair.hosts[CLIENT].endpoint.connect(now, request).unwrap();
+    let IpAddr::V4(listed) = second.ip() else { panic!("{second}") };
+    let bytes = encode(&[set_primary(1, second)]);
+    let raw = Parameters::new(&bytes).iter().next().unwrap().unwrap();
+    let parameters = conformance_rfc4895::encode(&[
+        Parameter::StateCookie(&[1; 4]),
+        Parameter::SupportedExtensions(&EXTENSIONS),
+        Parameter::Random(&[7; 32]),
+        Parameter::ChunkList(&[kind::ASCONF, kind::ASCONF_ACK]),
+        Parameter::HmacAlgo(HmacIdentifiers::SHA1),
+        Parameter::Ipv4Address(listed),
+        Parameter::Unknown(raw),
+    ]);
+    answer_init(&mut pair, Init { parameters: Parameters::new(&parameters), ..init(Tsn(1)) });
+    assert_eq!(pair.state(CLIENT, client), "COOKIE-ECHOED");
+    assert_eq!(primary(&pair, CLIENT, client), second);
+}

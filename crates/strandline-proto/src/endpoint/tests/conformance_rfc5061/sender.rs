@@ -35,7 +35,7 @@ fn own(pair: &Pair, host: usize, id: AssociationId) -> Vec<IpAddr> {
 }
 
 /// Returns the ASCONF chunks that were sent: number, Address Parameter, correlation IDs and kinds of the requests.
-fn asconfs(sent: &[Sent]) -> Vec<(u32, IpAddr, Vec<(u16, u32)>)> {
+pub(super) fn asconfs(sent: &[Sent]) -> Vec<(u32, IpAddr, Vec<(u16, u32)>)> {
     let of = |chunk: Chunk<'_>| match chunk {
         Chunk::Asconf(asconf) => {
             let raws = asconf.parameters.iter().map(|raw| raw.unwrap());
@@ -48,7 +48,7 @@ fn asconfs(sent: &[Sent]) -> Vec<(u32, IpAddr, Vec<(u16, u32)>)> {
 }
 
 /// Answers the server's latest ASCONF.
-fn acknowledge(peer: &mut Peer, responses: &[AsconfParameter<'_>]) -> Vec<Sent> {
+pub(super) fn acknowledge(peer: &mut Peer, responses: &[AsconfParameter<'_>]) -> Vec<Sent> {
     let number = asconfs(&peer.pair().log).last().expect("an ASCONF").0;
     let responses = encode(responses);
     let ack = AsconfAck { number: AsconfNumber(number), responses: Parameters::new(&responses) };
@@ -56,13 +56,13 @@ fn acknowledge(peer: &mut Peer, responses: &[AsconfParameter<'_>]) -> Vec<Sent> 
 }
 
 /// A server's request with a hand-made peer.
-fn ask(peer: &mut Peer, requests: &[AddressRequest]) -> Vec<Sent> {
+pub(super) fn ask(peer: &mut Peer, requests: &[AddressRequest]) -> Vec<Sent> {
     let id = peer.id();
     request(peer.pair(), SERVER, id, requests).unwrap();
     peer.inner.raw.heard()
 }
 
-fn results(peer: &mut Peer) -> Vec<AddressOutcome> {
+pub(super) fn results(peer: &mut Peer) -> Vec<AddressOutcome> {
     peer.pair().collect();
     outcomes(peer.pair(), SERVER).into_iter().map(|(_, outcome)| outcome).collect()
 }

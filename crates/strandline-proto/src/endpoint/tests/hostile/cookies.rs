@@ -320,6 +320,7 @@ fn cookie_with_a_foreign_tag_touches_nobody() {
         source: other,
         destination: None,
         addresses: Vec::new(),
+        primary: None,
     });
     let mut sent = pair.forge(CLIENT, (RAW_PORT, PORT), status.local_tag, |packet| {
         assert!(packet.push(&CookieEcho { cookie: &sealed }));

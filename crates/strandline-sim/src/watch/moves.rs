@@ -1,0 +1,170 @@
+//! Addresses that an association gains and loses (RFC 5061), as the packets on the wire show it: where packets may come
+//! from, and where they may go to.
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeMap, BTreeSet};
+
+use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};
+use strandline_wire::chunk::{Asconf, AsconfAck, Chunk, kind};
+use strandline_wire::parameter::Parameters;
+use strandline_wire::parameter::asconf::AsconfParameter;
+use strandline_wire::{AsconfNumber, Packet};
+
+use crate::network::Carried;
+use crate::violation::{Violation, demand};
+
+/// Number of requests of the peer that are remembered until they are answered.
+const REMEMBERED_MAX: usize = 64;
+
+/// A local address that is no source of usual packets (section 5.3 rules F1 and F4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Withheld {
+    /// The peer was asked to add it: only ASCONF chunks come from it.
+    Added,
+    /// The peer was asked to delete it.
+    Leaving,
+    /// The peer has deleted it, or refused to add it.
+    Gone,
+}
+
+/// A request of the peer.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    Add(IpAddr),
+    Delete(IpAddr),
+}
+
+/// The addresses of one association.
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    own: BTreeMap<IpAddr, Withheld>,
+    /// Number of our latest ASCONF.
+    latest: Option<AsconfNumber>,
+    /// The peer's ASCONF chunks that arrived and are not answered.
+    asked: BTreeMap<u32, Vec<(u32, Asked)>>,
+    /// Number of the peer's ASCONF that was answered last.
+    answered: Option<AsconfNumber>,
+    /// Addresses that the peer has deleted.
+    deleted: BTreeSet<IpAddr>,
+    /// The only addresses of the peer, once it has deleted all others without their names.
+    only: Option<BTreeSet<IpAddr>>,
+}
+
+impl Moves {
+    /// Learns the outcome of a request of this side.
+    pub(super) fn on_outcome(&mut self, request: AddressRequest, outcome: AddressOutcome) {
+        let performed = outcome == AddressOutcome::Performed;
+        match request {
+            AddressRequest::Add(address) if performed => self.own.remove(&address),
+            AddressRequest::Add(address) => self.own.insert(address, Withheld::Gone),
+            AddressRequest::Delete(address) if performed => self.own.insert(address, Withheld::Gone),
+            AddressRequest::Delete(address) => self.own.remove(&address),
+            AddressRequest::SetPrimary(_) => None,
+        };
+    }
+
+    /// True if a request is open that may leave no source for any other packet.
+    pub(super) fn may_be_sourceless(&self) -> bool {
+        self.own.values().any(|withheld| *withheld == Withheld::Leaving)
+    }
+
+    /// Reads the ASCONF chunks of a packet that is authentic and about to arrive.
+    pub(super) fn on_arrival(&mut self, packet: &Packet<'_>) {
+        for chunk in packet.chunks().flatten() {
+            let Ok(Chunk::Asconf(asconf)) = chunk.parse() else { continue };
+            let old = self.answered.is_some_and(|answered| !answered.is_before(asconf.number));
+            if !old && self.asked.len() < REMEMBERED_MAX {
+                self.asked.insert(asconf.number.0, requests(asconf.parameters));
+            }
+        }
+    }
+
+    /// Checks a packet that departs, and learns from its ASCONF and ASCONF-ACK chunks.
+    pub(super) fn on_departure(&mut self, packet: &Packet<'_>, datagram: &Carried) -> Result<(), Violation> {
+        let (from, to) = (datagram.source, datagram.destination);
+        let kinds: Vec<u8> = packet.chunks().flatten().map(|chunk| chunk.kind).collect();
+        for chunk in packet.chunks().flatten() {
+            match chunk.parse() {
+                Ok(Chunk::Asconf(asconf)) => self.on_asconf(&asconf),
+                Ok(Chunk::AsconfAck(ack)) => self.on_asconf_ack(&ack, to),
+                _ => {}
+            }
+        }
+        let source = self.own.get(&from.ip()).copied();
+        let only = |allowed: &[u8]| kinds.iter().all(|kind| allowed.contains(kind));
+        let may_leave = match source {
+            None => true,
+            // The answer to an INIT is not one of the association's packets.
+            _ if only(&[kind::INIT_ACK]) => true,
+            Some(Withheld::Added) => only(&[kind::AUTH, kind::ASCONF, kind::ABORT]),
+            // The peer takes answers only from addresses that it knows, and may replace its own at the same time.
+            Some(Withheld::Leaving) => only(&[kind::AUTH, kind::ASCONF_ACK, kind::ABORT]),
+            Some(Withheld::Gone) => only(&[kind::ABORT]),
+        };
+        demand(may_leave, || format!("chunks {kinds:?} from {from}, which is {source:?}: {self:?}"))?;
+        let gone = self.deleted.contains(&to.ip())
+            || self.only.as_ref().is_some_and(|only| !only.contains(&to.ip()));
+        // A peer that has restarted has any of its addresses.
+        let answers = [kind::AUTH, kind::ASCONF_ACK, kind::ABORT, kind::INIT_ACK];
+        demand(!gone || self.is_being_added(to.ip()) || only(&answers), || {
+            format!("chunks {kinds:?} to {to}, which the peer has deleted: {self:?}")
+        })
+    }
+
+    /// True if the peer asks to add the address, and the answer has not departed.
+    fn is_being_added(&self, address: IpAddr) -> bool {
+        let mut asked = self.asked.values().flatten();
+        asked.any(|(_, asked)| matches!(asked, Asked::Add(a) if *a == address || a.is_unspecified()))
+    }
+
+    fn on_asconf(&mut self, asconf: &Asconf<'_>) {
+        if self.latest.is_some_and(|latest| !latest.is_before(asconf.number)) {
+            return;
+        }
+        self.latest = Some(asconf.number);
+        for (_, request) in requests(asconf.parameters) {
+            match request {
+                Asked::Add(address) => self.own.insert(address, Withheld::Added),
+                Asked::Delete(address) => self.own.insert(address, Withheld::Leaving),
+            };
+        }
+    }
+
+    /// The requests that this side grants hold from the moment that it says so.
+    fn on_asconf_ack(&mut self, ack: &AsconfAck<'_>, to: SocketAddr) {
+        let Some(asked) = self.asked.remove(&ack.number.0) else { return };
+        self.answered = Some(ack.number);
+        self.asked.retain(|number, _| ack.number.is_before(AsconfNumber(*number)));
+        let granted: BTreeSet<u32> = ack.responses.iter().flatten().filter_map(|raw| success(&raw)).collect();
+        for (_, request) in asked.into_iter().filter(|(id, _)| granted.contains(id)) {
+            match request {
+                Asked::Add(address) => {
+                    let address = if address.is_unspecified() { to.ip() } else { address };
+                    self.deleted.remove(&address);
+                    self.only.as_mut().map(|only| only.insert(address));
+                }
+                Asked::Delete(address) if address.is_unspecified() => self.only = Some([to.ip()].into()),
+                Asked::Delete(address) => {
+                    self.deleted.insert(address);
+                }
+            }
+        }
+    }
+}
+
+fn success(raw: &strandline_wire::parameter::RawParameter<'_>) -> Option<u32> {
+    match raw.parse_asconf()? {
+        Ok(AsconfParameter::Success { id }) => Some(id),
+        _ => None,
+    }
+}
+
+fn requests(parameters: Parameters<'_>) -> Vec<(u32, Asked)> {
+    let parsed = parameters.iter().flatten().filter_map(|raw| raw.parse_asconf()?.ok());
+    let asked = parsed.filter_map(|parameter| match parameter {
+        AsconfParameter::AddIp { id, address } => Some((id, Asked::Add(address))),
+        AsconfParameter::DeleteIp { id, address } => Some((id, Asked::Delete(address))),
+        _ => None,
+    });
+    asked.collect()
+}

@@ -1,0 +1,115 @@
+//! The addresses that this host's interfaces gain and lose, and what associations that agreed on dynamic addresses (RFC 5061)
+//! ask for therefore. [`follower`](super::follower) makes them ask.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use strandline_io::{LocalAddress, Scope, addresses_towards};
+use strandline_proto::config::PATHS_MAX;
+use strandline_proto::dynamic_addresses::AddressRequest;
+use strandline_proto::event::AssociationId;
+use strandline_proto::time::Time;
+
+/// Pause before an association that could not ask for changes tries again, how often it does, and the number of
+/// associations that may wait for it.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(1);
+const RETRIES_MAX: u8 = 10;
+const WAITING_MAX: usize = 4096;
+/// Maximum number of requests in a call: they share a packet.
+const REQUESTS_MAX: usize = 8;
+/// Maximum number of addresses that are remembered of those gained or lost.
+const REMEMBERED_MAX: usize = 64;
+
+/// The host's addresses, and how they differ from those it had when the stack was built.
+#[derive(Debug, Default)]
+pub(crate) struct HostAddresses {
+    current: Vec<LocalAddress>,
+    /// Current ones that it did not always have.
+    gained: Vec<LocalAddress>,
+    /// Those that it no longer has.
+    lost: Vec<IpAddr>,
+}
+
+impl HostAddresses {
+    fn new(current: Vec<LocalAddress>) -> Self {
+        Self { current, ..Self::default() }
+    }
+
+    /// Takes over a new list. Returns whether an address was gained or lost. Addresses that only one link has are left
+    /// alone: another host may have the same.
+    pub(super) fn update(&mut self, list: Vec<LocalAddress>) -> bool {
+        let has = |list: &[LocalAddress], address| list.iter().any(|local| local.address == address);
+        let on_a_link = |local: &&LocalAddress| local.scope == Scope::LinkLocal;
+        let new: Vec<_> =
+            list.iter().filter(|local| !on_a_link(local) && !has(&self.current, local.address)).collect();
+        let gone = self.current.iter().filter(|local| !on_a_link(local) && !has(&list, local.address));
+        let gone: Vec<IpAddr> = gone.map(|local| local.address).collect();
+        let changed = !new.is_empty() || !gone.is_empty();
+        self.gained.retain(|local| !gone.contains(&local.address));
+        self.lost.retain(|address| !has(&list, *address));
+        self.gained.extend(new.into_iter().cloned());
+        self.lost.extend(gone);
+        self.gained.truncate(REMEMBERED_MAX);
+        let excess = self.lost.len().saturating_sub(REMEMBERED_MAX);
+        self.lost.drain(..excess);
+        self.current = list;
+        changed
+    }
+
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.gained.is_empty() && self.lost.is_empty()
+    }
+
+    /// Returns what an association with these local addresses asks its peer for. The last address stays until another one
+    /// takes its place.
+    pub(super) fn requests(&self, local: &[IpAddr], peer: SocketAddr) -> Vec<AddressRequest> {
+        let room = PATHS_MAX.saturating_sub(local.len());
+        let is_v4 = |address: IpAddr| address.to_canonical().is_ipv4();
+        let reachable = addresses_towards(peer, &self.gained).into_iter();
+        let adds = reachable.filter(|own| !local.contains(own) && is_v4(*own) == is_v4(peer.ip())).take(room);
+        let mut requests: Vec<_> = adds.map(AddressRequest::Add).take(REQUESTS_MAX / 2).collect();
+        let mut left = local.len() + requests.len();
+        for address in local.iter().filter(|own| self.lost.contains(own)) {
+            if left > 1 && requests.len() < REQUESTS_MAX {
+                requests.push(AddressRequest::Delete(*address));
+                left -= 1;
+            }
+        }
+        requests
+    }
+}
+
+/// The state of a shard that follows addresses.
+#[derive(Debug, Default)]
+pub(crate) struct Following {
+    pub(super) host: HostAddresses,
+    /// The next slot to visit because of a change.
+    pub(super) next_slot: Option<u32>,
+    /// Associations to be visited at a time, with the number of attempts so far.
+    pub(super) waiting: VecDeque<(Time, AssociationId, u8)>,
+}
+
+impl Following {
+    /// Creates the state of a shard whose host has these addresses.
+    pub(crate) fn of(current: Vec<LocalAddress>) -> Box<Self> {
+        Box::new(Self { host: HostAddresses::new(current), ..Self::default() })
+    }
+
+    /// Lets a new association have the addresses that the host has now, at the next step.
+    #[cold]
+    pub(super) fn welcome(&mut self, now: Time, id: AssociationId) {
+        if !self.host.is_unchanged() {
+            self.wait_for(now, id, 0);
+        }
+    }
+
+    pub(super) fn wait_for(&mut self, at: Time, id: AssociationId, attempts: u8) {
+        if attempts < RETRIES_MAX && self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back((at, id, attempts));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! Lets the associations of a shard follow the addresses of this host: they add those that interfaces gain, and delete
+//! those that are lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use strandline_io::{AddressChanges, LocalAddress};
+use strandline_proto::event::AssociationId;
+use strandline_proto::time::Time;
+use tokio::io::unix::AsyncFd;
+
+use super::core::Shard;
+use super::follow::{Following, RETRY_PAUSE};
+use super::state::State;
+
+/// How long changes are gathered before the addresses are listed: an interface that comes up gains several.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Number of slots visited in one step, and the pause between two steps.
+const STEP: u32 = 256;
+const STEP_PAUSE: Duration = Duration::from_millis(10);
+
+/// Follows the host's addresses for a shard. Runs beside the driver and ends with it.
+pub(super) async fn follow(shard: Arc<Shard>, changes: AsyncFd<AddressChanges>) {
+    let mut pause = None;
+    loop {
+        let changed = match pause {
+            Some(pause) => tokio::time::timeout(pause, changes.readable()).await,
+            None => Ok(changes.readable().await),
+        };
+        match changed {
+            Ok(Ok(mut ready)) => {
+                tokio::time::sleep(SETTLE).await;
+                while changes.get_ref().take() {}
+                ready.clear_ready();
+                match strandline_io::local_addresses() {
+                    Ok(list) => shard.with(|state, _| take_over(state, list)),
+                    Err(error) => tracing::warn!(%error, "listing this host's addresses failed"),
+                }
+            }
+            Ok(Err(error)) => return tracing::error!(%error, "waiting for changes of addresses failed"),
+            Err(_) => {}
+        }
+        pause = shard.with(step);
+    }
+}
+
+/// Takes over the list of the host's addresses.
+fn take_over(state: &mut State, list: Vec<LocalAddress>) {
+    if let Some(following) = &mut state.following
+        && following.host.update(list)
+    {
+        tracing::info!(host = ?following.host, "the addresses of this host have changed");
+        following.next_slot = Some(0);
+    }
+}
+
+/// Visits some associations. Returns when there may be more to do; `None` until the next change.
+fn step(state: &mut State, now: Time) -> Option<Duration> {
+    let mut following = state.following.take()?;
+    if let Some(slot) = following.next_slot.take() {
+        let end = slot.saturating_add(STEP).min(state.table.slots());
+        for slot in slot..end {
+            if let Some((id, _)) = state.table.in_slot(slot) {
+                adapt(state, now, &mut following, id, 0);
+            }
+        }
+        following.next_slot = (end < state.table.slots()).then_some(end);
+    }
+    let is_due = |following: &Following| following.waiting.front().is_some_and(|(at, ..)| *at <= now);
+    for _ in 0..STEP {
+        let due = is_due(&following).then(|| following.waiting.pop_front()).flatten();
+        let Some((_, id, attempts)) = due else { break };
+        adapt(state, now, &mut following, id, attempts);
+    }
+    let busy = following.next_slot.is_some() || is_due(&following);
+    // New associations and repeated attempts wait for the next step.
+    let idle = (!following.host.is_unchanged()).then_some(RETRY_PAUSE);
+    state.following = Some(following);
+    if busy { Some(STEP_PAUSE) } else { idle }
+}
+
+/// Lets an association ask for what differs between its addresses and the host's.
+fn adapt(state: &mut State, now: Time, following: &mut Following, id: AssociationId, attempts: u8) {
+    let first = state.engine.paths(id).and_then(|paths| paths.first().map(|path| path.address));
+    let Some(peer) = first else { return };
+    let mut addresses = state.engine.addresses(id);
+    let requests = following.host.requests(&addresses.lasting(), peer);
+    if !requests.is_empty()
+        && let Err(error) = addresses.request(now, &requests)
+    {
+        tracing::debug!(?id, %error, ?requests, "following the host's addresses failed");
+        following.wait_for(now + RETRY_PAUSE, id, attempts + 1);
+    }
+}

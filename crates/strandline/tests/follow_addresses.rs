@@ -1,0 +1,181 @@
+//! Associations that follow the addresses of the host's interfaces (RFC 5061), in network namespaces. Needs root.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs::File;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use strandline::{
+    Association, AssociationConfig, ExtensionsConfig, Listener, Notification, Peer, SendInfo, Stack,
+    StackError,
+};
+use tokio::time::timeout;
+
+const PORT: u16 = 7;
+const ENCAPSULATION: &str = "0.0.0.0:9899";
+/// Maximum time of a step.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn run(command: &str) {
+    let mut words = command.split_whitespace();
+    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A client and a server, each in a network namespace, joined by two links: v1 with 10.88.1.0/24 and v2 with 10.88.2.0/24.
+struct Hosts(String);
+
+impl Hosts {
+    fn new(test: &str) -> Self {
+        assert!(rustix::process::geteuid().is_root(), "this test makes network namespaces: run it as root");
+        let hosts = Self(format!("follow-{test}-{}", std::process::id()));
+        for side in ["c", "s"] {
+            run(&format!("ip netns add {}-{side}", hosts.0));
+            hosts.ip(side, "link set lo up");
+        }
+        for link in ["v1", "v2"] {
+            run(&format!("ip link add {link} netns {0}-c type veth peer name {link} netns {0}-s", hosts.0));
+            hosts.ip("c", &format!("link set {link} up"));
+            hosts.ip("s", &format!("link set {link} up"));
+        }
+        hosts.ip("s", "addr add 10.88.1.2/24 dev v1");
+        hosts.ip("s", "addr add 10.88.2.2/24 dev v2");
+        hosts.ip("c", "addr add 10.88.1.1/24 dev v1");
+        hosts
+    }
+
+    fn ip(&self, side: &str, arguments: &str) {
+        run(&format!("ip -n {}-{side} {arguments}", self.0));
+    }
+
+    /// Runs async code on a runtime of its own within a namespace.
+    fn enter<T: Send>(&self, side: &str, inside: impl AsyncFnOnce() -> T + Send) -> T {
+        let file = File::open(format!("/var/run/netns/{}-{side}", self.0)).unwrap();
+        let outcome = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(inside())
+            });
+            thread.join()
+        });
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for side in ["c", "s"] {
+            let _ = Command::new("ip").args(["netns", "del", &format!("{}-{side}", self.0)]).status();
+        }
+    }
+}
+
+fn stack(follow: bool) -> Result<Stack, StackError> {
+    let extensions = ExtensionsConfig { dynamic_addresses: true, ..ExtensionsConfig::default() };
+    let association = AssociationConfig {
+        extensions,
+        rto_min: Duration::from_millis(200),
+        rto_initial: Duration::from_millis(200),
+        rto_max: Duration::from_secs(2),
+        ..AssociationConfig::default()
+    };
+    Stack::builder().association(association).follow_addresses(follow).udp(ENCAPSULATION.parse().unwrap())
+}
+
+/// Echoes until the end, and says when it has begun to listen. Returns the addresses of the peer at that time.
+async fn echo(listens: Sender<()>) -> Vec<IpAddr> {
+    let listener = Listener::bind(&stack(false).unwrap(), PORT).unwrap();
+    listens.send(()).unwrap();
+    let association = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    let mut peers = Vec::new();
+    while let Some(message) = timeout(PATIENCE * 2, association.recv()).await.unwrap().unwrap() {
+        peers = association.paths().iter().map(|path| path.address.ip()).collect();
+        association.send_bytes(message.data, SendInfo::default()).await.unwrap();
+    }
+    peers
+}
+
+async fn exchange(association: &Association, data: &'static str) {
+    association.send(data.as_bytes(), SendInfo::default()).await.unwrap();
+    let answer = timeout(PATIENCE, association.recv()).await.expect(data).unwrap();
+    assert_eq!(answer.expect("it lives").data, data);
+}
+
+/// Waits for the outcomes of this number of requests.
+async fn outcomes(events: &mut strandline::Events, count: usize) -> Vec<Notification> {
+    let mut outcomes = Vec::new();
+    while outcomes.len() < count {
+        let next = timeout(PATIENCE, events.next()).await.expect("an outcome").expect("it lives");
+        if matches!(next, Notification::AddressRequest { .. }) {
+            outcomes.push(next);
+        }
+    }
+    outcomes
+}
+
+/// The client's only address is removed, then its other link gets one: the association moves there.
+#[test]
+fn association_moves_to_another_link() {
+    let hosts = Hosts::new("move");
+    std::thread::scope(|scope| {
+        let (sender, listens) = channel();
+        let server = scope.spawn(|| hosts.enter("s", async || echo(sender).await));
+        listens.recv().unwrap();
+        hosts.enter("c", async || {
+            let to = Peer::new([10, 88, 1, 2], PORT);
+            let association = Association::connect(&stack(true).unwrap(), to).await.unwrap();
+            let mut events = association.events();
+            exchange(&association, "on the first link").await;
+            hosts.ip("c", "addr del 10.88.1.1/24 dev v1");
+            hosts.ip("c", "addr add 10.88.2.1/24 dev v2");
+            hosts.ip("c", "route add 10.88.1.0/24 via 10.88.2.2");
+            outcomes(&mut events, 2).await;
+            exchange(&association, "on the second link").await;
+            association.shutdown().await;
+        });
+        assert_eq!(server.join().unwrap(), [IpAddr::from([10, 88, 2, 1])]);
+    });
+}
+
+/// A second address is added, and the first one is deleted once it is lost. Addresses that come and go within the time in
+/// which changes are gathered cause nothing.
+#[test]
+fn second_address_replaces_the_first_one() {
+    let hosts = Hosts::new("add");
+    std::thread::scope(|scope| {
+        let (sender, listens) = channel();
+        let server = scope.spawn(|| hosts.enter("s", async || echo(sender).await));
+        listens.recv().unwrap();
+        hosts.enter("c", async || {
+            let to = Peer::new([10, 88, 1, 2], PORT);
+            let association = Association::connect(&stack(true).unwrap(), to).await.unwrap();
+            let mut events = association.events();
+            exchange(&association, "one address").await;
+            hosts.ip("c", "addr add 10.88.1.9/24 dev v1");
+            hosts.ip("c", "addr del 10.88.1.9/24 dev v1");
+            hosts.ip("c", "addr add 10.88.2.1/24 dev v2");
+            let added = outcomes(&mut events, 1).await;
+            assert!(format!("{added:?}").contains("Add(10.88.2.1)"), "{added:?}");
+            exchange(&association, "two addresses").await;
+            hosts.ip("c", "addr del 10.88.1.1/24 dev v1");
+            hosts.ip("c", "route add 10.88.1.0/24 via 10.88.2.2");
+            let deleted = outcomes(&mut events, 1).await;
+            assert!(format!("{deleted:?}").contains("Delete(10.88.1.1)"), "{deleted:?}");
+            exchange(&association, "the second address").await;
+            association.shutdown().await;
+        });
+        assert_eq!(server.join().unwrap(), [IpAddr::from([10, 88, 2, 1])]);
+    });
+}
+
+#[tokio::test]
+async fn socket_at_one_address_follows_nothing() {
+    let builder = Stack::builder().follow_addresses(true);
+    let refused = builder.udp("127.0.0.1:0".parse().unwrap());
+    assert!(matches!(refused, Err(StackError::Config(_))), "{refused:?}");
+}

@@ -1,0 +1,183 @@
+//! Interoperability of dynamic addresses (RFC 5061) with usrsctp and the Linux kernel's SCTP, over raw IP and on two paths,
+//! while three of a hundred packets are lost in each direction. `make interop` starts the peers' hosts.
+
+// A failed expectation ends the test with its reason.
+#![allow(clippy::expect_used)]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use strandline_proto::config::{AssociationConfig, EndpointConfig};
+use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};
+use strandline_proto::endpoint::Connect;
+use strandline_proto::event::{Event, PathChange};
+use strandline_proto::stats::Reachability;
+use strandline_tests::driver::Driver;
+use strandline_tests::peer::PeerProcess;
+use strandline_tests::session::{Session, ip, quick};
+use strandline_tests::traffic::plan;
+
+const SCTP_PORT: u16 = 5001;
+/// This side's addresses, the first of which the association begins with.
+const HERE: [&str; 2] = ["10.132.1.1", "10.132.2.1"];
+/// Number of messages between two changes.
+const MESSAGES: u32 = 50;
+
+/// Another stack.
+struct Other {
+    start: fn(&str) -> PeerProcess,
+    /// Its addresses, the first of which the association begins with.
+    addresses: [&'static str; 2],
+    /// Its number of the event that a path was added. Those of the paths removed and made primary stand around it.
+    added: u32,
+    /// True if its DATA may be outstanding at an address that this side deletes. See docs/interop.md.
+    moves_data: bool,
+}
+
+const USRSCTP: Other = Other {
+    start: PeerProcess::usrsctp_on_a_host_of_its_own,
+    addresses: ["10.132.1.2", "10.132.2.2"],
+    added: 4,
+    moves_data: false,
+};
+
+const KERNEL: Other = Other {
+    start: PeerProcess::lksctp,
+    addresses: ["10.132.1.11", "10.132.2.11"],
+    added: 3,
+    moves_data: true,
+};
+
+impl Other {
+    fn driver(seed: u8) -> Driver {
+        let mut association = AssociationConfig { path_retrans_max: 8, ..quick() };
+        association.extensions.dynamic_addresses = true;
+        let config = EndpointConfig {
+            association: Arc::new(association),
+            local_addresses: vec![ip(HERE[0])],
+            ..EndpointConfig::default()
+        };
+        Driver::raw(ip("0.0.0.0"), config, seed)
+    }
+
+    /// Returns a session in which the peer echoes and this side connects.
+    fn connected(&self, seed: u8) -> Session {
+        let mut driver = Self::driver(seed);
+        let arguments = format!("echo -T 300 -b {} -p {SCTP_PORT}", self.addresses[0]);
+        let peer = driver.while_waiting(|| (self.start)(&arguments));
+        let id = driver.connect(Connect::to(SocketAddr::new(ip(self.addresses[0]), 0), SCTP_PORT));
+        let mut session = Session { driver, peer, id };
+        session.expect("UP");
+        session
+    }
+
+    /// Returns a session in which the peer connects, and sends messages for all steps, or for the first one.
+    fn accepted(&self, seed: u8) -> Session {
+        let mut driver = Self::driver(seed);
+        driver.endpoint.listen(SCTP_PORT).expect("the port is free");
+        let count = if self.moves_data { MESSAGES * 6 } else { MESSAGES };
+        let arguments =
+            format!("call -T 300 -B 6001 -b {} -c {} -n {count} -l 3000", self.addresses[0], HERE[0]);
+        let peer = driver.while_waiting(|| (self.start)(&arguments));
+        let id = driver.accept();
+        Session { driver, peer, id }
+    }
+
+    /// Checks that the peer's path to this side's address has changed.
+    fn sees(&self, session: &mut Session, address: &str, change: PathChange) {
+        let number = match change {
+            PathChange::Removed => self.added - 1,
+            PathChange::Added => self.added,
+            _ => self.added + 1,
+        };
+        session.expect(&format!("PATH {address} state={number}"));
+    }
+
+    /// Each side adds an address, makes it primary and deletes the first one. `traffic` exchanges messages, and
+    /// `first` does before the first change.
+    fn both_sides_move(&self, mut session: Session, first: fn(&mut Session), traffic: fn(&mut Session)) {
+        session.driver.lose(30);
+        first(&mut session);
+        ask(&mut session, AddressRequest::Add(ip(HERE[1])));
+        self.sees(&mut session, HERE[1], PathChange::Added);
+        traffic(&mut session);
+        ask(&mut session, AddressRequest::SetPrimary(ip(HERE[1])));
+        self.sees(&mut session, HERE[1], PathChange::Primary);
+        if !self.moves_data {
+            session.driver.run_for(Duration::from_secs(2));
+        }
+        ask(&mut session, AddressRequest::Delete(ip(HERE[0])));
+        self.sees(&mut session, HERE[0], PathChange::Removed);
+        traffic(&mut session);
+        let [first, second] = self.addresses;
+        session.peer.tell(&format!("address add {second}"));
+        path_changes(&mut session, second, PathChange::Added);
+        session.path_is(second, Reachability::Active);
+        traffic(&mut session);
+        session.peer.tell(&format!("address primary {second}"));
+        path_changes(&mut session, second, PathChange::Primary);
+        traffic(&mut session);
+        session.peer.tell(&format!("address delete {first}"));
+        path_changes(&mut session, first, PathChange::Removed);
+        traffic(&mut session);
+        session.driver.lose(0);
+        session.shut_down();
+    }
+}
+
+/// Asks the peer for a change of this side's addresses, and waits until it is performed.
+fn ask(session: &mut Session, wanted: AddressRequest) {
+    let (now, id) = (session.driver.now(), session.id);
+    assert_eq!(session.driver.endpoint.addresses(id).request(now, &[wanted]), Ok(()));
+    let outcome = session.driver.event("AddressRequest", |_, event| match event {
+        Event::AddressRequest { request, outcome } if *request == wanted => Some(*outcome),
+        _ => None,
+    });
+    assert_eq!(outcome, AddressOutcome::Performed, "{wanted:?}");
+}
+
+/// Waits for a change of an address of the peer.
+fn path_changes(session: &mut Session, of: &str, wanted: PathChange) {
+    session.driver.event(&format!("{of} {wanted:?}"), |_, event| match event {
+        Event::PathChanged { address, change } if address.ip() == ip(of) && *change == wanted => Some(()),
+        _ => None,
+    });
+}
+
+fn exchange(session: &mut Session) {
+    session.exchange(&plan(MESSAGES, 3000, 3));
+}
+
+fn echo(session: &mut Session) {
+    session.driver.echo(session.id, MESSAGES as usize);
+}
+
+/// Sends messages, and waits until the peer has acknowledged them.
+fn send(session: &mut Session) {
+    let id = session.id;
+    session.driver.send_all(id, &plan(MESSAGES, 3000, 3));
+    session.driver.until("nothing is outstanding", |driver| {
+        driver.endpoint.status(id).is_some_and(|status| status.send_buffered == 0).then_some(())
+    });
+}
+
+#[test]
+fn this_side_connects_to_usrsctp() {
+    USRSCTP.both_sides_move(USRSCTP.connected(90), exchange, exchange);
+}
+
+#[test]
+fn usrsctp_connects() {
+    USRSCTP.both_sides_move(USRSCTP.accepted(91), echo, send);
+}
+
+#[test]
+fn this_side_connects_to_the_kernel() {
+    KERNEL.both_sides_move(KERNEL.connected(92), exchange, exchange);
+}
+
+#[test]
+fn the_kernel_connects() {
+    KERNEL.both_sides_move(KERNEL.accepted(93), echo, echo);
+}
