@@ -56,7 +56,7 @@ pub(crate) enum Barred {
 /// after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Overtaking {
-    /// The cumulative TSN when the peer was asked: what has arrived up to it precedes the reset.
+    /// The cumulative TSN when the peer was asked, or a later one: what has arrived up to it precedes the reset.
     pub(super) since: Tsn,
     /// The highest TSN that had arrived then: what is missing up to it was sent before, too.
     highest: Tsn,
@@ -87,6 +87,14 @@ impl Overtaking {
     /// As [`precedes`](Self::precedes), for an SSN or MID.
     pub(super) fn precedes_number(&self, number: u32, tsn: Tsn) -> bool {
         self.is_known(tsn) || number >= tsn.distance_from(self.since)
+    }
+
+    /// Records that the next message of a stream, by the old numbering and not its first, follows `cumulative`. If it had
+    /// been sent after the reset, so would the first one by the new numbering, which is neither accepted nor skipped.
+    fn on_continued(&mut self, stream: StreamId, cumulative: Tsn) {
+        if !self.begun.contains_key(&stream) && !self.skipped.contains_key(&stream) {
+            self.since = cumulative;
+        }
     }
 
     /// Returns the streams that have begun anew with the peer's first TSN after the reset or a later one.
@@ -215,13 +223,23 @@ impl StreamOrder {
         }
     }
 
-    /// Records that a message with SSN 0, which is the next one of its stream, is accepted, or that messages are skipped
-    /// that may follow a reset of all numbers.
-    pub(super) fn on_begun(&mut self, stream: StreamId, tsn: Tsn) {
+    /// Records that a message with this SSN or MID, which is the next one of its stream, is accepted or skipped up to `tsn`,
+    /// and may follow a reset of all numbers.
+    pub(super) fn on_begun(&mut self, stream: StreamId, number: u32, tsn: Tsn) {
+        if let Some(Barred::Past(overtaking)) =
+            self.numbers.state_mut().and_then(|waiting| waiting.barred.as_mut())
+            && !overtaking.precedes_number(number, tsn)
+        {
+            overtaking.begun.insert(stream, tsn);
+        }
+    }
+
+    /// Records that the next message of a stream is accepted, which has another number than 0 and follows `cumulative`.
+    pub(super) fn on_continued(&mut self, stream: StreamId, cumulative: Tsn) {
         if let Some(Barred::Past(overtaking)) =
             self.numbers.state_mut().and_then(|waiting| waiting.barred.as_mut())
         {
-            overtaking.begun.insert(stream, tsn);
+            overtaking.on_continued(stream, cumulative);
         }
     }
 

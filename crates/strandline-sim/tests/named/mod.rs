@@ -226,4 +226,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         30_607,
         "the rest of a message went under the peer's new tag after the INITs of both sides met (of the checker)",
     ),
+    (
+        404_813_840_204,
+        "until a reset of all numbers was answered, what arrived beyond a gap was dropped, message by message and time-out",
+    ),
 ];
