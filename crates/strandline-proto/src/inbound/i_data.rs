@@ -96,13 +96,14 @@ fn is_barred(inbound: &mut Inbound, data: &IData<'_>) -> bool {
         return false;
     }
     let next = interleaved.next(data.stream);
-    if data.mid != next || data.tsn != map.cumulative().next() {
-        return data.mid.is_before(next) || !overtaking.precedes_number(data.mid.0, data.tsn);
+    let continues = data.mid == next && data.tsn == map.cumulative().next();
+    if !continues && (data.mid.is_before(next) || !overtaking.precedes_number(data.mid.0, data.tsn)) {
+        return true;
     }
     if data.stream.0 < inbound.streams {
         match data.mid {
             Mid(0) => order.on_begun(data.stream, 0, data.tsn),
-            _ => order.on_continued(data.stream, map.cumulative()),
+            _ => order.on_unbarred(data.stream, data.tsn, continues),
         }
     }
     false

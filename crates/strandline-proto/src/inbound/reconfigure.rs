@@ -38,8 +38,9 @@ pub(super) fn is_barred(inbound: &mut Inbound, data: &Data<'_>, place: Place) ->
     }
     if data.ssn == Ssn(0) {
         inbound.order.on_begun(data.stream, 0, data.tsn);
-    } else if ahead == 1 && inbound.order.is_next(data.stream, data.ssn) {
-        inbound.order.on_continued(data.stream, inbound.map.cumulative());
+    } else {
+        let continues = ahead == 1 && inbound.order.is_next(data.stream, data.ssn);
+        inbound.order.on_unbarred(data.stream, data.tsn, continues);
     }
     false
 }

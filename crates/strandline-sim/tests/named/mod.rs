@@ -230,4 +230,5 @@ pub const SEEDS: &[(u64, &str)] = &[
         404_813_840_204,
         "until a reset of all numbers was answered, what arrived beyond a gap was dropped, message by message and time-out",
     ),
+    (927_541_313_436, "the same, with most messages given up"),
 ];
