@@ -231,4 +231,5 @@ pub const SEEDS: &[(u64, &str)] = &[
         "until a reset of all numbers was answered, what arrived beyond a gap was dropped, message by message and time-out",
     ),
     (927_541_313_436, "the same, with most messages given up"),
+    (927_541_314_419, "a round-trip time of a chunk that a full SACK had no room for (of the checker)"),
 ];
