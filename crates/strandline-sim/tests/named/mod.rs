@@ -232,4 +232,6 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (927_541_313_436, "the same, with most messages given up"),
     (927_541_314_419, "a round-trip time of a chunk that a full SACK had no room for (of the checker)"),
+    (794_153_562_462, "data under the tag of an INIT that did not count was skipped (of the checker)"),
+    (794_153_568_233, "a reset of all numbers before the first message since a restart (of the checker)"),
 ];
