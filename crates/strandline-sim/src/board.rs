@@ -134,7 +134,7 @@ pub(crate) struct Board {
     /// TSN of the first of `chunks`.
     first: Option<Tsn>,
     chunks: VecDeque<Sent>,
-    /// First TSN and chunks under the previous tag, until the first DATA under the new one.
+    /// First TSN and chunks under the previous tag, until the first DATA or FORWARD TSN under the new one.
     earlier: Option<(Tsn, VecDeque<Sent>)>,
     traffic: ByAddress<Traffic>,
     /// Loss detection by time for each address.
@@ -177,6 +177,17 @@ pub(crate) fn data_in<'a>(chunk: &RawChunk<'a>) -> Option<Data<'a>> {
     }
 }
 
+/// Returns the TSN of a DATA or I-DATA chunk, or up to which a FORWARD TSN skips data.
+fn numbered(chunk: &RawChunk<'_>) -> Option<Tsn> {
+    match chunk.parse().ok()? {
+        Chunk::Data(data) => Some(data.tsn),
+        Chunk::IData(data) => Some(data.tsn),
+        Chunk::ForwardTsn(forward) => Some(forward.new_cumulative_tsn()),
+        Chunk::IForwardTsn(forward) => Some(forward.new_cumulative_tsn()),
+        _ => None,
+    }
+}
+
 impl Board {
     /// Handles a change of the peer's tag before a packet is sent. After a restart of the peer TSNs begin anew. If
     /// both sides have sent an INIT and the other one counts (RFC 9260 section 5.2.4 action B), they continue, and
@@ -193,7 +204,7 @@ impl Board {
         if self.earlier.is_none() {
             return;
         }
-        let next = packet.chunks().flatten().find_map(|chunk| data_in(&chunk)).map(|data| data.tsn);
+        let next = packet.chunks().flatten().find_map(|chunk| numbered(&chunk));
         let Some((next, (first, mut chunks))) = next.and_then(|next| Some((next, self.earlier.take()?)))
         else {
             return;

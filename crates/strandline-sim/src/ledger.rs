@@ -96,8 +96,9 @@ struct Incoming {
     places: BTreeMap<u16, u32>,
     /// The next SSN, by stream.
     ssns: BTreeMap<u16, Ssn>,
-    /// Streams that were reset since a message was delivered on them, as a set that grows.
-    reset: Vec<Streams>,
+    /// Streams that were reset since a message was delivered on them, as a set that grows, each with the number of
+    /// restarts at that time that no message had shown.
+    reset: Vec<(u32, Streams)>,
     /// Bytes of a message that is delivered in parts, by stream and order.
     parts: BTreeMap<(u16, bool), (Ppid, usize)>,
     /// Number of messages that were cut off, by stream, if it is not known which.
@@ -337,7 +338,12 @@ impl Ledger {
             incoming.from = Some(from);
             incoming.places.clear();
             incoming.ssns.clear();
-            incoming.reset.clear();
+            // A reset after the restart may be known before a message shows the restart.
+            incoming.reset.retain_mut(|(restarts, _)| {
+                let follows = *restarts > 0;
+                *restarts = restarts.saturating_sub(1);
+                follows
+            });
         }
         if !message.unordered {
             self.in_order(to, from, place, message)?;
@@ -393,7 +399,7 @@ impl Ledger {
     pub(crate) fn reset(&mut self, end: End, streams: &Streams) {
         let incoming = self.incoming.entry(end).or_default();
         incoming.ssns.retain(|stream, _| !streams.contains(StreamId(*stream)));
-        incoming.reset.push(streams.clone());
+        incoming.reset.push((incoming.restarts, streams.clone()));
     }
 
     /// Records a restart of the association's peer: both directions begin anew.

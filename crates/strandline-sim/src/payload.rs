@@ -25,11 +25,11 @@ pub fn matches(number: u32, offset: usize, part: &[u8]) -> bool {
     let start = word_of(number, (offset / 8) as u64).to_le_bytes();
     let head_right = head.iter().enumerate().all(|(index, byte)| start[offset % 8 + index] == *byte);
     let first = (offset + head_len) as u64 / 8;
-    let rest_right = rest
-        .chunks(8)
-        .zip(first..)
-        .all(|(chunk, word)| word_of(number, word).to_le_bytes()[..chunk.len()] == *chunk);
-    head_right && rest_right
+    let (whole, tail) = rest.as_chunks::<8>();
+    let mut words = (first..).map(|word| word_of(number, word));
+    let whole_right = whole.iter().zip(&mut words).all(|(chunk, word)| u64::from_le_bytes(*chunk) == word);
+    let tail_right = words.next().is_some_and(|word| word.to_le_bytes()[..tail.len()] == *tail);
+    head_right && whole_right && tail_right
 }
 
 // The constants of SplitMix64: its increment, and the factors and shifts that mix each word.

@@ -83,7 +83,7 @@ fn skip(inbound: &mut Inbound, (stream, ssn): (StreamId, Ssn), last: Tsn, tsns: 
         make_waiting_ready(inbound, message);
     }
     inbound.order.go_to(stream, ssn.next());
-    inbound.order.on_begun(stream, last);
+    inbound.order.on_begun(stream, ssn.0.into(), last);
     if inbound.order.has_waiting() {
         deliver_waiting(inbound, stream);
     }

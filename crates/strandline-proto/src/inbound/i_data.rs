@@ -96,11 +96,15 @@ fn is_barred(inbound: &mut Inbound, data: &IData<'_>) -> bool {
         return false;
     }
     let next = interleaved.next(data.stream);
-    if data.mid != next || data.tsn != map.cumulative().next() {
-        return data.mid.is_before(next) || !overtaking.precedes_number(data.mid.0, data.tsn);
+    let continues = data.mid == next && data.tsn == map.cumulative().next();
+    if !continues && (data.mid.is_before(next) || !overtaking.precedes_number(data.mid.0, data.tsn)) {
+        return true;
     }
-    if data.mid == Mid(0) && data.stream.0 < inbound.streams {
-        order.on_begun(data.stream, data.tsn);
+    if data.stream.0 < inbound.streams {
+        match data.mid {
+            Mid(0) => order.on_begun(data.stream, 0, data.tsn),
+            _ => order.on_unbarred(data.stream, data.tsn, continues),
+        }
     }
     false
 }
@@ -132,7 +136,7 @@ pub(crate) fn on_i_forward_tsn(
     for (skipped, is_past) in ambiguous {
         match is_past {
             true => order.on_past_skipped(skipped.stream, last, skipped.mid.0),
-            false => order.on_begun(skipped.stream, last),
+            false => order.on_begun(skipped.stream, skipped.mid.0, last),
         }
     }
     inbound.hand_over_part(usize::MAX);

@@ -58,7 +58,8 @@ pub(crate) enum Barred {
 pub(crate) struct Overtaking {
     /// The cumulative TSN when the peer was asked: what has arrived up to it precedes the reset.
     pub(super) since: Tsn,
-    /// The highest TSN that had arrived then: what is missing up to it was sent before, too.
+    /// The highest TSN that had arrived then, or that precedes the reset for certain: what is missing up to it was sent
+    /// before, too.
     highest: Tsn,
     /// The TSN of the latest message with SSN 0 on each stream where it was the next one, or of a FORWARD TSN that skipped
     /// messages of the stream. If it turns out to follow the reset, the stream is not set back.
@@ -73,20 +74,46 @@ impl Overtaking {
         Self { since, highest, begun: BTreeMap::new(), skipped: BTreeMap::new() }
     }
 
-    /// True if this TSN was sent before the peer was asked.
+    /// True if this TSN was sent before the peer was asked, or before one that precedes the reset.
     pub(super) fn is_known(&self, tsn: Tsn) -> bool {
         !tsn.is_after(self.highest)
     }
 
-    /// True if the message was sent before the reset for certain: before the peer was asked, or since the reset there
-    /// were not as many TSNs as a message with this SSN needs.
+    /// True if the message was sent before the reset for certain: its TSN is known, or since the last known one there were
+    /// not as many TSNs as a message with this SSN needs.
     pub(super) fn precedes(&self, ssn: Ssn, tsn: Tsn) -> bool {
         self.precedes_number(u32::from(ssn.0), tsn)
     }
 
     /// As [`precedes`](Self::precedes), for an SSN or MID.
     pub(super) fn precedes_number(&self, number: u32, tsn: Tsn) -> bool {
-        self.is_known(tsn) || number >= tsn.distance_from(self.since)
+        self.is_known(tsn) || number >= tsn.distance_from(self.highest)
+    }
+
+    /// Records a TSN that precedes the reset.
+    fn on_preceding(&mut self, tsn: Tsn) {
+        if !self.is_known(tsn) {
+            self.highest = tsn;
+        }
+    }
+
+    /// Records that a message with this SSN or MID, which is the next one of its stream, is accepted, or that those up to it
+    /// are skipped with the new cumulative TSN `tsn`. A FORWARD TSN never skips messages of both numberings: the peer
+    /// performs the reset once everything from before is acknowledged.
+    fn on_begun(&mut self, stream: StreamId, number: u32, tsn: Tsn) {
+        if self.precedes_number(number, tsn) {
+            self.on_preceding(tsn);
+        } else {
+            self.begun.insert(stream, tsn);
+        }
+    }
+
+    /// Records a message that continues its stream by the old numbering and has no gap before it. If it had been sent after
+    /// the reset, so would the first one by the new numbering, and that was neither accepted nor skipped.
+    fn on_continued(&mut self, stream: StreamId, tsn: Tsn) {
+        if !self.begun.contains_key(&stream) && !self.skipped.contains_key(&stream) {
+            self.on_preceding(tsn);
+        }
     }
 
     /// Returns the streams that have begun anew with the peer's first TSN after the reset or a later one.
@@ -215,20 +242,35 @@ impl StreamOrder {
         }
     }
 
-    /// Records that a message with SSN 0, which is the next one of its stream, is accepted, or that messages are skipped
-    /// that may follow a reset of all numbers.
-    pub(super) fn on_begun(&mut self, stream: StreamId, tsn: Tsn) {
-        if let Some(Barred::Past(overtaking)) =
-            self.numbers.state_mut().and_then(|waiting| waiting.barred.as_mut())
-        {
-            overtaking.begun.insert(stream, tsn);
+    /// Returns what is known of messages that may have overtaken the response to a reset of all numbers, to be updated.
+    fn overtaking_mut(&mut self) -> Option<&mut Overtaking> {
+        match self.numbers.state_mut()?.barred.as_mut()? {
+            Barred::Past(overtaking) => Some(overtaking),
+            Barred::Beyond(..) => None,
+        }
+    }
+
+    /// Records that a message with this SSN or MID, which is the next one of its stream, is accepted, or that those up to it
+    /// are skipped with the new cumulative TSN `tsn`.
+    pub(super) fn on_begun(&mut self, stream: StreamId, number: u32, tsn: Tsn) {
+        if let Some(overtaking) = self.overtaking_mut() {
+            overtaking.on_begun(stream, number, tsn);
+        }
+    }
+
+    /// Records that a message is not barred which has another number than 0. `continues` is true if it is the next one of its
+    /// stream, without a gap before it.
+    pub(super) fn on_unbarred(&mut self, stream: StreamId, tsn: Tsn, continues: bool) {
+        match self.overtaking_mut() {
+            Some(overtaking) if continues => overtaking.on_continued(stream, tsn),
+            Some(overtaking) => overtaking.on_preceding(tsn),
+            None => {}
         }
     }
 
     /// Records that a FORWARD TSN up to `last` skips an SSN or MID that is past: by the old numbering that has no effect.
     pub(super) fn on_past_skipped(&mut self, stream: StreamId, last: Tsn, number: u32) {
-        if let Some(Barred::Past(overtaking)) =
-            self.numbers.state_mut().and_then(|waiting| waiting.barred.as_mut())
+        if let Some(overtaking) = self.overtaking_mut()
             && !overtaking.is_known(last)
         {
             overtaking.skipped.insert(stream, (last, number));

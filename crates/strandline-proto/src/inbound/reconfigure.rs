@@ -33,8 +33,14 @@ pub(super) fn is_barred(inbound: &mut Inbound, data: &Data<'_>, place: Place) ->
     if inbound.order.is_barred(data.stream, data.ssn, data.tsn, ahead) {
         return true;
     }
-    if overtakes && data.ssn == Ssn(0) && data.stream.0 < inbound.streams {
-        inbound.order.on_begun(data.stream, data.tsn);
+    if !overtakes || data.stream.0 >= inbound.streams {
+        return false;
+    }
+    if data.ssn == Ssn(0) {
+        inbound.order.on_begun(data.stream, 0, data.tsn);
+    } else {
+        let continues = ahead == 1 && inbound.order.is_next(data.stream, data.ssn);
+        inbound.order.on_unbarred(data.stream, data.tsn, continues);
     }
     false
 }

@@ -104,13 +104,14 @@ impl Board {
         self.least.clear();
         self.abandoned.messages.insert(message.0);
         let mut bytes = 0;
-        for chunk in self.chunks.iter_mut().filter(|chunk| chunk.of.message == message) {
+        let chunks = self.earlier.as_mut().map_or(&mut self.chunks, |(_, chunks)| chunks);
+        for chunk in chunks.iter_mut().filter(|chunk| chunk.of.message == message) {
             chunk.abandoned = true;
             bytes += if chunk.named { 0 } else { chunk.payload };
         }
         if let Some((to, of)) = self.abandoned.open.remove(&message.0) {
             let of = Of { ends: true, ..of };
-            self.chunks.push_back(Sent { abandoned: true, ..Sent::new(now, to, of, (0, 0)) });
+            chunks.push_back(Sent { abandoned: true, ..Sent::new(now, to, of, (0, 0)) });
         }
         bytes
     }

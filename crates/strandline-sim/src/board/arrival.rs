@@ -186,7 +186,11 @@ fn credit(
 ) {
     traffic.of(chunk.to).delivered += chunk.bytes;
     let unnamed = unnamed.is_some_and(|(named, next)| tsn.is_after(named) && tsn.is_before(next));
-    late.of(chunk.to).on_acknowledged(now, (chunk.at, tsn), chunk.resent || unnamed);
+    let path = late.of(chunk.to);
+    if unnamed && !chunk.resent {
+        path.may_measure(now, chunk.at);
+    }
+    path.on_acknowledged(now, (chunk.at, tsn), chunk.resent || unnamed);
     // It may have been the packet that asked for the fate of everything else sent there (decision 92).
     for before in chunk.moved_from.iter().filter(|before| **before != chunk.to) {
         late.of(*before).on_acknowledged(now, (chunk.at, tsn), true);

@@ -12,7 +12,7 @@ pub(super) struct Late {
     /// The acknowledged chunk that was sent last, and how long its answer took.
     latest: Option<(Time, Tsn)>,
     rtt: Duration,
-    /// The smallest round-trip time of chunks that were sent once.
+    /// The smallest round-trip time that chunks sent once may have shown.
     rtt_min: Option<Duration>,
     /// True if there was a measurement since everything had been acknowledged. Earlier ones may be forgotten.
     measured: bool,
@@ -44,6 +44,13 @@ impl Late {
             self.rtt = if resent && self.latest.is_some() { rtt.min(self.rtt) } else { rtt };
             self.latest = Some(sent);
         }
+    }
+
+    /// Records the answer to a chunk that was sent once, and that an earlier SACK may have had no room to report. The
+    /// sender may take it for a measurement, or know that it is late.
+    pub(super) fn may_measure(&mut self, now: Time, at: Time) {
+        let rtt = now.since(at);
+        self.rtt_min = Some(self.rtt_min.map_or(rtt, |min| min.min(rtt)));
     }
 
     /// Ends the processing of an answer.

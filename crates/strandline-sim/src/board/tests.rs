@@ -525,3 +525,20 @@ fn window_opens_for_a_probe() {
         assert!(!board.take_opened());
     }
 }
+
+/// The sender may measure the round-trip time with a chunk that a full SACK had no room for, or not.
+#[test]
+fn window_of_late_answer() {
+    for (beyond_full, lost_at) in [(false, 230), (true, 220)] {
+        let mut late = Late::default();
+        late.on_acknowledged(at(100), (at(0), Tsn(1)), false);
+        late.settle();
+        if beyond_full {
+            late.may_measure(at(160), at(100));
+        }
+        late.on_acknowledged(at(210), (at(110), Tsn(3)), false);
+        late.settle();
+        let finds = |ms| late.finds(at(ms), at(105), Tsn(2), false);
+        assert!(finds(lost_at) && !finds(lost_at - 1), "{lost_at}");
+    }
+}

@@ -128,7 +128,7 @@ impl Ledger {
             skipped += u16::from(fate.sent);
         }
         let known = incoming.ssns.get(&stream.0).copied();
-        let was_reset = known.is_none() && incoming.reset.iter().any(|streams| streams.contains(stream));
+        let was_reset = known.is_none() && incoming.reset.iter().any(|(_, streams)| streams.contains(stream));
         let first = known.unwrap_or_default();
         let right = match was_reset {
             // Those given up before the reset don't count.

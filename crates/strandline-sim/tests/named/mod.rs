@@ -226,4 +226,12 @@ pub const SEEDS: &[(u64, &str)] = &[
         30_607,
         "the rest of a message went under the peer's new tag after the INITs of both sides met (of the checker)",
     ),
+    (
+        404_813_840_204,
+        "until a reset of all numbers was answered, what arrived beyond a gap was dropped, message by message and time-out",
+    ),
+    (927_541_313_436, "the same, with most messages given up"),
+    (927_541_314_419, "a round-trip time of a chunk that a full SACK had no room for (of the checker)"),
+    (794_153_562_462, "data under the tag of an INIT that did not count was skipped (of the checker)"),
+    (794_153_568_233, "a reset of all numbers before the first message since a restart (of the checker)"),
 ];

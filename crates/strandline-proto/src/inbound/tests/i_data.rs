@@ -413,7 +413,7 @@ fn gaps_from_before_a_reset_are_filled() {
     rig.accepts(&[one(100, 1, 0, b"a"), one(105, 2, 1, b"d")]);
     bar_past(&mut rig.inbound);
     rig.accepts(&[one(104, 2, 0, b"c")]);
-    assert_eq!(rig.take_i(&one(106, 3, 1, b"unknown")), DataOutcome::Dropped(DropReason::Barred));
+    assert_eq!(rig.take_i(&one(107, 3, 1, b"unknown")), DataOutcome::Dropped(DropReason::Barred));
     rig.accepts(&[one(101, 1, 1, b"b")]);
     assert_eq!(rig.texts(), ["a", "c", "d", "b"]);
     // The peer gives up what was delivered, since it missed the acknowledgement.

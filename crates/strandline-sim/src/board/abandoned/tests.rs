@@ -1,8 +1,8 @@
 //! Made-up messages that are given up.
 
 use strandline_proto::config::Recovery;
-use strandline_wire::chunk::forward_tsn;
 use strandline_wire::chunk::i_forward_tsn::{self, SkippedMessage};
+use strandline_wire::chunk::{CookieAck, forward_tsn};
 use strandline_wire::number::{Fsn, Mid};
 use strandline_wire::{Data, IData, Packet, PacketBuilder, Ssn, Tsn, VerificationTag};
 
@@ -11,8 +11,17 @@ use super::*;
 const TO: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
 
 fn departs(board: &mut Board, write: impl FnOnce(&mut PacketBuilder<'_>)) -> Result<(), Violation> {
+    departs_under(board, 3, write)
+}
+
+/// Sends a packet under this tag of the peer.
+fn departs_under(
+    board: &mut Board,
+    tag: u32,
+    write: impl FnOnce(&mut PacketBuilder<'_>),
+) -> Result<(), Violation> {
     let mut buffer = [0; 1500];
-    let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(tag));
     write(&mut packet);
     let len = packet.finish();
     let packet = Packet::parse(&buffer[..len]).expect("just built");
@@ -88,4 +97,18 @@ fn interleaved_messages_are_told_apart() {
         [0, 1].map(|stream| SkippedMessage { stream: StreamId(stream), unordered: false, mid: Mid(0) });
     departs(&mut board, |packet| assert!(i_forward_tsn::write(packet, Tsn(6), both.into_iter())))
         .expect("right");
+}
+
+/// The INITs of both sides met, and the first data under the peer's other tag is skipped (RFC 9260 section 5.2.4 action B).
+#[test]
+fn data_is_skipped_under_another_tag() {
+    let mut board = three();
+    departs_under(&mut board, 9, |packet| assert!(packet.push(&CookieAck))).expect("no data");
+    assert_eq!(board.on_abandoned(Time::ZERO, Ppid(1)), 4);
+    let skips = |board: &mut Board, last: u32, ssn: u16| {
+        let listed = [(StreamId(7), Ssn(ssn))].into_iter();
+        departs_under(board, 9, |packet| assert!(forward_tsn::write(packet, Tsn(last), listed)))
+    };
+    skips(&mut board, 2, 1).expect("both were given up");
+    assert!(skips(&mut board, 3, 2).is_err(), "message 2 was not given up");
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use strandline_proto::event::{AssociationId, SendInfo};
 use strandline_proto::number::Tsn;
+use strandline_proto::reconfiguration::Streams;
 use strandline_wire::{Data, Fsn, IData, Mid, PacketBuilder, VerificationTag};
 
 use super::super::Route;
@@ -120,4 +121,22 @@ fn message_goes_on_under_another_tag() {
     part_departs(&mut ledger, sender, 1, 9).expect("the same message");
     assert!(part_departs(&mut ledger, sender, 1, 9).is_err(), "twice");
     assert!(part_departs(&mut ledger, other, 2, 9).is_err(), "the message of nobody");
+}
+
+/// The peer has restarted, gives up its first message, and resets its streams before a message of it arrives.
+#[test]
+fn reset_right_after_a_restart() {
+    let mut ledger = three(ONCE, 0..2);
+    arrives(&mut ledger, 0, 0).expect("the first");
+    ledger.restarted(FROM);
+    ledger.restarted(TO);
+    for number in 3..6 {
+        let (info, _) = ledger.next(0, false, LEN);
+        assert_eq!(info.ppid, Ppid(number));
+        ledger.taken(at(0), Route { from: FROM, to_host: 1 }, info, LEN);
+    }
+    ledger.records[3].failed = Some(Fate { sent: true, abandoned: true });
+    ledger.reset(TO, &Streams::All);
+    arrives(&mut ledger, 4, 0).expect("the first since the reset");
+    arrives(&mut ledger, 5, 1).expect("the next");
 }

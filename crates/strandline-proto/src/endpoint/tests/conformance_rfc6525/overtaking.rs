@@ -64,6 +64,27 @@ fn data_overtakes_the_response_to_a_renumbering() {
     assert_eq!(raw.state(), "ESTABLISHED");
 }
 
+/// The next message of a stream that was used before shows that the peer has not performed the reset: what follows by at
+/// most as many TSNs as its SSN is from before it, too, and is accepted beyond a gap.
+#[test]
+fn data_beyond_a_gap_before_a_renumbering() {
+    let mut raw = open();
+    let tsn = raw.tsn;
+    raw.say_data(&on_stream(tsn, 1, 0, b"1"));
+    raw.say_data(&on_stream(tsn + 1, 3, 0, b"3"));
+    ask_for_renumbering(&mut raw);
+    let beyond = |ahead| Data { immediate: true, ..on_stream(tsn + ahead, 3, 3, b"3") };
+    let gaps =
+        |raw: &mut Raw, ahead| sacks(&raw.say_data(&beyond(ahead))).last().map(|told| told.gaps.clone());
+    // Three TSNs may have been used for the stream since the reset.
+    assert_eq!(gaps(&mut raw, 7), Some(vec![]));
+    for (ahead, stream, ssn) in [(2, 1, 1), (3, 3, 1), (4, 1, 2), (5, 3, 2)] {
+        raw.say_data(&on_stream(tsn + ahead, stream, ssn, b"next"));
+    }
+    assert_eq!(gaps(&mut raw, 7), Some(vec![(2, 2)]));
+    assert_eq!(raw.state(), "ESTABLISHED");
+}
+
 /// A peer that gives its own data up when it performs the reset: a message without its end, and one that is missing.
 /// What follows is not taken for a violation, and counts once.
 #[test]
