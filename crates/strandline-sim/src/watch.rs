@@ -6,7 +6,7 @@ mod moves;
 #[cfg(test)]
 mod tests;
 
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet};
 
 use strandline_proto::authentication::ChunkTypes;
@@ -226,7 +226,7 @@ impl Watch {
         recovery: Recovery,
     ) -> Result<(), Violation> {
         let Ok(packet) = Packet::parse(&datagram.bytes) else { return Ok(()) };
-        let Some(id) = self.sender_of(&packet) else { return Ok(()) };
+        let Some(id) = self.sender_of(&packet, datagram.destination) else { return Ok(()) };
         let of = |Violation(what)| Violation(format!("{id:?}: {what}"));
         let rested = !self.round.contains(&id);
         if rested {
@@ -264,15 +264,22 @@ impl Watch {
     }
 
     /// Returns the association that a packet belongs to.
-    fn sender_of(&self, packet: &Packet<'_>) -> Option<AssociationId> {
+    fn sender_of(&self, packet: &Packet<'_>, to: SocketAddr) -> Option<AssociationId> {
         let (tag, port) = (packet.verification_tag(), packet.destination_port());
         let is_of = |memory: &Memory| {
             let before = memory.before.as_ref();
             before.is_some_and(|before| before.status.peer_tag == tag && before.status.peer_port == port)
         };
-        let sends = |id: &&AssociationId| self.memory.get(id).is_some_and(is_of);
+        let has_path = |memory: &Memory| {
+            let before = memory.before.as_ref();
+            before.is_some_and(|before| before.paths.iter().any(|path| path.address == to))
+        };
+        let of = |id: &AssociationId| self.memory.get(id).filter(|memory| is_of(memory));
+        let sends = |id: &&AssociationId| of(id).is_some();
+        // An old COOKIE ECHO from an address that the peer has deleted makes another association with the same tag.
+        let sends_there = |id: &&AssociationId| of(id).is_some_and(has_path);
         let any = || self.memory.iter().find(|(_, memory)| is_of(memory)).map(|(id, _)| *id);
-        self.round.iter().find(sends).copied().or_else(any)
+        self.round.iter().find(sends_there).or_else(|| self.round.iter().find(sends)).copied().or_else(any)
     }
 
     /// Checks associations after they transmitted.

@@ -30,7 +30,7 @@ use strandline_wire::chunk::ReConfig;
 use strandline_wire::parameter::Parameters;
 use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, Response};
 
-use self::answer::{finish_deferred, finish_drain, on_request, start_asked, watch_deferred};
+use self::answer::{finish_deferred, finish_drain, next_of_peer, on_request, start_asked, watch_deferred};
 pub(super) use self::request::on_timer;
 pub(crate) use self::request::{add_streams, reset_association, reset_streams};
 use self::request::{on_response, report_failed, report_reset, send_when_ready};
@@ -132,8 +132,9 @@ pub(super) fn progress(association: &mut Association, cx: &mut Shared, now: Time
 /// Sends the responses that are owed, and our request if it is due. Several parameters share a chunk where that is
 /// allowed (section 3.1).
 fn flush(association: &mut Association, cx: &mut Shared, now: Time, from: PathIndex) {
+    let receiver = next_of_peer(association);
     let Some(reconfig) = &mut association.reconfig else { return };
-    let Owed { responses, repeated } = reconfig.take_owed();
+    let Owed { responses, repeated } = reconfig.take_owed(receiver);
     let due = reconfig.take_due();
     let mut chunks = Vec::new();
     match (&due, &responses[..]) {
@@ -193,8 +194,9 @@ pub(super) fn end(association: &mut Association, cx: &mut Shared) {
 pub(super) fn stop(association: &mut Association, cx: &mut Shared, sent: bool) {
     give_up(association, cx, sent);
     // What follows may end the association.
+    let receiver = next_of_peer(association);
     let Some(reconfig) = &mut association.reconfig else { return };
-    let Owed { responses, .. } = reconfig.take_owed();
+    let Owed { responses, .. } = reconfig.take_owed(receiver);
     let path = association.paths.data_path().unwrap_or(association.control_path);
     for bytes in responses_of(&responses) {
         association.send_control(cx, path, &ReConfig { parameters: Parameters::new(&bytes) });

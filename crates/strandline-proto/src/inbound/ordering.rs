@@ -250,6 +250,13 @@ impl StreamOrder {
         }
     }
 
+    /// Records the peer's first TSN after the reset of all numbers that is awaited.
+    pub(super) fn on_next_tsn_known(&mut self, next: Tsn) {
+        if let Some(overtaking) = self.overtaking_mut() {
+            overtaking.on_preceding(next.previous());
+        }
+    }
+
     /// Records that a message with this SSN or MID, which is the next one of its stream, is accepted, or that those up to it
     /// are skipped with the new cumulative TSN `tsn`.
     pub(super) fn on_begun(&mut self, stream: StreamId, number: u32, tsn: Tsn) {

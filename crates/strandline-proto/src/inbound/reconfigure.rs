@@ -55,6 +55,12 @@ pub(crate) fn bar_past(inbound: &mut Inbound) {
     inbound.order.set_barred(Some(Barred::Past(overtaking)));
 }
 
+/// Records the peer's first TSN after the reset of all numbers that it was asked for: messages with a TSN before that are
+/// no longer barred.
+pub(crate) fn on_next_tsn_known(inbound: &mut Inbound, next: Tsn) {
+    inbound.order.on_next_tsn_known(next);
+}
+
 /// Bars messages of the peer, or none any more. They are dropped as if they had been lost.
 pub(crate) fn set_barred(inbound: &mut Inbound, barred: Option<Barred>) {
     if let Some(credits) = inbound.order.interleaved_mut().and_then(|held| held.credits.as_deref_mut()) {

@@ -40,9 +40,8 @@ pub(super) fn cut_next<N>(
     let fragment = queue.next(messages)?;
     let message = messages.get_mut(fragment.message)?;
     let rest = message.rest();
-    let len = fragment::payload_len(rest, space, packet_space)?;
-    let len =
-        window.admit(len, rest, packet_space, outstanding.is_empty())?.min(fragment.bytes_max).min(most);
+    let len = fragment::payload_len(rest, space, packet_space)?.min(fragment.bytes_max).min(most);
+    let len = window.admit(len, rest, packet_space, outstanding.is_empty())?;
     let (begins, ends) = (!rest.begun, len == rest.len);
     let assigned = number(numbers, message, Cut { outstanding, len, begins, ends });
     let offset = message.on_sent(len);

@@ -15,7 +15,7 @@ use super::asked::Asked;
 use super::congestion_event::Sent;
 use super::frto::Decision;
 use super::gaps::Gaps;
-use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, Record, State};
+use super::outstanding::{CREDITED, FAST_MARKED, ORPHANED, Outstanding, PROBE, RESENT, Record, State};
 use super::rack::{Answer, LatestProbes, PathRack, Rack, Yardstick, is_before};
 use super::send_window::SendWindow;
 use crate::number::Tsn;
@@ -213,7 +213,7 @@ impl ByTime<'_> {
     }
 
     /// Counts how much is acknowledged beyond a gap (RFC 8985 section 6.2 step 4). Late data of another path makes no
-    /// gap in this one.
+    /// gap in this one, also if that path is removed.
     fn count_behind_gaps(&mut self, newly: &Newly) {
         let Self { rack, outstanding, gaps } = self;
         let mut found = PerPath::<Gap>::default();
@@ -223,6 +223,9 @@ impl ByTime<'_> {
         } else {
             let named = gaps.last().map_or(0, |last| last + 1);
             for (index, record) in outstanding.range(0, named.min(LOOKED_AT_MAX)).enumerate() {
+                if record.has(ORPHANED) {
+                    continue;
+                }
                 let gap = &mut found[record.path];
                 match (record.state(), gap.first) {
                     (State::GapAcked | State::Kept | State::Freed, Some(_)) => {

@@ -393,7 +393,6 @@ impl Outstanding {
             record.set(MOVED | ORPHANED);
         }
         if self.paths.contains(from) {
-            self.paths.remove(from);
             self.paths.insert(to);
         }
     }

@@ -234,4 +234,8 @@ pub const SEEDS: &[(u64, &str)] = &[
     (927_541_314_419, "a round-trip time of a chunk that a full SACK had no room for (of the checker)"),
     (794_153_562_462, "data under the tag of an INIT that did not count was skipped (of the checker)"),
     (794_153_568_233, "a reset of all numbers before the first message since a restart (of the checker)"),
+    (7_000_006_684, "a part that its stream's credit made short waited for room for a full packet"),
+    (7_000_021_921, "\"in progress\" did not tell what precedes a reset of all numbers"),
+    (301_388, "chunks of a removed path ended the reordering window of another one"),
+    (300_786, "an old COOKIE ECHO from a deleted address began another association (of the checker)"),
 ];

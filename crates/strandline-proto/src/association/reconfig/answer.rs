@@ -13,7 +13,7 @@ use super::state::{Active, Asked, Deferred, Origin, Own, Part, Performs, Reconfi
 use super::{answer, dynamic, reconfig_mut, renumber, report_streams};
 use crate::event::Event;
 use crate::inbound::{Barred, reconfigure as incoming};
-use crate::number::{RequestNumber, StreamId};
+use crate::number::{RequestNumber, StreamId, Tsn};
 use crate::outbound::reconfigure as outgoing;
 use crate::reconfiguration::{DynamicStreamsEvent, Outcome, StreamDirection, Streams};
 use crate::time::Time;
@@ -21,9 +21,10 @@ use crate::time::Time;
 /// Maximum number of streams that we list in an Outgoing SSN Reset Request.
 const OUTGOING_LISTED_MAX: usize = 512;
 
-/// Distance between our TSNs before and after a reset that the peer asks for. With it, the peer cannot take our new
-/// DATA for old DATA before it knows of the reset: such a TSN is too far ahead.
-const TSN_STEP: u32 = 1 << 16;
+/// Distance between our next TSN when the peer asks for a reset of all numbers and the first one after the reset. More TSNs
+/// are never used in between. The peer cannot take our new DATA for old DATA before it knows of the reset: such a TSN is
+/// too far ahead.
+const TSN_STEP: u32 = 1 << 30;
 
 /// Distance between the peer's TSNs before and after a reset (section 5.2.4 step G1).
 const PEER_TSN_STEP: u32 = 1 << 31;
@@ -333,7 +334,7 @@ pub(super) fn start_asked(association: &mut Association) -> bool {
             (Work::Reset(StreamDirection::Outgoing, streams), Some(performs))
         }
         Some(Asked::Renumber(number)) => {
-            reconfig.active = Some(Active::Drain(number));
+            reconfig.active = Some(Active::Drain(number, association.outbound.next_tsn() + TSN_STEP));
             outgoing::hold(&mut association.outbound, Streams::All, &association.config);
             return true;
         }
@@ -342,10 +343,15 @@ pub(super) fn start_asked(association: &mut Association) -> bool {
     true
 }
 
+/// Returns the peer's first TSN if all numbers are reset now (section 5.2.4 step G1).
+pub(super) fn next_of_peer(association: &Association) -> Tsn {
+    association.inbound.cumulative_tsn().next() + PEER_TSN_STEP
+}
+
 /// Performs the peer's reset of all numbers, once all our data is acknowledged or skipped: the peer has seen all of it.
 pub(super) fn finish_drain(association: &mut Association, cx: &mut Shared) {
     let Some(reconfig) = &mut association.reconfig else { return };
-    let Some(Active::Drain(number)) = reconfig.active else { return };
+    let Some(Active::Drain(number, sender)) = reconfig.active else { return };
     if !outgoing::is_drained(&association.outbound) || association.outbound.has_outstanding() {
         return;
     }
@@ -354,8 +360,7 @@ pub(super) fn finish_drain(association: &mut Association, cx: &mut Shared) {
         outgoing::release_held(&mut association.outbound);
         return answer(association, number, Verdict::Is(Response::new(number, ResultCode::DENIED)));
     }
-    let sender = association.outbound.next_tsn() + TSN_STEP;
-    let receiver = association.inbound.cumulative_tsn().next() + PEER_TSN_STEP;
+    let receiver = next_of_peer(association);
     let next_tsns = Some(NextTsns { sender, receiver });
     let response = Response { next_tsns, ..Response::new(number, ResultCode::PERFORMED) };
     answer(association, number, Verdict::Is(response));

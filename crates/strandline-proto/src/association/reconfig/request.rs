@@ -236,6 +236,9 @@ pub(super) fn on_response(association: &mut Association, cx: &mut Shared, now: T
     sent.unanswered = 0;
     if response.result == ResultCode::IN_PROGRESS {
         sent.in_progress = sent.in_progress.saturating_add(1);
+        if let (Some((_, Part::Renumber)), Some(next)) = (sent.parts.get(at), response.next_tsns) {
+            incoming::on_next_tsn_known(&mut association.inbound, next.sender);
+        }
         return restart_timer(association, now);
     }
     let (_, part) = sent.parts.remove(at);

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use strandline_wire::parameter::re_config::{Response, ResultCode};
+use strandline_wire::parameter::re_config::{NextTsns, Response, ResultCode};
 
 use super::waiting::Closing;
 use crate::number::{RequestNumber, Tsn};
@@ -53,8 +53,8 @@ pub(in super::super) struct Reconfig {
 pub(super) enum Active {
     /// A request of ours.
     Own(Own),
-    /// The peer's SSN/TSN Reset Request, until all our data is acknowledged.
-    Drain(RequestNumber),
+    /// The peer's SSN/TSN Reset Request, until all our data is acknowledged, and our first TSN after the reset.
+    Drain(RequestNumber, Tsn),
 }
 
 /// A request of the peer that we can only perform by a request of ours, or once our data is acknowledged.
@@ -286,7 +286,7 @@ impl Reconfig {
         self.asked_streams = 0;
         self.deny_asked(ResultCode::DENIED);
         let active = match &self.active {
-            Some(Active::Drain(number)) => Some(*number),
+            Some(Active::Drain(number, _)) => Some(*number),
             Some(Active::Own(Own { performs, stage, .. })) => {
                 let performs = performs.as_ref().filter(|_| sent || matches!(stage, Stage::Waiting(_)));
                 performs.map(|performs| performs.number)
@@ -329,13 +329,25 @@ impl Reconfig {
         }
     }
 
-    /// Takes what is owed to the peer.
-    pub(super) fn take_owed(&mut self) -> Owed {
+    /// Returns a response that says that a request is in progress. For a reset of all numbers it has the first TSN after
+    /// the reset: what the peer receives before that has the old numbers.
+    fn in_progress(&self, number: RequestNumber, receiver: Tsn) -> Response {
+        let next_tsns = match &self.active {
+            Some(Active::Drain(drained, sender)) if *drained == number => {
+                Some(NextTsns { sender: *sender, receiver })
+            }
+            _ => None,
+        };
+        Response { next_tsns, ..Response::new(number, ResultCode::IN_PROGRESS) }
+    }
+
+    /// Takes what is owed to the peer. `receiver` is the peer's first TSN if all numbers were reset now.
+    pub(super) fn take_owed(&mut self, receiver: Tsn) -> Owed {
         let mut owed = Owed::default();
         for number in core::mem::take(&mut self.owed) {
             match self.verdict(number) {
                 None => owed.responses.push(Response::new(number, ResultCode::BAD_SEQUENCE_NUMBER)),
-                Some(Verdict::Pending) => owed.responses.push(Response::new(number, ResultCode::IN_PROGRESS)),
+                Some(Verdict::Pending) => owed.responses.push(self.in_progress(number, receiver)),
                 Some(Verdict::Is(response)) => owed.responses.push(response),
                 Some(Verdict::Request(bytes)) => owed.repeated.push(bytes),
             }

@@ -390,6 +390,16 @@ fn credit_that_makes_no_sense_is_ignored() {
     assert_eq!(raw.state(), "ESTABLISHED");
 }
 
+/// What a stream's credit lets it send fits the peer's window, though a full packet would not: it is sent at once.
+#[test]
+fn credit_below_the_peers_window() {
+    let mut raw = raw(1);
+    raw.say_sack(0, 1 << 16, &[]);
+    raw.say_sack(0, 1100, &[]);
+    raw.pair.send(SERVER, raw.server, 1, &[5; 4096]);
+    assert_eq!(raw.heard().iter().filter(|sent| has(kind::I_DATA)(sent)).count(), 1);
+}
+
 /// Without the extension the chunks are skipped, as their types say.
 #[test]
 fn chunks_without_negotiation_do_nothing() {

@@ -124,3 +124,21 @@ fn answers_to_a_removed_path_make_nothing_lost() {
         assert_eq!(fixture.out.loss_deadline(), Time::MAX);
     }
 }
+
+/// What was sent on the removed path is no gap in the other path, and what arrived of it is not beyond one there: the
+/// reordering window of the other path stays open.
+#[test]
+fn removed_path_ends_no_reordering_window() {
+    let mut fixture = Fixture::by_time(1);
+    fixture.wait(100);
+    fixture.sack(1, &[]);
+    for path in [1, 0, 0, 1, 1] {
+        fixture.push(FULL);
+        assert_eq!(fixture.packet(path).len(), 1);
+    }
+    removed(&mut fixture, 1, 0);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(1, &[(3, 5)]);
+    assert_eq!(acks[0].lost_bytes, 0);
+    assert_eq!(fixture.out.loss_deadline(), fixture.now + Duration::from_millis(25));
+}

@@ -237,3 +237,21 @@ fn check(raw: &mut Raw, peer: &Peer, gives_up: bool, seed: u64) {
     }
     assert!(read.is_empty(), "seed {seed}: {read:?}");
 }
+
+/// "In progress" with the peer's first TSN after the reset: messages before that are from before the reset, and are accepted
+/// beyond a gap.
+#[test]
+fn data_before_the_next_tsn_that_was_told() {
+    let mut raw = open();
+    let tsn = raw.tsn;
+    let number = ask_for_renumbering(&mut raw);
+    let beyond = Data { immediate: true, ..on_stream(tsn + 4, 3, 0, b"3") };
+    let gaps = |sent: &[Sent]| sacks(sent).last().map(|told| told.gaps.clone());
+    assert_eq!(gaps(&raw.say_data(&beyond)), Some(vec![]));
+    let next_tsns = Some(NextTsns { sender: tsn + 5, receiver: Tsn(7) });
+    let answer = Response { next_tsns, ..Response::new(number, ResultCode::IN_PROGRESS) };
+    raw.re_config(&[ReConfigParameter::Response(answer)]);
+    assert_eq!(gaps(&raw.say_data(&beyond)), Some(vec![(5, 5)]));
+    assert_eq!(gaps(&raw.say_data(&Data { tsn: tsn + 6, ..beyond })), Some(vec![(5, 5)]));
+    assert_eq!(raw.state(), "ESTABLISHED");
+}
