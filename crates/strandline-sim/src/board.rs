@@ -77,6 +77,8 @@ struct Sent {
     moved_from: Vec<IpAddr>,
     /// True if an address to which it was sent is no longer the peer's: a SACK may answer either transmission.
     orphaned: bool,
+    /// True if the address to which it was last sent is no longer the peer's: its acknowledgement shows nothing about any.
+    forgotten: bool,
     /// True if it is lost by time (RFC 8985 section 6.2), or was before its state changed.
     late: bool,
     /// How often it was retransmitted since new data was acknowledged.
@@ -85,12 +87,12 @@ struct Sent {
 
 impl Sent {
     fn on_resent(&mut self, now: Time, to: IpAddr, in_set_up: bool) {
-        if self.to != to && !self.moved_from.contains(&self.to) {
+        if self.to != to && !self.forgotten && !self.moved_from.contains(&self.to) {
             self.moved_from.push(self.to);
         }
         (self.to, self.at, self.misses) = (to, now, 0);
         (self.excused, self.in_set_up) = (false, in_set_up);
-        (self.resent, self.late) = (true, false);
+        (self.resent, self.late, self.forgotten) = (true, false, false);
     }
 
     /// See [`Board::is_doubtful`].
@@ -438,10 +440,18 @@ impl Board {
     }
 
     /// Allows the retransmission of everything outstanding at an address that the peer has deleted, and of what a SACK for the
-    /// first transmission makes look lost afterwards.
+    /// first transmission makes look lost afterwards. If the address comes back, nothing is known of its round trips.
     pub(crate) fn on_removed(&mut self, address: IpAddr) {
         self.excuse(Some(address));
-        self.chunks.iter_mut().filter(|chunk| chunk.to == address).for_each(|chunk| chunk.orphaned = true);
+        self.late.remove(address);
+        // The mark may have been of that path.
+        self.told = self.told.map(|(tsn, _)| (tsn, None));
+        for chunk in &mut self.chunks {
+            chunk.moved_from.retain(|before| *before != address);
+            if chunk.to == address {
+                (chunk.orphaned, chunk.forgotten) = (true, true);
+            }
+        }
     }
 
     /// Allows retransmissions after T3-rtx of the only path expired, if losses are detected by time: as many of the

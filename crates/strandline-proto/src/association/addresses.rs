@@ -5,11 +5,13 @@ use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::Association;
+use super::abandon::settle_timers;
 use super::context::{Shared, is_unicast};
 use super::dynamic::{is_withheld, move_path};
 use crate::config::PATHS_MAX;
 use crate::error::PathError;
 use crate::event::PathChange;
+use crate::outbound::partial::forward_again;
 use crate::path::Path;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -111,6 +113,9 @@ fn detach_path(
         association.on_path_change(cx, association.paths.primary(), PathChange::Primary);
     }
     move_path(association, index, other);
+    // Nothing else would repeat a FORWARD TSN that went there.
+    forward_again(&mut association.outbound);
+    settle_timers(association, now);
     association.move_control(cx, now, index, other);
     association.assert_flights();
 }

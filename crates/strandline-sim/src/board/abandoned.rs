@@ -89,6 +89,7 @@ impl Sent {
             excused: false,
             in_set_up: false,
             orphaned: false,
+            forgotten: false,
             resent: false,
             moved_from: Vec::new(),
             late: false,

@@ -185,6 +185,9 @@ fn credit(
     (tsn, unnamed): (Tsn, Option<(Tsn, Tsn)>),
 ) {
     traffic.of(chunk.to).delivered += chunk.bytes;
+    if chunk.forgotten {
+        return;
+    }
     let unnamed = unnamed.is_some_and(|(named, next)| tsn.is_after(named) && tsn.is_before(next));
     let path = late.of(chunk.to);
     if unnamed && !chunk.resent {

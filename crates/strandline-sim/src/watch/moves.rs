@@ -94,8 +94,8 @@ impl Moves {
         let only = |allowed: &[u8]| kinds.iter().all(|kind| allowed.contains(kind));
         let may_leave = match source {
             None => true,
-            // The answer to an INIT is not one of the association's packets.
-            _ if only(&[kind::INIT_ACK]) => true,
+            // The answers to an INIT and to an old cookie are not packets of the association.
+            _ if only(&[kind::INIT_ACK]) || only(&[kind::ERROR]) => true,
             Some(Withheld::Added) => only(&[kind::AUTH, kind::ASCONF, kind::ABORT]),
             // The peer takes answers only from addresses that it knows, and may replace its own at the same time.
             Some(Withheld::Leaving) => only(&[kind::AUTH, kind::ASCONF_ACK, kind::ABORT]),
@@ -106,7 +106,7 @@ impl Moves {
             || self.only.as_ref().is_some_and(|only| !only.contains(&to.ip()));
         // A peer that has restarted has any of its addresses.
         let answers = [kind::AUTH, kind::ASCONF_ACK, kind::ABORT, kind::INIT_ACK];
-        demand(!gone || self.is_being_added(to.ip()) || only(&answers), || {
+        demand(!gone || self.is_being_added(to.ip()) || only(&answers) || only(&[kind::ERROR]), || {
             format!("chunks {kinds:?} to {to}, which the peer has deleted: {self:?}")
         })
     }

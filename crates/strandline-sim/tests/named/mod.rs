@@ -238,4 +238,8 @@ pub const SEEDS: &[(u64, &str)] = &[
     (7_000_021_921, "\"in progress\" did not tell what precedes a reset of all numbers"),
     (301_388, "chunks of a removed path ended the reordering window of another one"),
     (300_786, "an old COOKIE ECHO from a deleted address began another association (of the checker)"),
+    (8_000_000_296, "a FORWARD TSN to an address that was removed was never repeated"),
+    (8_000_001_207, "the round trips of a removed address counted when it came back (of the checker)"),
+    (8_000_001_438, "the answer to an old cookie came from a deleted address (of the checker)"),
+    (8_000_005_325, "a CWR that answered a mark of a removed path (of the checker)"),
 ];

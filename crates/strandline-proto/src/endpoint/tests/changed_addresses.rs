@@ -6,14 +6,16 @@ use strandline_wire::parameter::Parameter;
 use super::*;
 use crate::error::PathError;
 use crate::event::PathChange;
+use crate::reliability::Reliability;
 use crate::stats::Reachability;
 
 fn two_paths() -> (Pair, AssociationId, AssociationId) {
-    let association = AssociationConfig {
+    let mut association = AssociationConfig {
         rto_initial: Duration::from_millis(100),
         rto_min: Duration::from_millis(100),
         ..AssociationConfig::default()
     };
+    association.extensions.partial_reliability = true;
     let association = Arc::new(association);
     let with = |host| EndpointConfig { association: Arc::clone(&association), ..config(2, host) };
     let (mut pair, client, server) = Pair::with(with(CLIENT), with(SERVER)).establish();
@@ -57,6 +59,27 @@ fn data_moves_off_a_removed_primary_path() {
     pair.pass(Duration::from_secs(120));
     assert!(!pair.log.iter().any(goes_to(0)), "its timers have stopped");
     assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+}
+
+/// RFC 3758 section 3.5 rule C5: a FORWARD TSN is sent until it is acknowledged, also if its path is removed.
+#[test]
+fn forward_tsn_moves_off_a_removed_path() {
+    let (mut pair, client, _) = two_paths();
+    let now = pair.now;
+    let info = SendInfo::on(StreamId(0)).reliability(Reliability::retransmissions(0));
+    pair.hosts[CLIENT].endpoint.send_slice(now, client, info, &[7; 100]).unwrap();
+    let lost = |sent: &Sent| has(kind::DATA)(sent) || has(kind::FORWARD_TSN)(sent);
+    pair.pass_dropping(Duration::from_millis(150), lost);
+    assert!(pair.log.iter().any(has(kind::FORWARD_TSN)));
+    let primary = u8::from(!pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].primary);
+    pair.log.clear();
+    remove(&mut pair, client, primary).unwrap();
+    pair.run();
+    let forward: Vec<_> = pair.log.iter().filter(|sent| has(kind::FORWARD_TSN)(sent)).collect();
+    assert!(forward.len() == 1 && goes_to(1 - primary)(forward[0]), "{forward:?}");
+    pair.log.clear();
+    pair.pass(Duration::from_secs(10));
+    assert!(!pair.log.iter().any(has(kind::FORWARD_TSN)), "it is acknowledged");
 }
 
 #[test]
