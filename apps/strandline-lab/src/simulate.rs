@@ -1,17 +1,24 @@
 //! `strandline lab simulate`: an SCTP transfer in virtual time. The same arguments give the same result on any
 //! machine.
 
+mod probe;
+#[cfg(test)]
+mod tests;
+
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
-use strandline::{AssociationConfig, AssociationStats, EndpointConfig, SackFrequency, SendInfo};
+use strandline::{
+    Algorithm, AssociationConfig, AssociationStats, EndpointConfig, SackFrequency, SendInfo, StreamScheduler,
+};
 use strandline_netem::{LinkConfig, LinkStats};
 use strandline_output::outln;
 use strandline_sim::pair::{Pair, Side};
 
+use self::probe::{PROBES, Probes};
 use crate::netem::settings::Settings;
 use crate::netem::units;
 
@@ -26,6 +33,8 @@ const AHEAD_BYTES: usize = 256 << 10;
 Examples:
   strandline lab simulate --link rate=1gbit,rtt=1ms --to-right loss=1% --time 10
   strandline lab simulate --link rate=100mbit,rtt=60ms --sack-frequency 6 --seed 7
+  strandline lab simulate --link rate=10mbit,rtt=60ms --size 1mi --congestion bbr \\
+      --interleaving --scheduler priority --probe 200
 
 One association sends messages for --time seconds of virtual time, with this program's engine
 on both sides. Prints one JSON object with the names of 'strandline perf --json'.")]
@@ -51,12 +60,58 @@ pub struct SimulateArgs {
     /// Maximum number of new packets sent in one burst (Max.Burst); 0 for no limit
     #[arg(long, value_name = "PACKETS", default_value_t = 4)]
     pub burst: u16,
+    /// Congestion control: rfc9260, cubic, bbr, dctcp or swift
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    pub congestion: Algorithm,
+    /// Messages of different streams may be interleaved (RFC 8260)
+    #[arg(long)]
+    pub interleaving: bool,
+    /// Order of what several streams have to send
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Scheduler::FirstCome)]
+    pub scheduler: Scheduler,
+    /// Send a message of this size on another stream, of higher priority, every --probe-interval. The other side sends it
+    /// back; the report has the round-trip times
+    #[arg(long, value_name = "BYTES", value_parser = units::size)]
+    pub probe: Option<usize>,
+    /// Time between these messages
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = units::time, requires = "probe")]
+    pub probe_interval: Duration,
     /// Size of each receive buffer in bytes [default: auto-tuned]
     #[arg(long, value_name = "BYTES", value_parser = units::size)]
     pub receive_buffer: Option<usize>,
     /// Seed of the random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
+}
+
+/// The order of what several streams have to send (RFC 8260 section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scheduler {
+    /// The order in which messages were given
+    FirstCome,
+    /// One message of each stream in turn
+    RoundRobin,
+    /// One packet of each stream in turn
+    RoundRobinPerPacket,
+    /// The stream of the highest priority first
+    Priority,
+    /// Equal numbers of bytes for all streams
+    Fair,
+    /// Bytes in proportion to the streams' weights
+    Weighted,
+}
+
+impl From<Scheduler> for StreamScheduler {
+    fn from(scheduler: Scheduler) -> Self {
+        match scheduler {
+            Scheduler::FirstCome => Self::FirstComeFirstServed,
+            Scheduler::RoundRobin => Self::RoundRobin,
+            Scheduler::RoundRobinPerPacket => Self::RoundRobinPerPacket,
+            Scheduler::Priority => Self::Priority,
+            Scheduler::Fair => Self::FairCapacity,
+            Scheduler::Weighted => Self::WeightedFairQueueing,
+        }
+    }
 }
 
 /// Runs the simulation and prints its report.
@@ -90,6 +145,8 @@ pub fn simulate(args: &SimulateArgs) -> Result<Value> {
     let began = pair.now;
     let message = bytes::Bytes::from(vec![b'x'; args.size]);
     let (mut received, mut refused) = (0_u64, None);
+    let start = |size| Probes::start(&mut pair, (sender, receiver), size, args.probe_interval);
+    let mut probes = args.probe.map(start).transpose()?;
     pair.run_until(Duration::from_secs_f64(args.time), |pair| {
         while pair.a.endpoint.status(sender).is_some_and(|status| {
             let waiting = status.send_buffered.saturating_sub(status.unacknowledged_bytes as usize);
@@ -101,8 +158,15 @@ pub fn simulate(args: &SimulateArgs) -> Result<Value> {
                 break;
             }
         }
-        received +=
-            pair.recv_all(Side::B, receiver).iter().map(|message| message.data.len() as u64).sum::<u64>();
+        for message in pair.recv_all(Side::B, receiver) {
+            match &mut probes {
+                Some(probes) if message.stream == PROBES => probes.send_back(pair, message),
+                _ => received += message.data.len() as u64,
+            }
+        }
+        if let Some(probes) = &mut probes {
+            probes.go_on(pair);
+        }
         // Captured packets are not needed and would fill the memory.
         pair.clear_captured();
         refused.is_some()
@@ -113,7 +177,11 @@ pub fn simulate(args: &SimulateArgs) -> Result<Value> {
     let seconds = (pair.now - began).as_secs_f64();
     let link = *pair.network.link(left, right).stats();
     let stats = pair.a.endpoint.status(sender).map(|status| status.stats).unwrap_or_default();
-    Ok(args.report(received, seconds, &stats, &link))
+    let mut report = args.report(received, seconds, &stats, &link);
+    if let Some(probes) = probes {
+        report["end"]["probe"] = probes.report();
+    }
+    Ok(report)
 }
 
 fn settings(text: &str) -> Result<Settings> {
@@ -132,7 +200,9 @@ impl SimulateArgs {
     fn association(&self) -> Result<AssociationConfig> {
         let usual = AssociationConfig::default();
         let receive_buffer = self.receive_buffer.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
-        let config = AssociationConfig {
+        let mut config = AssociationConfig {
+            congestion: self.congestion,
+            stream_scheduler: self.scheduler.into(),
             sack_frequency: match self.sack_frequency {
                 0 => SackFrequency::Adaptive,
                 packets => SackFrequency::Every(packets),
@@ -142,6 +212,7 @@ impl SimulateArgs {
             partial_delivery_point: usual.partial_delivery_point.min(receive_buffer.unwrap_or(u32::MAX)),
             ..usual
         };
+        config.extensions.interleaving = self.interleaving;
         config.validate()?;
         Ok(config)
     }

@@ -242,6 +242,9 @@ impl App {
     fn limit_streams(&mut self, cx: &Context<'_>) {
         if let Some(status) = cx.endpoint.status(self.end.id) {
             self.plan.streams = self.plan.streams.min(status.outbound_streams);
+            if let Some(scheduling) = &mut self.scheduling {
+                scheduling.limit_streams(status.outbound_streams);
+            }
         }
     }
 
@@ -291,7 +294,9 @@ impl App {
                     && cx.now.since(self.began) > cx.keys_last;
                 let forgotten = !self.up && (outdated || cx.ledger.may_have_forgotten(self.peer_host));
                 let one_sided = self.up && cx.ledger.is_one_sided(self.peer_host, self.tags);
-                demand(!late || forgotten || one_sided, || {
+                // A peer whose COOKIE ACK was lost may have left the only address that is known of it.
+                let moved = !self.up && self.relocating.is_some();
+                demand(!late || forgotten || one_sided || moved, || {
                     format!("{end:?} timed out though nothing is lost any more")
                 })
             }

@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use strandline_netem::{LinkConfig, Verdict};
 use strandline_proto::config::EndpointConfig;
-use strandline_proto::endpoint::{Connect, Endpoint};
-use strandline_proto::event::{AssociationId, Datagram, Event, Message, SendInfo, Transmit};
+use strandline_proto::endpoint::{Connect, Endpoint, StreamValue};
+pub use strandline_proto::event::AssociationId;
+use strandline_proto::event::{Datagram, Event, Message, SendInfo, Transmit};
 use strandline_proto::time::Time;
 use strandline_wire::{Chunk, Data, IData, PACKET_LEN_MAX, Packet, PacketBuilder, StreamId};
 
@@ -286,6 +287,12 @@ impl Pair {
         (a, b)
     }
 
+    /// Returns how much virtual time has passed.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.now.since(Time::ZERO)
+    }
+
     /// Sends an ordered message on a stream.
     ///
     /// # Panics
@@ -294,6 +301,15 @@ impl Pair {
         let info = SendInfo::on(StreamId(stream));
         let now = self.now;
         self.side(side).endpoint.send(now, id, info, data.into()).expect("send");
+    }
+
+    /// Sets the priority or weight of a stream, as the association's scheduler understands it.
+    ///
+    /// # Panics
+    /// Panics if the association does not have the stream.
+    pub fn set_stream_value(&mut self, side: Side, id: AssociationId, stream: u16, value: u16) {
+        let value = StreamValue { stream: StreamId(stream), value };
+        value.set(&mut self.side(side).endpoint, id).expect("it has the stream");
     }
 
     /// Returns the next message that can be received.

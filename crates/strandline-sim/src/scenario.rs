@@ -246,6 +246,8 @@ impl Scenario {
         let links = config::link(&features, &mut random);
         let special_links = config::special_links(&features, &hosts, &links, &mut random);
         let mut faults = faults::faults(&features, &hosts, calm_at, &mut random);
+        // An association may have kept only the address whose link is cut.
+        let clean = features.is_clean() && relocations.as_ref().is_none_or(Vec::is_empty);
         faults.extend(relocations.unwrap_or_default());
         let mut attacks = faults::attacks(&features, calm_at, &mut random);
         if features.tampering && faults::violate(&mut attacks, calm_at, seed) {
@@ -267,7 +269,7 @@ impl Scenario {
             calm_at,
             settle_max: Duration::from_secs(180) + rto_max * 8,
             tampered: features.tampering.then_some((0, 1)),
-            clean: features.is_clean(),
+            clean,
             features: names,
             links,
             hosts,

@@ -54,6 +54,11 @@ impl Scheduling {
         Self { random, plan, next, announced: false, values: BTreeMap::new() }
     }
 
+    /// Forgets the values of streams that the association does not have any more.
+    pub(crate) fn limit_streams(&mut self, streams: u16) {
+        self.values.retain(|stream, _| *stream < streams);
+    }
+
     /// Changes something if the time has come: one of the first `streams` streams, or the scheduler. Returns once
     /// when it wants to act again.
     pub(crate) fn act(

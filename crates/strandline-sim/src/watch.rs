@@ -157,6 +157,7 @@ impl Watch {
     ) {
         let Ok(packet) = Packet::parse(&datagram.bytes) else { return self.touch_any() };
         let (tag, source) = (packet.verification_tag(), datagram.source.ip());
+        let first = packet.chunks().flatten().next();
         let mut receiver = None;
         for (id, memory) in &mut self.memory {
             if memory.before.as_ref().is_some_and(|before| before.status.local_tag != tag) {
@@ -178,11 +179,14 @@ impl Watch {
                 let mut chunks = admitted(&packet, wanted, verifies);
                 keep_agreed(&mut chunks, status.extensions);
                 memory.board.on_arrival(now, &chunks, status.state);
+            } else if whole && let Some(cookie) = first.filter(|chunk| chunk.kind == kind::COOKIE_ECHO) {
+                // An old one is answered also at an address that the association no longer has.
+                memory.learn();
+                memory.board.on_arrival(now, &[cookie], status.state);
             }
         }
-        let first = packet.chunks().flatten().next().map(|chunk| chunk.kind);
         match receiver {
-            Some(id) if first != Some(kind::COOKIE_ECHO) => self.touch(id),
+            Some(id) if first.is_none_or(|chunk| chunk.kind != kind::COOKIE_ECHO) => self.touch(id),
             _ => self.touch_any(),
         }
     }

@@ -242,4 +242,11 @@ pub const SEEDS: &[(u64, &str)] = &[
     (8_000_001_207, "the round trips of a removed address counted when it came back (of the checker)"),
     (8_000_001_438, "the answer to an old cookie came from a deleted address (of the checker)"),
     (8_000_005_325, "a CWR that answered a mark of a removed path (of the checker)"),
+    (8_000_010_258, "an old COOKIE ECHO to a deleted address was answered (of the checker)"),
+    (
+        8_000_015_107,
+        "a restart with fewer streams forgot values, and streams were added again (of the checker)",
+    ),
+    (8_000_016_687, "an association kept only the address whose link was cut (of the checker)"),
+    (8_000_018_949, "a peer moved before its COOKIE ACK arrived (of the checker)"),
 ];
