@@ -316,7 +316,7 @@ impl Board {
         if let Some(known) = self.chunks.get_mut(at) {
             if in_set_up {
                 known.again = Again::default();
-            } else {
+            } else if !known.forgotten {
                 self.silences.on_again(now, (of, tsn), sent_at, &mut known.again)?;
             }
             known.on_resent(now, to, in_set_up);
@@ -327,7 +327,8 @@ impl Board {
     /// Begins to count at this TSN, if all numbers were reset to it while nothing was outstanding.
     fn renumber(&mut self, tsn: Tsn) {
         let continues = self.first.is_none_or(|first| first == tsn);
-        if continues || !self.chunks.is_empty() || !self.renumbered.take(tsn) {
+        // A SACK or SHUTDOWN may have begun the new numbers already. They begin once.
+        if !self.chunks.is_empty() || !self.renumbered.take(tsn) || continues {
             return;
         }
         self.first = Some(tsn);
@@ -444,6 +445,7 @@ impl Board {
     pub(crate) fn on_removed(&mut self, address: IpAddr) {
         self.excuse(Some(address));
         self.late.remove(address);
+        self.silences.forget(address);
         // The mark may have been of that path.
         self.told = self.told.map(|(tsn, _)| (tsn, None));
         for chunk in &mut self.chunks {

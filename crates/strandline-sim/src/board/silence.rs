@@ -98,6 +98,12 @@ impl Silences {
         };
     }
 
+    /// Forgets an address that was removed: what was sent there is sent again elsewhere.
+    pub(super) fn forget(&mut self, of: IpAddr) {
+        let silence = self.of.of(of);
+        *silence = Silence { epoch: silence.epoch + 1, ..Silence::default() };
+    }
+
     /// Returns how often a chunk may be retransmitted that was last sent to the address before.
     fn most(&self, now: Time, of: IpAddr, count: &Count) -> Option<u32> {
         let silence = self.of.get(of)?;

@@ -249,4 +249,9 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (8_000_016_687, "an association kept only the address whose link was cut (of the checker)"),
     (8_000_018_949, "a peer moved before its COOKIE ACK arrived (of the checker)"),
+    (
+        8_000_026_335,
+        "retransmissions to an address counted after it was removed and came back (of the checker)",
+    ),
+    (8_000_028_587, "new numbers began a second time with an old SACK (of the checker)"),
 ];
