@@ -31,6 +31,7 @@ Examples:
   strandline lab run --short --all     reproduce papers' experiments; then strandline lab report
   strandline perf server               measure throughput; on another host: strandline perf client ADDR
   strandline http serve DIR            a directory's files over TCP and SCTP streams
+  strandline gateway --help            TCP connections of any program on the streams of one association
   strandline sip --domain example.com  SIP registrar and proxy on 127.0.0.1:5060
   strandline completions bash          print completions for bash
 Logging: -v, -vv, or RUST_LOG=strandline=debug; --log-format json for machine-readable output"
@@ -102,6 +103,9 @@ Examples:
   strandline http get --page -d page --create-dirs http://127.0.0.1:8080/"
     )]
     Http(strandline_http::command::Http),
+    /// Carry TCP connections of unmodified programs on the streams of one association between two gateways
+    #[command(after_help = strandline_gateway::command::EXAMPLES)]
+    Gateway(Box<strandline_gateway::command::Gateway>),
     /// Run a SIP server: registrar and proxy on UDP, TCP, TLS, WebSocket and SCTP
     Sip(strandline_sip::server::Args),
     /// Compare SCTP, TCP and UDP on this machine with the tables of a 2008 paper
@@ -176,6 +180,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Netem(netem) => netem.run(),
         Command::Lab(lab) => lab.run(env!("STRANDLINE_COMMIT")),
         Command::Http(http) => http.run(),
+        Command::Gateway(gateway) => gateway.run(),
         Command::Sip(args) => strandline_sip::server::run(&args),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {

@@ -173,6 +173,21 @@ pub(super) const CRATES: [Rules; 7] = [
         exceptions: &[],
     },
     Rules {
+        root: "apps/strandline-gateway/src/lib.rs",
+        layers: &[
+            apart(&["access_log", "clock", "protocol", "proxy_protocol", "shards", "status"]),
+            apart(&["connect_request", "limits", "rules", "socks"]),
+            apart(&["config", "fuzzing", "onward", "registry"]),
+            apart(&["relay", "gateway", "stacks"]),
+            apart(&["far"]),
+            apart(&["link"]),
+            apart(&["admin", "ways"]),
+            apart(&["run"]),
+            apart(&["command"]),
+        ],
+        exceptions: &[],
+    },
+    Rules {
         root: "apps/strandline-http/src/lib.rs",
         layers: &[
             apart(&["causes", "control", "exchange", "host", "interim", "race", "stall", "urls", "usage"]),

@@ -1,0 +1,114 @@
+//! Status and metrics over HTTP.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use strandline::Association;
+use strandline_ops::http::{Answer, Handler, Request, exposure, listen_for};
+use strandline_ops::metrics::{CONTENT_TYPE, Page};
+
+use crate::clock::unix_time;
+use crate::gateway::Gateway;
+use crate::link::Link;
+
+/// Connections that a status lists.
+const LISTED_MAX: usize = 10_000;
+
+/// What status and metrics are made of.
+pub(crate) struct Admin {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) links: Vec<Arc<Link>>,
+}
+
+/// Serves on a task of the current [`LocalSet`](tokio::task::LocalSet). Returns the address.
+///
+/// # Errors
+/// If it can't listen.
+pub(crate) async fn listen(address: SocketAddr, admin: Admin) -> Result<SocketAddr> {
+    if let Some(warning) = exposure(address) {
+        tracing::warn!("admin: {warning}");
+    }
+    let begun = unix_time().as_secs();
+    let handler: Handler = Rc::new(move |request| answer(request, &admin, begun).into());
+    listen_for("admin", address, &[], handler).await
+}
+
+fn answer(request: &Request, admin: &Admin, begun: u64) -> Answer {
+    let parts = request.parts();
+    if !matches!(parts.as_slice(), ["metrics" | "status"]) {
+        return Answer::error(404, "not found", "the paths are /metrics and /status");
+    }
+    if request.method != "GET" {
+        return Answer::not_allowed("GET, HEAD");
+    }
+    if parts == ["metrics"] {
+        Answer::text(200, CONTENT_TYPE, admin.metrics(begun))
+    } else {
+        Answer::json(200, &admin.status())
+    }
+}
+
+impl Admin {
+    fn metrics(&self, begun: u64) -> String {
+        let mut page = Page::new("strandline_gateway");
+        page.process(env!("CARGO_PKG_VERSION"), begun);
+        let sums = self.gateway.registry.sums();
+        let sorted = |counts: &std::collections::HashMap<&'static str, u64>| {
+            let mut counts: Vec<(&str, u64)> = counts.iter().map(|(name, count)| (*name, *count)).collect();
+            counts.sort_unstable();
+            counts
+        };
+        let help = "TCP connections, by the way in which they came.";
+        page.counters("connections_total", help, "way", sorted(&sums.by_way));
+        let help = "TCP connections that ended, by how.";
+        page.counters("connection_ends_total", help, "end", sorted(&sums.by_end));
+        page.gauge("connections", "Open TCP connections.", self.gateway.registry.open() as f64);
+        let help = "Bytes of TCP connections, up from clients and down to them.";
+        page.counters("bytes_total", help, "direction", [("up", sums.bytes_up), ("down", sums.bytes_down)]);
+        page.gauge("associations", "Established associations.", self.gateway.associations().len() as f64);
+        let help = "Associations that were established.";
+        page.counter("associations_total", help, self.gateway.associations_total());
+        let up = self.links.iter().map(|link| (&*link.name, f64::from(u8::from(link.is_up()))));
+        page.gauges("peer_up", "1 if there is an association with the peer.", "peer", up);
+        if let Some(lost) = self.gateway.registry.lost_lines() {
+            page.counter("access_log_lost_lines_total", "Lines of the access log that were lost.", lost);
+        }
+        page.into_text()
+    }
+
+    fn status(&self) -> Value {
+        let sums = self.gateway.registry.sums();
+        let peers = self.links.iter().map(|link| json!({"name": &*link.name, "up": link.is_up()}));
+        let associations = self.gateway.associations();
+        json!({
+            "peers": peers.collect::<Vec<_>>(),
+            "associations": associations.iter().filter_map(association).collect::<Vec<_>>(),
+            "open": self.gateway.registry.open(),
+            "bytes_up": sums.bytes_up,
+            "bytes_down": sums.bytes_down,
+            "connections": self.gateway.registry.connections(LISTED_MAX),
+        })
+    }
+}
+
+fn association(association: &Association) -> Option<Value> {
+    let status = association.status()?;
+    let paths = association.paths();
+    let path = |path: &strandline::PathStatus| {
+        json!({
+            "address": path.address,
+            "state": format!("{:?}", path.state),
+            "rtt_ms": path.srtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
+            "cwnd_bytes": path.cwnd,
+        })
+    };
+    Some(json!({
+        "state": format!("{:?}", status.state),
+        "unacknowledged_messages": status.unacknowledged_messages,
+        "paths": paths.iter().map(path).collect::<Vec<_>>(),
+        "memory_bytes": association.control().memory().map(|memory| memory.total()),
+    }))
+}

@@ -1,0 +1,48 @@
+//! The command `strandline gateway`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::config::Args;
+use crate::status::StatusArgs;
+
+/// Examples for the help of the command.
+pub const EXAMPLES: &str = "\
+Examples:
+  strandline gateway --listen 127.0.0.1:9899 --allow 127.0.0.1:8000
+                                               the far side: peers may reach a web server on this host
+  strandline gateway --peer far=127.0.0.1:9899 --socks 1080 --forward 8001=127.0.0.1:8000
+                                               the near side: then curl http://127.0.0.1:8001/
+  strandline gateway --config gateway.toml     all of it in a file
+  strandline gateway status                    its connections, with --admin 127.0.0.1:9898
+More: docs/gateway.md";
+
+/// TCP connections on the streams of one association, between two gateways.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Gateway {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    args: Args,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Show the connections of a gateway that runs, and their rates
+    Status(StatusArgs),
+}
+
+impl Gateway {
+    /// Runs the gateway, or the subcommand.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn run(&self) -> Result<ExitCode> {
+        match &self.command {
+            Some(Command::Status(args)) => crate::status::run(args),
+            None => crate::run::run(&self.args),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The options of the command line.
+
+use std::path::PathBuf;
+
+use super::file::{Access, File, Forward, Peer, Proxy, Transparent};
+
+/// `strandline gateway`: both roles in one program.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    /// Read this configuration file (TOML); options add to it
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Check the configuration and exit
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Accept associations of peers at this UDP address and port, and connect onward for them
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Allow peers to connect to this destination: an address, a network, a name (*.example for all below it) or *
+    #[arg(long, value_name = "HOST:PORT")]
+    allow: Vec<String>,
+    /// Allow peers to listen on TCP here, for their --reverse
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    allow_listen: Vec<String>,
+    /// A far gateway: its name here, and its UDP addresses, several if it is multi-homed
+    #[arg(long, value_name = "NAME=HOST:PORT[,HOST:PORT]")]
+    peer: Vec<String>,
+    /// Serve SOCKS5 here (at 127.0.0.1 if only a port is given)
+    #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
+    socks: Vec<String>,
+    /// Serve HTTP CONNECT here
+    #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
+    http_connect: Vec<String>,
+    /// Accept connections here, and let the peer connect to HOST:PORT
+    #[arg(long, value_name = "[ADDRESS:]PORT=[PEER:]HOST:PORT")]
+    forward: Vec<String>,
+    /// Let the peer accept connections there, and connect to HOST:PORT here
+    #[arg(long, value_name = "[ADDRESS:]PORT=[PEER:]HOST:PORT")]
+    reverse: Vec<String>,
+    /// Accept connections that nftables redirects here (redirect, dnat), and let the peer connect to their destinations
+    #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
+    redirect: Vec<String>,
+    /// Accept connections of other hosts that nftables diverts here (tproxy; needs CAP_NET_ADMIN)
+    #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
+    tproxy: Vec<String>,
+    /// Listen beyond loopback although nothing is encrypted and no peer is authenticated
+    #[arg(long)]
+    insecure: bool,
+    /// Connect directly over TCP while there is no association, for the peers of --peer
+    #[arg(long)]
+    fallback_tcp: bool,
+    /// Answer SOCKS and CONNECT before the destination has: saves a round trip, and failures become resets
+    #[arg(long)]
+    early_reply: bool,
+    /// Serve status and Prometheus metrics at this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    admin: Option<String>,
+    /// Append a line of JSON for each connection to this file (-: standard output). SIGHUP opens it again
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// Congestion control: cubic, rfc9260, bbr, dctcp or swift. Default: cubic
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// Threads, and engines for SCTP. Default: one for each core with --listen, otherwise one for each peer
+    #[arg(long, value_name = "NUMBER")]
+    shards: Option<u16>,
+    /// Report the addresses as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Args {
+    /// Adds the options to the tables of a file.
+    pub(super) fn add_to(&self, file: &mut File) {
+        let set = |place: &mut Option<String>, value: &Option<String>| {
+            if value.is_some() {
+                place.clone_from(value);
+            }
+        };
+        set(&mut file.listen, &self.listen);
+        set(&mut file.admin, &self.admin);
+        set(&mut file.congestion, &self.congestion);
+        file.insecure |= self.insecure;
+        if self.shards.is_some() {
+            file.shards = self.shards;
+        }
+        if self.access_log.is_some() {
+            file.access_log.clone_from(&self.access_log);
+        }
+        file.peer.extend(self.peer.iter().map(|text| {
+            let (name, addresses) = text.split_once('=').unwrap_or((text, ""));
+            Peer {
+                name: name.to_owned(),
+                addresses: addresses.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
+                sctp_port: None,
+                keep: Default::default(),
+                idle_timeout_secs: None,
+                fallback: if self.fallback_tcp { super::Fallback::Tcp } else { super::Fallback::None },
+                wait_ms: None,
+            }
+        }));
+        let names: Vec<String> = file.peer.iter().map(|peer| peer.name.clone()).collect();
+        let proxy = |text: &String| {
+            let (listen, peer) = at_peer(text);
+            Proxy { listen, peer, early_reply: self.early_reply }
+        };
+        file.socks.extend(self.socks.iter().map(proxy));
+        file.http_connect.extend(self.http_connect.iter().map(proxy));
+        file.forward.extend(self.forward.iter().map(|text| forward(text, &names)));
+        file.reverse.extend(self.reverse.iter().map(|text| forward(text, &names)));
+        let transparent = |text: &String| {
+            let (listen, peer) = at_peer(text);
+            Transparent { listen, peer }
+        };
+        file.redirect.extend(self.redirect.iter().map(transparent));
+        file.tproxy.extend(self.tproxy.iter().map(transparent));
+        if !self.allow.is_empty() || !self.allow_listen.is_empty() {
+            let (allow, allow_listen) = (self.allow.clone(), self.allow_listen.clone());
+            file.access.push(Access { allow, allow_listen, ..Access::default() });
+        }
+    }
+}
+
+/// Splits `ADDRESS:PORT=PEER`.
+fn at_peer(text: &str) -> (String, Option<String>) {
+    match text.split_once('=') {
+        Some((listen, peer)) => (listen.to_owned(), Some(peer.to_owned())),
+        None => (text.to_owned(), None),
+    }
+}
+
+/// Splits `ADDRESS:PORT=PEER:HOST:PORT`, in which only the name of a peer is one.
+fn forward(text: &str, peers: &[String]) -> Forward {
+    let (listen, rest) = text.split_once('=').unwrap_or((text, ""));
+    let named = rest.split_once(':').filter(|(name, to)| {
+        to.contains(':') && !name.starts_with('[') && (peers.iter().any(|peer| peer == name) || !to.starts_with(':'))
+    });
+    let (peer, to) = match named {
+        Some((peer, to)) => (Some(peer.to_owned()), to),
+        None => (None, rest),
+    };
+    Forward { listen: listen.to_owned(), peer, to: to.to_owned() }
+}

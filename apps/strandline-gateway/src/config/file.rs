@@ -1,0 +1,104 @@
+//! The tables of a configuration file. The options of the command line fill the same tables.
+
+use serde::Deserialize;
+
+/// A configuration file.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct File {
+    pub(super) listen: Option<String>,
+    pub(super) sctp_port: Option<u16>,
+    pub(super) insecure: bool,
+    pub(super) shards: Option<u16>,
+    pub(super) congestion: Option<String>,
+    pub(super) admin: Option<String>,
+    pub(super) access_log: Option<std::path::PathBuf>,
+    pub(super) drain_timeout_secs: Option<u32>,
+    pub(super) peer: Vec<Peer>,
+    pub(super) socks: Vec<Proxy>,
+    pub(super) http_connect: Vec<Proxy>,
+    pub(super) forward: Vec<Forward>,
+    pub(super) reverse: Vec<Forward>,
+    pub(super) redirect: Vec<Transparent>,
+    pub(super) tproxy: Vec<Transparent>,
+    pub(super) access: Vec<Access>,
+    pub(super) limits: Limits,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Peer {
+    pub(super) name: String,
+    pub(super) addresses: Vec<String>,
+    pub(super) sctp_port: Option<u16>,
+    #[serde(default)]
+    pub(super) keep: Keep,
+    pub(super) idle_timeout_secs: Option<u32>,
+    #[serde(default)]
+    pub(super) fallback: Fallback,
+    pub(super) wait_ms: Option<u32>,
+}
+
+/// How long an association with a peer lasts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Keep {
+    /// Always: it is set up at once, and again when it breaks.
+    #[default]
+    Warm,
+    /// From the first connection until there was none for a while.
+    OnDemand,
+}
+
+/// Where connections go while there is no association.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Fallback {
+    /// They fail after a while.
+    #[default]
+    None,
+    /// Straight to their destination over TCP.
+    Tcp,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Proxy {
+    pub(super) listen: String,
+    pub(super) peer: Option<String>,
+    #[serde(default)]
+    pub(super) early_reply: bool,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Forward {
+    pub(super) listen: String,
+    pub(super) peer: Option<String>,
+    pub(super) to: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Transparent {
+    pub(super) listen: String,
+    pub(super) peer: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Access {
+    pub(super) from: Vec<String>,
+    pub(super) allow: Vec<String>,
+    pub(super) allow_listen: Vec<String>,
+    pub(super) proxy_protocol: bool,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Limits {
+    pub(super) connections_max: Option<u32>,
+    pub(super) connections_per_sec: Option<u32>,
+    pub(super) connect_timeout_secs: Option<u32>,
+    pub(super) buffer_mib: Option<u32>,
+}

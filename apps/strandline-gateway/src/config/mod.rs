@@ -1,0 +1,359 @@
+//! The configuration: a TOML file and the options of the command line, checked as a whole before anything starts.
+
+mod args;
+mod file;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use strandline::{Algorithm, socket_address};
+use strandline_ops::{Files, Flaw, Unreadable};
+
+pub use self::args::Args;
+use self::file::File;
+pub(crate) use self::file::{Fallback, Keep};
+use crate::protocol::Destination;
+use crate::rules::{Network, Rule, Rules};
+
+/// SCTP port of gateways.
+const SCTP_PORT: u16 = 5101;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+const WAIT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+const CONNECTIONS_MAX: u32 = 20_000;
+const CONNECTIONS_PER_SEC: u32 = 2_000;
+const BUFFER_MIB: u32 = 64;
+
+/// An error of a configuration, and where it is.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file can't be read.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    /// A file is not TOML, or contains an unknown key or a value of a wrong type.
+    #[error("{path}:\n{cause}")]
+    Malformed {
+        /// The path of the file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        cause: Box<toml::de::Error>,
+    },
+    /// A value is invalid.
+    #[error("{key}: {message}")]
+    Value {
+        /// The key, as `table.key`.
+        key: String,
+        /// What is wrong, and what is expected.
+        message: String,
+    },
+}
+
+fn wrong(key: impl Into<String>, message: impl Into<String>) -> ConfigError {
+    ConfigError::Value { key: key.into(), message: message.into() }
+}
+
+/// A checked configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) sctp_port: u16,
+    pub(crate) shards: Option<u16>,
+    pub(crate) congestion: Algorithm,
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) access_log: Option<PathBuf>,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) ways: Vec<Way>,
+    pub(crate) reverses: Vec<Reverse>,
+    pub(crate) access: Vec<Access>,
+    pub(crate) limits: Limits,
+    /// What is allowed, but worth a warning.
+    pub(crate) flaws: Vec<Flaw>,
+}
+
+/// A far gateway.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) name: String,
+    pub(crate) addresses: Vec<Destination>,
+    pub(crate) sctp_port: u16,
+    pub(crate) keep: Keep,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) fallback: Fallback,
+    /// Time that new connections wait for an association.
+    pub(crate) wait: Duration,
+}
+
+/// A socket that accepts connections for a peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) kind: WayKind,
+    pub(crate) listen: SocketAddr,
+    /// Index in [`Settings::peers`].
+    pub(crate) peer: usize,
+}
+
+/// How a connection says where it wants to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WayKind {
+    Socks { early_reply: bool },
+    HttpConnect { early_reply: bool },
+    Forward { to: Destination },
+    Redirect,
+    Tproxy,
+}
+
+impl WayKind {
+    /// Returns the word for logs and metrics.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Socks { .. } => "socks",
+            Self::HttpConnect { .. } => "http_connect",
+            Self::Forward { .. } => "forward",
+            Self::Redirect => "redirect",
+            Self::Tproxy => "tproxy",
+        }
+    }
+}
+
+/// An address at which a peer is asked to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reverse {
+    pub(crate) listen: SocketAddr,
+    pub(crate) peer: usize,
+    pub(crate) to: Destination,
+}
+
+/// What peers from certain addresses may do.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    /// Empty: any.
+    from: Vec<Network>,
+    pub(crate) allow: Rules,
+    pub(crate) allow_listen: Rules,
+    /// Whether servers get the client's address (PROXY protocol, version 2).
+    pub(crate) proxy_protocol: bool,
+}
+
+impl Access {
+    pub(crate) fn is_for(&self, peer: IpAddr) -> bool {
+        self.from.is_empty() || self.from.iter().any(|network| network.contains(peer))
+    }
+}
+
+/// Limits of each peer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) connections_max: u32,
+    pub(crate) connections_per_sec: u32,
+    pub(crate) connect_timeout: Duration,
+    /// Limit of the receive buffer of an association, and four times that of its send buffer.
+    pub(crate) buffer_mib: u32,
+}
+
+impl Settings {
+    /// Reads and checks.
+    ///
+    /// # Errors
+    /// If a file can't be read, or something is wrong in it or in the options.
+    pub(crate) fn read(args: &Args) -> Result<Self, ConfigError> {
+        let mut file = match &args.config {
+            Some(path) => {
+                let text = Files::of_disk().text(path)?;
+                let malformed = |cause| ConfigError::Malformed { path: path.clone(), cause: Box::new(cause) };
+                toml::from_str(&text).map_err(malformed)?
+            }
+            None => File::default(),
+        };
+        args.add_to(&mut file);
+        check(&file)
+    }
+}
+
+fn check(file: &File) -> Result<Settings, ConfigError> {
+    let listen = file.listen.as_deref().map(|text| socket("listen", text)).transpose()?;
+    let mut flaws = Vec::new();
+    if let Some(listen) = listen.filter(|listen| !listen.ip().to_canonical().is_loopback()) {
+        if !file.insecure {
+            return Err(wrong(
+                "listen",
+                format!(
+                    "{listen} is reachable from other machines, nothing is encrypted and no peer is authenticated: listen on \
+                     127.0.0.1, or allow it plainly with --insecure (insecure = true), in a network that you trust"
+                ),
+            ));
+        }
+        flaws.push(flaw("listen", "nothing is encrypted, and no peer is authenticated"));
+    }
+    let peers = file.peer.iter().enumerate().map(|(at, peer)| check_peer(at, peer, &file.peer));
+    let peers = peers.collect::<Result<Vec<_>, _>>()?;
+    let (ways, reverses) = check_ways(file, &peers)?;
+    if listen.is_none() && peers.is_empty() {
+        return Err(wrong("peer", "nothing to do: give --listen ADDRESS:PORT, or --peer NAME=HOST:PORT and a way in"));
+    }
+    if ways.is_empty() && reverses.is_empty() && listen.is_none() {
+        flaws.push(flaw("peer", "no way in: give --socks, --http-connect, --forward or another one"));
+    }
+    let access = file.access.iter().enumerate().map(|(at, access)| check_access(at, access));
+    let access = access.collect::<Result<Vec<_>, _>>()?;
+    if listen.is_some() && access.iter().all(|access| access.allow == Rules::default()) {
+        flaws.push(flaw("access.allow", "peers can reach nothing: allow destinations with --allow HOST:PORT"));
+    }
+    let congestion = match &file.congestion {
+        Some(name) => name.parse().map_err(|error: strandline::UnknownAlgorithm| wrong("congestion", error.to_string()))?,
+        None => Algorithm::default(),
+    };
+    if file.shards.is_some_and(|shards| !(1..=64).contains(&shards)) {
+        return Err(wrong("shards", "a number from 1 to 64"));
+    }
+    Ok(Settings {
+        listen,
+        sctp_port: file.sctp_port.unwrap_or(SCTP_PORT),
+        shards: file.shards,
+        congestion,
+        admin: file.admin.as_deref().map(|text| local("admin", text)).transpose()?,
+        access_log: file.access_log.clone(),
+        drain_timeout: file.drain_timeout_secs.map_or(DRAIN_TIMEOUT, seconds),
+        peers,
+        ways,
+        reverses,
+        access,
+        limits: check_limits(&file.limits)?,
+        flaws,
+    })
+}
+
+fn flaw(key: &'static str, message: &str) -> Flaw {
+    Flaw { key, message: message.to_owned(), is_error: false }
+}
+
+fn seconds(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
+}
+
+fn check_limits(limits: &file::Limits) -> Result<Limits, ConfigError> {
+    let at_least_one = |key: &str, value: Option<u32>, default| match value {
+        Some(0) => Err(wrong(key, "a number from 1 on")),
+        other => Ok(other.unwrap_or(default)),
+    };
+    let buffer_mib = limits.buffer_mib.unwrap_or(BUFFER_MIB);
+    if !(4..=1024).contains(&buffer_mib) {
+        return Err(wrong("limits.buffer_mib", "a number from 4 to 1024"));
+    }
+    Ok(Limits {
+        connections_max: at_least_one("limits.connections_max", limits.connections_max, CONNECTIONS_MAX)?,
+        connections_per_sec: at_least_one(
+            "limits.connections_per_sec",
+            limits.connections_per_sec,
+            CONNECTIONS_PER_SEC,
+        )?,
+        connect_timeout: limits.connect_timeout_secs.map_or(CONNECT_TIMEOUT, seconds),
+        buffer_mib,
+    })
+}
+
+fn check_peer(at: usize, peer: &file::Peer, all: &[file::Peer]) -> Result<Peer, ConfigError> {
+    let key = |key: &str| format!("peer[{at}].{key}");
+    let is_name = peer.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if peer.name.is_empty() || !is_name {
+        let message = format!("`{}` is not a name of letters, digits, `-`, `_` and `.`", peer.name);
+        return Err(wrong(key("name"), message));
+    }
+    if all.iter().take(at).any(|other| other.name == peer.name) {
+        return Err(wrong(key("name"), format!("`{}` is the name of another peer, too", peer.name)));
+    }
+    if peer.addresses.is_empty() {
+        return Err(wrong(key("addresses"), "at least one HOST:PORT of the far gateway's --listen"));
+    }
+    let addresses = peer.addresses.iter().map(|text| text.parse());
+    let addresses = addresses.collect::<Result<_, String>>();
+    Ok(Peer {
+        name: peer.name.clone(),
+        addresses: addresses.map_err(|message| wrong(key("addresses"), message))?,
+        sctp_port: peer.sctp_port.unwrap_or(SCTP_PORT),
+        keep: peer.keep,
+        idle_timeout: peer.idle_timeout_secs.map_or(IDLE_TIMEOUT, seconds),
+        fallback: peer.fallback,
+        wait: peer.wait_ms.map_or(WAIT, |ms| Duration::from_millis(ms.into())),
+    })
+}
+
+fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<Reverse>), ConfigError> {
+    let mut ways = Vec::new();
+    let mut add = |table: &str, at: usize, listen: &str, peer: &Option<String>, kind: WayKind| {
+        let listen = local(&format!("{table}[{at}].listen"), listen)?;
+        ways.push(Way { kind, listen, peer: find_peer(table, at, peer.as_deref(), peers)? });
+        Ok::<(), ConfigError>(())
+    };
+    for (at, way) in file.socks.iter().enumerate() {
+        add("socks", at, &way.listen, &way.peer, WayKind::Socks { early_reply: way.early_reply })?;
+    }
+    for (at, way) in file.http_connect.iter().enumerate() {
+        add("http_connect", at, &way.listen, &way.peer, WayKind::HttpConnect { early_reply: way.early_reply })?;
+    }
+    for (at, way) in file.forward.iter().enumerate() {
+        let to = way.to.parse().map_err(|error: String| wrong(format!("forward[{at}].to"), error))?;
+        add("forward", at, &way.listen, &way.peer, WayKind::Forward { to })?;
+    }
+    for (at, way) in file.redirect.iter().enumerate() {
+        add("redirect", at, &way.listen, &way.peer, WayKind::Redirect)?;
+    }
+    for (at, way) in file.tproxy.iter().enumerate() {
+        add("tproxy", at, &way.listen, &way.peer, WayKind::Tproxy)?;
+    }
+    let mut reverses = Vec::new();
+    for (at, reverse) in file.reverse.iter().enumerate() {
+        reverses.push(Reverse {
+            listen: local(&format!("reverse[{at}].listen"), &reverse.listen)?,
+            peer: find_peer("reverse", at, reverse.peer.as_deref(), peers)?,
+            to: reverse.to.parse().map_err(|error: String| wrong(format!("reverse[{at}].to"), error))?,
+        });
+    }
+    Ok((ways, reverses))
+}
+
+fn find_peer(table: &str, at: usize, name: Option<&str>, peers: &[Peer]) -> Result<usize, ConfigError> {
+    let key = format!("{table}[{at}].peer");
+    let known = || peers.iter().map(|peer| peer.name.as_str()).collect::<Vec<_>>().join(", ");
+    match (name, peers) {
+        (_, []) => Err(wrong(key, "no peer is defined: give --peer NAME=HOST:PORT, or a table [[peer]]")),
+        (None, [_]) => Ok(0),
+        (None, _) => Err(wrong(key, format!("there are several peers, so it must be one of them: {}", known()))),
+        (Some(name), _) => peers
+            .iter()
+            .position(|peer| peer.name == name)
+            .ok_or_else(|| wrong(key, format!("there is no peer `{name}`, only: {}", known()))),
+    }
+}
+
+fn check_access(at: usize, access: &file::Access) -> Result<Access, ConfigError> {
+    let key = |key: &str| format!("access[{at}].{key}");
+    let rules = |name: &str, texts: &[String]| {
+        let rules = texts.iter().map(|text| text.parse::<Rule>()).collect::<Result<Vec<_>, _>>();
+        rules.map(Rules::new).map_err(|message| wrong(key(name), message))
+    };
+    let from = access.from.iter().map(|text| text.parse()).collect::<Result<Vec<Network>, String>>();
+    Ok(Access {
+        from: from.map_err(|message| wrong(key("from"), message))?,
+        allow: rules("allow", &access.allow)?,
+        allow_listen: rules("allow_listen", &access.allow_listen)?,
+        proxy_protocol: access.proxy_protocol,
+    })
+}
+
+fn socket(key: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+    socket_address(text).map_err(|error| wrong(key, error.to_string()))
+}
+
+/// Parses an address and port; a port alone is one of 127.0.0.1.
+fn local(key: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok(SocketAddr::new([127, 0, 0, 1].into(), port)),
+        Err(_) => socket(key, text),
+    }
+}
+
+#[cfg(test)]
+mod tests;

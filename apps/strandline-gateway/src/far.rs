@@ -1,0 +1,233 @@
+//! Streams that the peer opens: connect onward, or listen for it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use strandline::{Association, OpenStreamError, RecvStream, SendStream, Stream};
+use strandline_tls::AcceptErrors;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::clock::now;
+use crate::gateway::{Gateway, Stage};
+use crate::limits::Place;
+use crate::onward;
+use crate::protocol::{Destination, Opening, Reason, Reply};
+use crate::proxy_protocol;
+use crate::registry::{About, End, Tracked};
+use crate::relay::{Before, arrived, first_message, prepare, relay};
+
+/// Time for the first message of a stream.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The peer of an association, and what it may do here.
+#[derive(Debug)]
+pub(crate) struct FarPeer {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) name: Arc<str>,
+    /// The address that rules and limits are about.
+    pub(crate) address: IpAddr,
+    /// Where connections lead that it accepts for this side, by token.
+    pub(crate) reverses: Vec<Destination>,
+}
+
+/// Accepts streams until the association ends.
+pub(crate) async fn accept_streams(association: &Association, peer: &Arc<FarPeer>) -> OpenStreamError {
+    loop {
+        let stream = match association.accept_stream().await {
+            Ok(stream) => stream,
+            Err(error) => return error,
+        };
+        let place = peer.gateway.limits.take(peer.address, now());
+        tokio::spawn(serve(association.clone(), stream, Arc::clone(peer), place));
+    }
+}
+
+/// Serves one stream.
+async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, place: Option<Place>) {
+    let number = stream.id().0;
+    let (mut recv, send) = stream.into_split();
+    let Ok(Ok(mut message)) = timeout(OPENING_TIMEOUT, first_message(&mut recv)).await else { return };
+    let opening = match Opening::decode(&message) {
+        Ok((opening, len)) => {
+            message.advance(len);
+            opening
+        }
+        Err(error) => {
+            tracing::debug!(%error, peer = %peer.name, "a stream begins with something unknown");
+            return refuse(send, Reason::NotSupported, error.to_string()).await;
+        }
+    };
+    let Some(place) = place else {
+        return refuse(send, Reason::Limit, "too many connections".to_owned()).await;
+    };
+    match opening {
+        Opening::Listen { at, token } => {
+            // It holds nothing but the socket, and connections count for themselves.
+            drop(place);
+            listen(association, peer, at, token, recv, send).await;
+        }
+        Opening::Connect { to, source } => {
+            let tracked = track(&peer, "onward", source, to.to_string(), number);
+            Box::pin(connect(peer, to, source, true, message, (recv, send), tracked)).await;
+            drop(place);
+        }
+        Opening::Arrived { token, source } => {
+            let to = usize::try_from(token).ok().and_then(|token| peer.reverses.get(token).cloned());
+            match to {
+                Some(to) => {
+                    let tracked = track(&peer, "reverse", source, to.to_string(), number);
+                    Box::pin(connect(peer, to, source, false, message, (recv, send), tracked)).await;
+                }
+                None => refuse(send, Reason::NotAllowed, "no such reverse forward".to_owned()).await,
+            }
+            drop(place);
+        }
+    }
+}
+
+fn track(peer: &FarPeer, way: &'static str, client: Option<SocketAddr>, destination: String, stream: u16) -> Tracked {
+    let about = About { way, peer: Arc::clone(&peer.name), client, destination, is_near: false };
+    let tracked = peer.gateway.registry.begin(about);
+    tracked.entry.set_stream(stream);
+    tracked
+}
+
+/// Answers that there is no connection.
+async fn refuse(mut send: SendStream, reason: Reason, text: String) {
+    let reply = Reply::Failed { reason, text: text.into() };
+    if send.send(reply.encode().into()).await.is_ok() && send.finish().is_ok() {
+        // Dropping the writer doesn't reset what is finished.
+        let _ = send.finished().await;
+    }
+}
+
+/// Connects to a destination, answers, and moves the data.
+async fn connect(
+    peer: Arc<FarPeer>,
+    to: Destination,
+    source: Option<SocketAddr>,
+    is_ruled: bool,
+    first: Bytes,
+    (recv, mut send): (RecvStream, SendStream),
+    mut tracked: Tracked,
+) {
+    let access = peer.gateway.access(peer.address);
+    let limit = peer.gateway.settings.limits.connect_timeout;
+    let connected = match (access, is_ruled) {
+        (None, true) => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
+        (Some(access), true) => onward::connect(&to, Some(&access.allow), limit).await,
+        (_, false) => onward::connect(&to, None, limit).await,
+    };
+    let connected = connected.and_then(|tcp| {
+        prepare(&tcp).map_err(|error| (Reason::of(&error), error.to_string()))?;
+        Ok(tcp)
+    });
+    let tcp = match connected {
+        Ok(tcp) => tcp,
+        Err((reason, text)) => {
+            tracing::debug!(peer = %peer.name, destination = %to, %reason, %text, "no connection");
+            tracked.set_end(End::Failed(reason));
+            return refuse(send, reason, text).await;
+        }
+    };
+    let done = Reply::Done { at: onward::local(&tcp) };
+    if send.send(done.encode().into()).await.is_err() {
+        return tracked.set_end(End::Lost);
+    }
+    let with_header = is_ruled && access.is_some_and(|access| access.proxy_protocol);
+    let first = match (source, tcp.peer_addr()) {
+        (Some(source), Ok(server)) if with_header => {
+            let mut bytes = proxy_protocol::header(source, server);
+            bytes.extend_from_slice(&first);
+            Bytes::from(bytes)
+        }
+        _ => first,
+    };
+    let end = relay(tcp, recv, send, Before::Data(first), &tracked.entry).await;
+    tracked.set_end(end);
+}
+
+/// Listens for the peer until it ends the stream, the association ends, or the gateway does.
+async fn listen(
+    association: Association,
+    peer: Arc<FarPeer>,
+    at: SocketAddr,
+    token: u32,
+    mut recv: RecvStream,
+    mut send: SendStream,
+) {
+    let allowed = peer.gateway.access(peer.address).is_some_and(|access| access.allow_listen.allow_listen(at));
+    if !allowed {
+        return refuse(send, Reason::NotAllowed, format!("listening at {at} is not allowed")).await;
+    }
+    let listener = match TcpListener::bind(at).await {
+        Ok(listener) => listener,
+        Err(error) => return refuse(send, Reason::of(&error), format!("{at}: {error}")).await,
+    };
+    let done = Reply::Done { at: listener.local_addr().ok() };
+    if send.send(done.encode().into()).await.is_err() {
+        return;
+    }
+    tracing::info!(peer = %peer.name, %at, "listening for a peer");
+    let mut errors = AcceptErrors::default();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((tcp, source)) => {
+                    let place = peer.gateway.limits.take(peer.address, now());
+                    let Some(place) = place else { continue };
+                    let (association, peer) = (association.clone(), Arc::clone(&peer));
+                    tokio::spawn(arrive(association, peer, at, token, tcp, source, place));
+                }
+                Err(error) => {
+                    let found = errors.on_error(&error);
+                    if let Some(unlogged) = found.log {
+                        tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
+                    }
+                    tokio::time::sleep(found.pause).await;
+                }
+            },
+            _ = recv.recv() => break,
+            () = peer.gateway.reached(Stage::Draining) => break,
+        }
+    }
+    let _ = send.finish();
+}
+
+/// Hands a connection to the peer that asked this side to listen.
+async fn arrive(
+    association: Association,
+    peer: Arc<FarPeer>,
+    at: SocketAddr,
+    token: u32,
+    tcp: TcpStream,
+    source: SocketAddr,
+    place: Place,
+) {
+    let about = About {
+        way: "listen",
+        peer: Arc::clone(&peer.name),
+        client: Some(source),
+        destination: at.to_string(),
+        is_near: true,
+    };
+    let mut tracked = peer.gateway.registry.begin(about);
+    if prepare(&tcp).is_err() {
+        return tracked.set_end(End::ResetHere);
+    }
+    let Ok(stream) = association.open_stream().await else { return };
+    tracked.entry.set_stream(stream.id().0);
+    let (recv, mut send) = stream.into_split();
+    let first = arrived(&tcp);
+    let opening = Opening::Arrived { token, source: Some(source) };
+    if send.send(opening.encode(&first).into()).await.is_err() {
+        return;
+    }
+    tracked.entry.add_sent(first.len());
+    let end = relay(tcp, recv, send, Before::Reply, &tracked.entry).await;
+    tracked.set_end(end);
+    drop(place);
+}

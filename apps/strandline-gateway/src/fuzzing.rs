@@ -1,0 +1,67 @@
+//! Fuzz targets of parsers.
+
+use crate::protocol::{Destination, Opening, Reply};
+use crate::rules::Rule;
+use crate::{connect_request, socks};
+
+/// What a peer or a client sends first. The first byte is the kind.
+pub fn gateway(bytes: &[u8]) {
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    match kind % 5 {
+        0 => opening(bytes),
+        1 => reply(bytes),
+        2 => socks_client(bytes),
+        3 => {
+            let text = String::from_utf8_lossy(bytes);
+            let _ = text.parse::<Rule>();
+            if let Ok(destination) = text.parse::<Destination>() {
+                assert_eq!(destination.to_string().parse(), Ok(destination), "a destination survives its text");
+            }
+        }
+        _ => {
+            if let connect_request::Parsed::Whole(to, len) = connect_request::parse(bytes) {
+                assert!(len <= bytes.len() && to.port != 0, "a head within the bytes");
+            }
+        }
+    }
+}
+
+fn opening(bytes: &[u8]) {
+    let Ok((opening, len)) = Opening::decode(bytes) else { return };
+    assert!(len <= bytes.len(), "a header within the message");
+    let data = bytes.get(len..).unwrap_or_default();
+    let encoded = opening.encode(data);
+    let (again, len) = Opening::decode(&encoded).unwrap_or_else(|error| panic!("{error}: {opening:?}"));
+    assert_eq!((&again, encoded.get(len..)), (&opening, Some(data)), "an opening survives encoding");
+}
+
+fn reply(bytes: &[u8]) {
+    let Ok((reply, len)) = Reply::decode(bytes) else { return };
+    assert!(len <= bytes.len(), "a header within the message");
+    let encoded = reply.encode();
+    let (again, _) = Reply::decode(&encoded).unwrap_or_else(|error| panic!("{error}: {reply:?}"));
+    match (&reply, &again) {
+        // Text that isn't UTF-8 is longer once it is, and may be cut.
+        (Reply::Failed { reason, .. }, Reply::Failed { reason: other, .. }) => assert_eq!(reason, other),
+        _ => assert_eq!(again, reply, "a reply survives encoding"),
+    }
+}
+
+fn socks_client(bytes: &[u8]) {
+    let parsed = socks::greeting(bytes);
+    if let socks::Parsed::Whole(_, len) = parsed {
+        assert!(len <= bytes.len(), "a greeting within the bytes");
+    }
+    match socks::request(bytes) {
+        socks::Parsed::Whole(to, len) => {
+            assert!(len <= bytes.len() && to.port != 0, "a request within the bytes");
+            let before = bytes.get(..len - 1).unwrap_or_default();
+            assert_eq!(socks::request(before), socks::Parsed::Partial, "no byte too many");
+        }
+        socks::Parsed::Partial => assert!(bytes.len() < socks::MESSAGE_MAX, "a request has an end"),
+        socks::Parsed::Wrong(code) => assert!((1..=8).contains(&code), "a code of RFC 1928"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

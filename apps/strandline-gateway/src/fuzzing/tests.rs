@@ -1,0 +1,6 @@
+use strandline_fuzzing::smoke;
+
+#[test]
+fn gateway() {
+    smoke("gateway", super::gateway);
+}

@@ -1,0 +1,100 @@
+//! What all connections of a gateway share.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use strandline::Association;
+use tokio::sync::watch;
+
+use crate::config::{Access, Settings};
+use crate::limits::PeerLimits;
+use crate::registry::Registry;
+
+/// A gateway that runs.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    pub(crate) settings: Settings,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) limits: Arc<PeerLimits>,
+    /// Associations that are established, so that the end can abort them.
+    associations: Mutex<HashMap<u64, Association>>,
+    /// Associations since the start of the program.
+    count: AtomicU64,
+    stage: watch::Sender<Stage>,
+}
+
+/// How far the end of a gateway is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Running,
+    /// No new connections.
+    Draining,
+    /// Connections are reset.
+    Cut,
+}
+
+impl Gateway {
+    pub(crate) fn new(settings: Settings, registry: Registry) -> Self {
+        let limits = &settings.limits;
+        let limits = Arc::new(PeerLimits::new(limits.connections_max, limits.connections_per_sec));
+        Self {
+            settings,
+            registry: Arc::new(registry),
+            limits,
+            associations: Mutex::default(),
+            count: AtomicU64::new(0),
+            stage: watch::Sender::new(Stage::Running),
+        }
+    }
+
+    /// Returns what a peer may do: the first entry for its address; `None` if there is none.
+    pub(crate) fn access(&self, peer: IpAddr) -> Option<&Access> {
+        self.settings.access.iter().find(|access| access.is_for(peer))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Association>> {
+        self.associations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an association until the returned value is dropped.
+    pub(crate) fn add(self: &Arc<Self>, association: &Association) -> Listed {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        self.lock().insert(number, association.clone());
+        Listed { gateway: Arc::clone(self), number }
+    }
+
+    /// Returns the established associations.
+    pub(crate) fn associations(&self) -> Vec<Association> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Returns how many associations were established since the start.
+    pub(crate) fn associations_total(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_stage(&self, stage: Stage) {
+        self.stage.send_replace(stage);
+    }
+
+    /// Waits until the end of the gateway is this far.
+    pub(crate) async fn reached(&self, stage: Stage) {
+        // The sender lives as long as this value.
+        let _ = self.stage.subscribe().wait_for(|now| *now >= stage).await;
+    }
+}
+
+/// An established association in the list.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    gateway: Arc<Gateway>,
+    number: u64,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.gateway.lock().remove(&self.number);
+    }
+}

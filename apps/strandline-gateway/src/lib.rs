@@ -1,0 +1,44 @@
+//! `strandline gateway`: TCP connections of unmodified programs on the streams of one SCTP association.
+//!
+//! A gateway on each side: the near one accepts TCP connections, opens a stream for each, and says in its first message where
+//! it leads; the far one connects onward. The association lasts, so that a new connection begins with the window that others
+//! have opened, and needs no round trip of its own. docs/gateway.md is for operators.
+//!
+//! Modules from the bottom: [`protocol`], `rules`, `socks`, `connect_request` and `proxy_protocol` parse and decide, without
+//! I/O; `config` checks; `registry` and `limits` count; `relay` moves data; `onward`, `far` and `link` are the sides of an
+//! association; `ways` are the ways in; `run` puts it together.
+//!
+//! # The end of a connection
+//!
+//! | event | what the other side's application sees |
+//! |---|---|
+//! | an end of data | the end, after all data before it; the other direction goes on |
+//! | a reset | a reset |
+//! | no connection onward | SOCKS's or HTTP's error, or a reset where there is no word for it |
+//! | the association ends, a gateway ends or is killed | a reset, never an end |
+#![forbid(unsafe_code)]
+
+mod access_log;
+mod admin;
+mod clock;
+pub mod command;
+mod config;
+mod connect_request;
+mod far;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+mod gateway;
+mod limits;
+mod link;
+mod onward;
+mod protocol;
+mod proxy_protocol;
+mod registry;
+mod relay;
+mod rules;
+mod run;
+mod shards;
+mod socks;
+mod stacks;
+mod status;
+mod ways;

@@ -1,0 +1,247 @@
+//! The association with a far gateway: set up, kept, and set up again when it breaks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use strandline::{Association, Ended, Peer, Stack, Stream};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use crate::clock::{now, unix_time};
+use crate::config::{self, Keep};
+use crate::far::{FarPeer, accept_streams};
+use crate::gateway::{Gateway, Stage};
+use crate::protocol::{Opening, Reason};
+use crate::relay::{reason, reply};
+use crate::stacks::{check_extensions, dynamic_streams};
+
+/// Time for setting up an association.
+const SET_UP: Duration = Duration::from_secs(5);
+/// Shortest and longest time between two attempts.
+const BACK_OFF_MIN: Duration = Duration::from_millis(250);
+const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+/// Time between two attempts while connections wait.
+const WANTED_EVERY: Duration = Duration::from_millis(500);
+
+/// A far gateway.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) peer: config::Peer,
+    pub(crate) name: Arc<str>,
+    stack: Stack,
+    /// The association while there is one.
+    up: watch::Sender<Option<Association>>,
+    /// Notified when a connection waits for the association.
+    wanted: Notify,
+    /// Connections that use the association, or wait for it.
+    users: AtomicU32,
+    /// Notified when the last of them ends.
+    unused: Notify,
+}
+
+/// A connection that uses a link until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct User(Arc<Link>);
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if self.0.users.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.unused.notify_one();
+        }
+    }
+}
+
+impl Link {
+    pub(crate) fn new(peer: config::Peer, stack: Stack) -> Self {
+        let name = peer.name.as_str().into();
+        let (up, wanted, users, unused) = (watch::Sender::new(None), Notify::new(), AtomicU32::new(0), Notify::new());
+        Self { peer, name, stack, up, wanted, users, unused }
+    }
+
+    /// Counts a connection.
+    pub(crate) fn user(self: &Arc<Self>) -> User {
+        self.users.fetch_add(1, Ordering::Relaxed);
+        User(Arc::clone(self))
+    }
+
+    /// Returns whether there is an association.
+    pub(crate) fn is_up(&self) -> bool {
+        self.up.borrow().is_some()
+    }
+
+    /// Opens a stream, and waits for an association if there is none.
+    ///
+    /// # Errors
+    /// If there is none after [`wait`](config::Peer::wait).
+    pub(crate) async fn open(&self) -> Result<Stream, Reason> {
+        let mut up = self.up.subscribe();
+        let deadline = now() + self.peer.wait;
+        loop {
+            let association = up.borrow_and_update().clone();
+            if let Some(association) = association
+                && let Ok(opened) = timeout_at(deadline, association.open_stream()).await
+                && let Ok(stream) = opened
+            {
+                return Ok(stream);
+            }
+            self.wanted.notify_one();
+            match timeout_at(deadline, up.changed()).await {
+                Ok(Ok(())) => {}
+                _ => return Err(Reason::NoAssociation),
+            }
+        }
+    }
+
+    /// Keeps the association until the gateway ends.
+    pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Gateway>) {
+        let keeping = async {
+            let mut back_off = BACK_OFF_MIN;
+            let mut has_reported = false;
+            loop {
+                if self.peer.keep == Keep::OnDemand {
+                    self.wanted.notified().await;
+                }
+                let begun = now();
+                match self.set_up().await {
+                    Ok(association) => {
+                        has_reported = false;
+                        back_off = BACK_OFF_MIN;
+                        self.keep(&gateway, association).await;
+                        if self.peer.keep == Keep::OnDemand {
+                            continue;
+                        }
+                    }
+                    Err(error) if has_reported => {
+                        tracing::debug!(peer = %self.name, error = format!("{error:#}"), "no association");
+                    }
+                    Err(error) => {
+                        has_reported = true;
+                        tracing::warn!(peer = %self.name, error = format!("{error:#}"), "no association");
+                    }
+                }
+                self.pause(begun, &mut back_off).await;
+            }
+        };
+        tokio::select! {
+            () = keeping => {}
+            () = gateway.reached(Stage::Cut) => {}
+        }
+    }
+
+    /// Waits until the next attempt is due.
+    async fn pause(&self, begun: Instant, back_off: &mut Duration) {
+        // Between half of the time and all of it, so that many gateways don't try at once.
+        let share = 0.5 + f64::from(unix_time().subsec_nanos() % 1000) / 2000.0;
+        let due = now() + back_off.mul_f64(share);
+        *back_off = (*back_off * 2).min(BACK_OFF_MAX);
+        tokio::select! {
+            () = sleep_until(due) => {}
+            () = self.wanted.notified() => sleep_until((begun + WANTED_EVERY).min(due)).await,
+        }
+    }
+
+    async fn set_up(&self) -> Result<Association> {
+        let mut addresses = Vec::new();
+        for address in &self.peer.addresses {
+            let found = timeout(SET_UP, tokio::net::lookup_host(address.to_string())).await;
+            match found.context("resolving its name took too long").and_then(|found| Ok(found?)) {
+                // The first address of a name: the others are not sure to be of the same host.
+                Ok(mut found) => addresses.extend(found.next()),
+                Err(error) => tracing::debug!(peer = %self.name, %address, %error, "resolving failed"),
+            }
+        }
+        let mut addresses = addresses.into_iter();
+        let first = addresses.next().context("its addresses can't be resolved")?;
+        let peer = addresses.fold(Peer::encapsulated(first, self.peer.sctp_port), |peer, address| {
+            peer.address_encapsulated(strandline::Address::of(address), address.port())
+        });
+        let connecting = Association::connect(&self.stack, peer);
+        let association = timeout(SET_UP, connecting).await;
+        let association = association.map_err(|_| anyhow!("{first} does not answer"))??;
+        association.set_dynamic_streams(dynamic_streams())?;
+        let status = association.status().context("it ended at once")?;
+        if let Err(lack) = check_extensions(&status) {
+            association.abort("a gateway needs more extensions");
+            return Err(anyhow!(lack));
+        }
+        tracing::info!(peer = %self.name, address = %first, "association established");
+        Ok(association)
+    }
+
+    /// Uses an association until it ends.
+    async fn keep(self: &Arc<Self>, gateway: &Arc<Gateway>, association: Association) {
+        let listed = gateway.add(&association);
+        let mine = |reverse: &&config::Reverse| gateway.settings.peers.get(reverse.peer).is_some_and(|peer| peer.name == self.peer.name);
+        let reverses: Vec<config::Reverse> = gateway.settings.reverses.iter().filter(mine).cloned().collect();
+        let address = association.paths().first().map(|path| path.address.ip());
+        let peer = Arc::new(FarPeer {
+            gateway: Arc::clone(gateway),
+            name: Arc::clone(&self.name),
+            address: address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into()),
+            reverses: reverses.iter().map(|reverse| reverse.to.clone()).collect(),
+        });
+        for (token, reverse) in reverses.into_iter().enumerate() {
+            tokio::spawn(ask_to_listen(association.clone(), reverse, token as u32, Arc::clone(&self.name)));
+        }
+        self.up.send_replace(Some(association.clone()));
+        let ended = tokio::select! {
+            ended = association.closed() => ended,
+            _ = accept_streams(&association, &peer) => association.closed().await,
+            () = self.idle() => {
+                self.up.send_replace(None);
+                association.shutdown().await
+            }
+        };
+        self.up.send_replace(None);
+        drop(listed);
+        match ended {
+            Ended::ShutDown => tracing::info!(peer = %self.name, "association shut down"),
+            other => tracing::warn!(peer = %self.name, reason = %other, "association lost: its connections are reset"),
+        }
+    }
+
+    /// Waits until no connection has used the link for its time, if it is to end then.
+    async fn idle(&self) {
+        if self.peer.keep == Keep::Warm {
+            return std::future::pending().await;
+        }
+        loop {
+            if self.users.load(Ordering::Relaxed) > 0 {
+                self.unused.notified().await;
+                continue;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(self.peer.idle_timeout) => {
+                    if self.users.load(Ordering::Relaxed) == 0 {
+                        return;
+                    }
+                }
+                () = self.wanted.notified() => {}
+            }
+        }
+    }
+}
+
+/// Asks the peer to listen, for as long as the association lasts.
+async fn ask_to_listen(association: Association, reverse: config::Reverse, token: u32, name: Arc<str>) {
+    let asked = async {
+        let (mut recv, mut send) = association.open_stream().await.map_err(|_| Reason::NoAssociation)?.into_split();
+        let opening = Opening::Listen { at: reverse.listen, token };
+        send.send(opening.encode(&[]).into()).await.map_err(|_| Reason::NoAssociation)?;
+        reply(&mut recv).await.map_err(reason)?;
+        tracing::info!(peer = %name, at = %reverse.listen, to = %reverse.to, "the peer listens");
+        Ok::<_, Reason>((recv, send))
+    };
+    match asked.await {
+        // Both are held until the stream ends.
+        Ok((mut recv, _send)) => {
+            let _ = recv.recv().await;
+        }
+        Err(Reason::NoAssociation) => {}
+        Err(reason) => {
+            tracing::error!(peer = %name, at = %reverse.listen, %reason, "the peer does not listen");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Connections to destinations: as the rules allow them, and with the reason if there is none.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::{timeout, timeout_at};
+
+use crate::clock::now;
+use crate::protocol::{Destination, Host, Reason};
+use crate::rules::Rules;
+
+/// Time for one of several addresses.
+const ONE_OF_SEVERAL: Duration = Duration::from_secs(3);
+/// Addresses of a name that are tried.
+const ADDRESSES_MAX: usize = 8;
+
+/// Connects to a destination. Without rules, everything is allowed: the operator has named it.
+///
+/// # Errors
+/// The reason, and a text for logs.
+pub(crate) async fn connect(
+    to: &Destination,
+    rules: Option<&Rules>,
+    limit: Duration,
+) -> Result<TcpStream, (Reason, String)> {
+    let deadline = now() + limit;
+    let late = |_| (Reason::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
+    let addresses = timeout_at(deadline, resolve(to, rules)).await.map_err(late)??;
+    let mut failed = None;
+    let count = addresses.len();
+    for (at, address) in addresses.into_iter().enumerate() {
+        let one = async {
+            let connecting = TcpStream::connect(address);
+            if at + 1 == count { Ok(connecting.await) } else { timeout(ONE_OF_SEVERAL, connecting).await }
+        };
+        match timeout_at(deadline, one).await.map_err(late)? {
+            Ok(Ok(tcp)) => return Ok(tcp),
+            Ok(Err(error)) => failed = Some((Reason::of(&error), format!("{address}: {error}"))),
+            Err(_) => failed = Some((Reason::TimedOut, format!("{address} did not answer"))),
+        }
+    }
+    Err(failed.unwrap_or((Reason::NameNotFound, format!("{to} has no address"))))
+}
+
+/// Returns the addresses that may be connected to, at least one.
+async fn resolve(to: &Destination, rules: Option<&Rules>) -> Result<Vec<SocketAddr>, (Reason, String)> {
+    let refused = || (Reason::NotAllowed, format!("{to} is not in the list of allowed destinations"));
+    let found: Vec<SocketAddr> = match &to.host {
+        Host::Ip(ip) => vec![SocketAddr::new(*ip, to.port)],
+        Host::Name(name) => {
+            if rules.is_some_and(|rules| !rules.may_resolve(name, to.port)) {
+                return Err(refused());
+            }
+            match tokio::net::lookup_host((&**name, to.port)).await {
+                Ok(found) => found.take(ADDRESSES_MAX).collect(),
+                Err(error) => return Err((Reason::NameNotFound, format!("{name}: {error}"))),
+            }
+        }
+    };
+    let is_found = !found.is_empty();
+    let allowed = found.into_iter().filter(|address| rules.is_none_or(|rules| rules.allow(to, *address)));
+    let allowed: Vec<SocketAddr> = allowed.collect();
+    if allowed.is_empty() && is_found { Err(refused()) } else { Ok(allowed) }
+}
+
+/// Returns the address of this end of a connection, if the socket still has one.
+pub(crate) fn local(tcp: &TcpStream) -> Option<SocketAddr> {
+    let address: io::Result<SocketAddr> = tcp.local_addr();
+    address.ok()
+}

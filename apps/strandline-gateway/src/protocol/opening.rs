@@ -1,0 +1,87 @@
+//! The first message of the side that opens a stream.
+
+use std::net::SocketAddr;
+
+use super::destination::{Destination, Host};
+use super::fields::{
+    ADDRESS, HeaderReader, HeaderWriter, Malformed, NAME, SOURCE, TOKEN, read_address, read_number, skip,
+};
+
+const CONNECT: u8 = 1;
+const LISTEN: u8 = 2;
+const ARRIVED: u8 = 3;
+
+/// What a stream is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// The receiver connects to a TCP server. `source` is the address of the client.
+    Connect { to: Destination, source: Option<SocketAddr> },
+    /// The receiver listens on TCP as long as the stream is open. `token` names the connections that it accepts.
+    Listen { at: SocketAddr, token: u32 },
+    /// The sender has accepted a connection where the receiver asked it to listen.
+    Arrived { token: u32, source: Option<SocketAddr> },
+}
+
+impl Opening {
+    /// Returns the message, with data of the application behind it.
+    pub(crate) fn encode(&self, data: &[u8]) -> Vec<u8> {
+        let kind = match self {
+            Self::Connect { .. } => CONNECT,
+            Self::Listen { .. } => LISTEN,
+            Self::Arrived { .. } => ARRIVED,
+        };
+        let mut header = HeaderWriter::new(kind, data.len());
+        match self {
+            Self::Connect { to, .. } => match &to.host {
+                Host::Ip(ip) => header.address(ADDRESS, SocketAddr::new(*ip, to.port)),
+                Host::Name(name) => header.field(NAME, &[&to.port.to_be_bytes(), name.as_bytes()]),
+            },
+            Self::Listen { at, token } => {
+                header.address(ADDRESS, *at);
+                header.field(TOKEN, &[&token.to_be_bytes()]);
+            }
+            Self::Arrived { token, .. } => header.field(TOKEN, &[&token.to_be_bytes()]),
+        }
+        if let Self::Connect { source: Some(source), .. } | Self::Arrived { source: Some(source), .. } = self {
+            header.address(SOURCE, *source);
+        }
+        header.finish(data)
+    }
+
+    /// Parses a message. Returns the opening and the length of its header, behind which data of the application begins.
+    ///
+    /// # Errors
+    /// If the message is malformed, or has something that the receiver must know and doesn't.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, usize), Malformed> {
+        let mut header = HeaderReader::new(bytes)?;
+        let (mut address, mut name, mut source, mut token) = (None, None, None, None);
+        while let Some((kind, value)) = header.next()? {
+            match kind {
+                ADDRESS => address = Some(read_address(kind, value)?),
+                NAME => name = Some(read_name(value)?),
+                SOURCE => source = Some(read_address(kind, value)?),
+                TOKEN => token = Some(read_number(kind, value)?),
+                other => skip(other)?,
+            }
+        }
+        let token = token.ok_or(Malformed::Field(TOKEN));
+        let opening = match header.kind {
+            CONNECT => {
+                let to = name.or_else(|| address.map(Destination::of));
+                let to = to.filter(|to| to.port != 0).ok_or(Malformed::Field(ADDRESS))?;
+                Self::Connect { to, source }
+            }
+            LISTEN => Self::Listen { at: address.ok_or(Malformed::Field(ADDRESS))?, token: token? },
+            ARRIVED => Self::Arrived { token: token?, source },
+            other => return Err(Malformed::Kind(other)),
+        };
+        Ok((opening, header.len))
+    }
+}
+
+fn read_name(value: &[u8]) -> Result<Destination, Malformed> {
+    let wrong = Malformed::Field(NAME);
+    let (port, name) = value.split_first_chunk::<2>().ok_or(wrong)?;
+    let host = std::str::from_utf8(name).ok().and_then(Host::parse).ok_or(wrong)?;
+    Ok(Destination { host, port: u16::from_be_bytes(*port) })
+}

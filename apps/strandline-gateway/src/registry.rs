@@ -1,0 +1,273 @@
+//! The connections that are open, and the counts of those that were: for status, metrics and the access log.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::access_log::AccessLog;
+use crate::clock;
+use crate::protocol::Reason;
+
+/// How a connection ended, with the word for logs and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum End {
+    /// Both directions were complete.
+    Complete,
+    /// There was none, for this reason.
+    Failed(Reason),
+    /// This side's application reset it.
+    ResetHere,
+    /// The other side reset it.
+    ResetThere,
+    /// The association ended first.
+    Lost,
+    /// The application said nothing that could be understood.
+    Malformed,
+}
+
+impl End {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Failed(reason) => reason.name(),
+            Self::ResetHere => "reset_here",
+            Self::ResetThere => "reset_there",
+            Self::Lost => "association_lost",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// What is known of a connection when it begins.
+#[derive(Debug, Clone)]
+pub(crate) struct About {
+    /// The way in, or `onward` for those of a peer.
+    pub(crate) way: &'static str,
+    /// The name or address of the peer.
+    pub(crate) peer: Arc<str>,
+    pub(crate) client: Option<SocketAddr>,
+    pub(crate) destination: String,
+    /// True if the data of the local TCP connection goes to the peer as it comes: it was accepted here. Otherwise it was
+    /// connected onward.
+    pub(crate) is_near: bool,
+}
+
+/// A connection that is open.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    about: About,
+    begun: Instant,
+    /// Bytes from the local TCP connection to the stream, and from the stream to it.
+    sent: AtomicU64,
+    received: AtomicU64,
+    stream: AtomicU64,
+    is_direct: AtomicBool,
+    is_connected: AtomicU8,
+}
+
+impl Entry {
+    pub(crate) fn add_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_stream(&self, stream: u16) {
+        self.stream.store(u64::from(stream) + 1, Ordering::Relaxed);
+    }
+
+    /// Notes that the connection goes straight over TCP.
+    pub(crate) fn set_direct(&self) {
+        self.is_direct.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the destination has answered.
+    pub(crate) fn set_connected(&self) {
+        self.is_connected.store(1, Ordering::Relaxed);
+    }
+
+    /// Returns bytes from client to server, and from server to client.
+    fn bytes(&self) -> (u64, u64) {
+        let (sent, received) = (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed));
+        if self.about.is_near { (sent, received) } else { (received, sent) }
+    }
+
+    fn to_json(&self, now: Instant) -> Value {
+        let (up, down) = self.bytes();
+        let stream = self.stream.load(Ordering::Relaxed).checked_sub(1);
+        json!({
+            "way": self.about.way,
+            "peer": &*self.about.peer,
+            "client": self.about.client,
+            "destination": self.about.destination,
+            "stream": stream,
+            "direct": self.is_direct.load(Ordering::Relaxed),
+            "connected": self.is_connected.load(Ordering::Relaxed) == 1,
+            "seconds": now.saturating_duration_since(self.begun).as_secs_f64(),
+            "bytes_up": up,
+            "bytes_down": down,
+        })
+    }
+}
+
+/// Sums since the start of the program.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Sums {
+    pub(crate) by_way: HashMap<&'static str, u64>,
+    pub(crate) by_end: HashMap<&'static str, u64>,
+    pub(crate) bytes_up: u64,
+    pub(crate) bytes_down: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    open: HashMap<u64, Arc<Entry>>,
+    sums: Sums,
+}
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    state: Mutex<State>,
+    log: Option<AccessLog>,
+    emptied: Notify,
+}
+
+impl Registry {
+    pub(crate) fn new(log: Option<AccessLog>) -> Self {
+        Self { log, ..Self::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a connection. It is removed and logged when the returned value is dropped.
+    pub(crate) fn begin(self: &Arc<Self>, about: About) -> Tracked {
+        let way = about.way;
+        let entry = Arc::new(Entry {
+            about,
+            begun: clock::now(),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            stream: AtomicU64::new(0),
+            is_direct: AtomicBool::new(false),
+            is_connected: AtomicU8::new(0),
+        });
+        let mut state = self.lock();
+        let id = state.next;
+        state.next += 1;
+        state.open.insert(id, Arc::clone(&entry));
+        *state.sums.by_way.entry(way).or_default() += 1;
+        drop(state);
+        Tracked { registry: Arc::clone(self), id, entry, end: End::Lost }
+    }
+
+    /// Returns the number of open connections.
+    pub(crate) fn open(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    /// Returns the sums, with what open connections have moved.
+    pub(crate) fn sums(&self) -> Sums {
+        let state = self.lock();
+        let mut sums = state.sums.clone();
+        for entry in state.open.values() {
+            let (up, down) = entry.bytes();
+            sums.bytes_up += up;
+            sums.bytes_down += down;
+        }
+        sums
+    }
+
+    /// Returns the open connections, the oldest first, at most `limit`.
+    pub(crate) fn connections(&self, limit: usize) -> Vec<Value> {
+        let mut open: Vec<_> = self.lock().open.iter().map(|(id, entry)| (*id, Arc::clone(entry))).collect();
+        open.sort_unstable_by_key(|(id, _)| *id);
+        let now = clock::now();
+        let to_json = |(id, entry): (u64, Arc<Entry>)| {
+            let mut value = entry.to_json(now);
+            value["id"] = id.into();
+            value
+        };
+        open.into_iter().take(limit).map(to_json).collect()
+    }
+
+    /// Waits until no connection is open.
+    pub(crate) async fn wait_empty(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            emptied.as_mut().enable();
+            if self.open() == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    /// Opens the access log again.
+    pub(crate) fn reopen_log(&self) {
+        if let Some(log) = &self.log {
+            log.reopen();
+        }
+    }
+
+    /// Returns how many lines of the access log were lost; `None` if there is none.
+    pub(crate) fn lost_lines(&self) -> Option<u64> {
+        self.log.as_ref().map(AccessLog::lost)
+    }
+}
+
+/// A connection in the registry.
+#[derive(Debug)]
+pub(crate) struct Tracked {
+    registry: Arc<Registry>,
+    id: u64,
+    pub(crate) entry: Arc<Entry>,
+    end: End,
+}
+
+impl Tracked {
+    /// Sets how the connection ended. Without it, it was lost.
+    pub(crate) fn set_end(&mut self, end: End) {
+        self.end = end;
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        let (up, down) = self.entry.bytes();
+        let is_last = {
+            let mut state = self.registry.lock();
+            state.open.remove(&self.id);
+            *state.sums.by_end.entry(self.end.name()).or_default() += 1;
+            state.sums.bytes_up += up;
+            state.sums.bytes_down += down;
+            state.open.is_empty()
+        };
+        if is_last {
+            self.registry.emptied.notify_waiters();
+        }
+        if let Some(log) = &self.registry.log {
+            log.write(line(&self.entry, self.end, clock::unix_time()));
+        }
+    }
+}
+
+/// Returns the line of the access log for a connection.
+fn line(entry: &Entry, end: End, now: Duration) -> String {
+    let mut value = entry.to_json(clock::now());
+    value["time"] = json!(now.as_millis() as f64 / 1000.0);
+    value["end"] = json!(end.name());
+    value.to_string()
+}

@@ -1,0 +1,331 @@
+//! The way of the data: between a TCP connection and a stream of an association, in one task.
+//!
+//! Each direction is a straight line. What is read of TCP becomes a message without a copy, and messages are written
+//! together by one system call. A direction that waits holds no buffer. What a connection can hold at most is said by stream
+//! credit, for what the reader has not taken, and by the send buffer, of which one stream may fill a quarter.
+//!
+//! An end passes only after all data before it. Anything else is a reset on both sides: the TCP connection is closed with
+//! SO_LINGER 0, also if this process is killed, and a stream whose writer is dropped unfinished is reset.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use socket2::SockRef;
+use strandline::{Ended, FinishError, Message, RecvError, RecvStream, SendError, SendStream};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::protocol::{Reason, Reply};
+use crate::registry::{End, Entry};
+
+/// Bytes that one read takes, and so the largest message.
+const READ_MAX: usize = 64 << 10;
+/// A buffer with less room is replaced.
+const READ_MIN: usize = 8 << 10;
+/// Bytes that an opening takes along.
+pub(crate) const FIRST_MAX: usize = 16 << 10;
+/// Messages that are written together.
+const BATCH: usize = 16;
+const BATCH_BYTES: usize = 256 << 10;
+/// Largest first message of a stream.
+const OPENING_MAX: usize = 64 << 10;
+
+/// Prepares a TCP connection: no delay, and a reset unless it ends completely.
+pub(crate) fn prepare(tcp: &TcpStream) -> io::Result<()> {
+    tcp.set_nodelay(true)?;
+    SockRef::from(tcp).set_linger(Some(Duration::ZERO))
+}
+
+/// Reads what has already arrived, for the opening message. Returns nothing if that is so of data, too.
+pub(crate) fn arrived(tcp: &TcpStream) -> Bytes {
+    let mut buffer = Vec::with_capacity(FIRST_MAX);
+    let room = rustix::buffer::spare_capacity(&mut buffer);
+    match rustix::net::recv(tcp, room, rustix::net::RecvFlags::DONTWAIT) {
+        Ok(_) => Bytes::copy_from_slice(&buffer),
+        // The next read finds the error again.
+        Err(_) => Bytes::new(),
+    }
+}
+
+/// Receives the first message of a stream, whole.
+///
+/// # Errors
+/// If the stream ends before, or the message is too large.
+pub(crate) async fn first_message(recv: &mut RecvStream) -> Result<Bytes, End> {
+    let mut parts = BytesMut::new();
+    loop {
+        let Some(message) = recv.recv().await.map_err(of_recv)? else { return Err(End::ResetThere) };
+        if parts.is_empty() && message.ends {
+            return Ok(message.data);
+        }
+        if parts.len() + message.data.len() > OPENING_MAX {
+            return Err(End::Malformed);
+        }
+        parts.extend_from_slice(&message.data);
+        if message.ends {
+            return Ok(parts.freeze());
+        }
+    }
+}
+
+/// Waits for the answer to an opening. Returns it with the data behind it.
+///
+/// # Errors
+/// How the connection ended, if the far side has none.
+pub(crate) async fn reply(recv: &mut RecvStream) -> Result<(Reply, Bytes), End> {
+    let mut message = first_message(recv).await?;
+    let (reply, len) = Reply::decode(&message).map_err(|_| End::Malformed)?;
+    message.advance(len);
+    match reply {
+        Reply::Failed { reason, text } => {
+            tracing::debug!(%reason, %text, "the far gateway has no connection");
+            Err(End::Failed(reason))
+        }
+        done => Ok((done, message)),
+    }
+}
+
+/// What precedes the data that comes from the stream.
+pub(crate) enum Before {
+    /// The answer to the opening.
+    Reply,
+    /// Data that was already received.
+    Data(Bytes),
+}
+
+/// Moves data in both directions until both are complete or one fails. The TCP connection was [prepared](prepare), and is
+/// closed when this returns.
+pub(crate) async fn relay(
+    tcp: TcpStream,
+    recv: RecvStream,
+    send: SendStream,
+    before: Before,
+    entry: &Entry,
+) -> End {
+    let read_end = AtomicBool::new(false);
+    let result = {
+        let up = upstream(&tcp, send, entry, &read_end);
+        let down = downstream(&tcp, recv, before, entry, &read_end);
+        tokio::try_join!(up, down)
+    };
+    match result {
+        Ok((Sent::Whole, ())) => {
+            // What is left in the kernel is delivered.
+            let _ = SockRef::from(&tcp).set_linger(None);
+            End::Complete
+        }
+        Ok((Sent::Stopped, ())) => End::ResetThere,
+        Err(end) => end,
+    }
+}
+
+/// How a direction ended that did not fail.
+enum Sent {
+    /// The other side has everything.
+    Whole,
+    /// The other side takes nothing more. What it sends is still delivered.
+    Stopped,
+}
+
+/// From TCP to the stream.
+async fn upstream(
+    tcp: &TcpStream,
+    mut send: SendStream,
+    entry: &Entry,
+    read_end: &AtomicBool,
+) -> Result<Sent, End> {
+    let mut buffer = BytesMut::new();
+    loop {
+        if buffer.capacity() < READ_MIN {
+            buffer = BytesMut::with_capacity(READ_MAX);
+        }
+        match tcp.try_read_buf(&mut buffer) {
+            Ok(0) => break,
+            Ok(len) => {
+                match send.send(buffer.split().freeze()).await {
+                    Ok(()) => entry.add_sent(len),
+                    Err(SendError::Stopped) => return Ok(Sent::Stopped),
+                    Err(error) => return Err(of_send(&error)),
+                }
+                tokio::task::consume_budget().await;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                buffer = BytesMut::new();
+                tokio::select! {
+                    biased;
+                    ready = tcp.readable() => ready.map_err(|_| End::ResetHere)?,
+                    finished = send.finished() => return of_finished(finished),
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(End::ResetHere),
+        }
+    }
+    drop(buffer);
+    read_end.store(true, Ordering::Relaxed);
+    match send.finish() {
+        Ok(()) => of_finished(send.finished().await),
+        Err(SendError::Stopped) => Ok(Sent::Stopped),
+        Err(error) => Err(of_send(&error)),
+    }
+}
+
+/// From the stream to TCP.
+async fn downstream(
+    tcp: &TcpStream,
+    mut recv: RecvStream,
+    before: Before,
+    entry: &Entry,
+    read_end: &AtomicBool,
+) -> Result<(), End> {
+    let first = match before {
+        Before::Data(data) => data,
+        Before::Reply => reply(&mut recv).await?.1,
+    };
+    entry.set_connected();
+    let mut queue = VecDeque::new();
+    if !first.is_empty() {
+        queue.push_back(first);
+    }
+    let mut has_ended = false;
+    loop {
+        if queue.is_empty() {
+            // Until there is something again.
+            queue = VecDeque::new();
+            let message = tokio::select! {
+                biased;
+                message = recv.recv() => message,
+                end = broken(tcp, read_end) => return Err(end),
+            };
+            match message.map_err(of_recv)? {
+                Some(message) => queue.push_back(message.data),
+                None => has_ended = true,
+            }
+        }
+        if !has_ended {
+            has_ended = gather(&mut recv, &mut queue).await?;
+        }
+        let len = queue.iter().map(Bytes::len).sum();
+        write(tcp, &mut queue).await?;
+        entry.add_received(len);
+        if has_ended {
+            break;
+        }
+        tokio::task::consume_budget().await;
+    }
+    SockRef::from(tcp).shutdown(std::net::Shutdown::Write).map_err(|_| End::ResetHere)
+}
+
+/// Adds the messages that have arrived. Returns whether the stream has ended.
+async fn gather(recv: &mut RecvStream, queue: &mut VecDeque<Bytes>) -> Result<bool, End> {
+    let mut bytes: usize = queue.iter().map(Bytes::len).sum();
+    while queue.len() < BATCH && bytes < BATCH_BYTES {
+        let Some(received) = at_once(recv.recv()).await else { break };
+        match received {
+            Ok(Some(Message { data, .. })) => {
+                bytes += data.len();
+                queue.push_back(data);
+            }
+            Ok(None) => return Ok(true),
+            Err(error) => return Err(of_recv(error)),
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the output of a future if it is there already.
+async fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        Poll::Ready(match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+/// Writes the queue until it is empty.
+async fn write(tcp: &TcpStream, queue: &mut VecDeque<Bytes>) -> Result<(), End> {
+    while !queue.is_empty() {
+        match try_write(tcp, queue) {
+            Ok(written) => advance(queue, written),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tcp.writable().await.map_err(|_| End::ResetHere)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(End::ResetHere),
+        }
+    }
+    Ok(())
+}
+
+fn try_write(tcp: &TcpStream, queue: &VecDeque<Bytes>) -> io::Result<usize> {
+    if let ([only], []) = queue.as_slices() {
+        return tcp.try_write(only);
+    }
+    let mut slices = [IoSlice::new(&[]); BATCH];
+    let mut count = 0;
+    for (slice, data) in slices.iter_mut().zip(queue) {
+        *slice = IoSlice::new(data);
+        count += 1;
+    }
+    tcp.try_write_vectored(slices.get(..count).unwrap_or_default())
+}
+
+fn advance(queue: &mut VecDeque<Bytes>, mut written: usize) {
+    while let Some(first) = queue.front_mut() {
+        if written < first.len() {
+            first.advance(written);
+            return;
+        }
+        written -= first.len();
+        queue.pop_front();
+    }
+}
+
+/// Waits until the TCP connection is reset whose end was read: no read would find that.
+async fn broken(tcp: &TcpStream, read_end: &AtomicBool) -> End {
+    // Polled again with the other direction, which is in the same task.
+    poll_fn(|_| if read_end.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }).await;
+    // An error means that the runtime ends.
+    let _ = tcp.ready(Interest::ERROR).await;
+    End::ResetHere
+}
+
+fn of_finished(finished: Result<(), FinishError>) -> Result<Sent, End> {
+    match finished {
+        Ok(()) | Err(FinishError::Refused) => Ok(Sent::Whole),
+        Err(FinishError::Stopped) => Ok(Sent::Stopped),
+        Err(_) => Err(End::Lost),
+    }
+}
+
+fn of_send(error: &SendError) -> End {
+    match error {
+        SendError::Stopped => End::ResetThere,
+        _ => End::Lost,
+    }
+}
+
+fn of_recv(error: RecvError) -> End {
+    match error {
+        RecvError::Unfinished | RecvError::Abandoned => End::ResetThere,
+        RecvError::Ended(Ended::ShutDown) => End::ResetThere,
+        _ => End::Lost,
+    }
+}
+
+/// Returns why there is no connection, for an error of the stream before the answer.
+pub(crate) fn reason(end: End) -> Reason {
+    match end {
+        End::Failed(reason) => reason,
+        _ => Reason::NoAssociation,
+    }
+}

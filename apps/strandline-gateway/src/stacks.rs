@@ -1,0 +1,84 @@
+//! The SCTP stacks of a gateway: one that listens, one for associations with its peers. The only place that builds them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use strandline::{
+    AssociationConfig, DynamicStreams, ExtensionsConfig, Listener, Stack, StackBuilder, StackError, Status,
+    StreamCredit, StreamScheduler,
+};
+use tokio::runtime::Handle;
+
+use crate::config::Settings;
+
+/// Bytes that a stream may hold at its receiver before its reader was seen: a transfer of this size needs no grant, which
+/// would take a round trip.
+const CREDIT_INITIAL: u32 = 1 << 20;
+/// Bytes that the stream of a fast reader may hold.
+const CREDIT_MAX: u32 = 4 << 20;
+/// A stalled stream holds a quarter of the send buffer.
+const SEND_BUFFER_MAX: u32 = 16 << 20;
+/// A peer that was restarted, or is gone, is noticed after about this time.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+const RTO_MIN: Duration = Duration::from_millis(200);
+
+/// Returns the parameters of all associations.
+pub(crate) fn association(settings: &Settings) -> AssociationConfig {
+    let receive_buffer_max = settings.limits.buffer_mib << 20;
+    AssociationConfig {
+        congestion: settings.congestion,
+        stream_scheduler: StreamScheduler::WeightedFairQueueing,
+        receive_buffer_max,
+        send_buffer_max: SEND_BUFFER_MAX.min(receive_buffer_max),
+        heartbeat_interval: Some(HEARTBEAT_INTERVAL),
+        rto_min: RTO_MIN,
+        extensions: ExtensionsConfig {
+            interleaving: true,
+            stream_credit: Some(StreamCredit {
+                initial: CREDIT_INITIAL,
+                max: CREDIT_MAX.min(receive_buffer_max / 4).max(CREDIT_INITIAL),
+            }),
+            ..ExtensionsConfig::default()
+        },
+        ..AssociationConfig::default()
+    }
+}
+
+/// Which streams are connections: all. Stream 0 is left out, for stacks that reserve it.
+pub(crate) fn dynamic_streams() -> DynamicStreams {
+    DynamicStreams::default()
+}
+
+/// Returns what a peer lacks, as an error: streams can't be opened, closed or reset without these extensions, or hold up
+/// one another.
+pub(crate) fn check_extensions(status: &Status) -> Result<(), &'static str> {
+    let agreed = &status.extensions;
+    if !agreed.stream_reconfiguration {
+        Err("the peer is no gateway: it does not support the reconfiguration of streams (RFC 6525)")
+    } else if !agreed.partial_reliability {
+        Err("the peer is no gateway: it does not support partial reliability (RFC 3758)")
+    } else if !agreed.interleaving || !agreed.stream_credit {
+        Err("the peer is no gateway: it does not support interleaving (RFC 8260) with stream credit")
+    } else {
+        Ok(())
+    }
+}
+
+fn builder(settings: &Settings, runtimes: &[Handle]) -> StackBuilder {
+    Stack::builder().shards(runtimes.len()).runtimes(runtimes.to_vec()).association(association(settings))
+}
+
+/// Listens for associations.
+pub(crate) fn listen(address: SocketAddr, settings: &Settings, runtimes: &[Handle]) -> Result<(Stack, Listener)> {
+    let stack = builder(settings, runtimes).udp(address);
+    let stack = stack.with_context(|| format!("listening on UDP {address}"))?;
+    let listener = Listener::bind(&stack, settings.sctp_port)?;
+    Ok((stack, listener))
+}
+
+/// Opens the stack for associations with peers, on any port of all addresses.
+pub(crate) fn outgoing(settings: &Settings, runtimes: &[Handle]) -> Result<Stack, StackError> {
+    let any_port = |address: SocketAddr| builder(settings, runtimes).udp(address);
+    any_port(([0_u16; 8], 0).into()).or_else(|_| any_port(([0, 0, 0, 0], 0).into()))
+}

@@ -1,0 +1,153 @@
+//! `strandline gateway status`: the connections of a gateway that runs, with their rates.
+
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use strandline_ops::http::client::ask;
+use strandline_output::{out, outln};
+
+/// Time for an answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Rows of a table.
+const ROWS: usize = 40;
+
+/// Options of `strandline gateway status`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct StatusArgs {
+    /// The gateway's --admin address
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9898", value_parser = strandline::socket_address)]
+    pub admin: SocketAddr,
+    /// Print once as JSON, with the rates of one interval
+    #[arg(long)]
+    pub json: bool,
+    /// Print one table instead of a live one
+    #[arg(long)]
+    pub once: bool,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub interval: u32,
+}
+
+/// Shows the status: once if standard output is no terminal, otherwise until interrupted.
+///
+/// # Errors
+/// If no gateway answers at the address.
+pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
+    let interval = Duration::from_secs(args.interval.into());
+    let is_live = !args.json && !args.once && std::io::stdout().is_terminal();
+    let mut before = fetch(args.admin)?;
+    loop {
+        pause(interval);
+        let mut now = fetch(args.admin)?;
+        add_rates(&before, &mut now, interval);
+        if args.json {
+            outln!("{now}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        if is_live {
+            // Home, and clear to the end.
+            out!("\x1b[H\x1b[J");
+        }
+        out!("{}", table(&now));
+        if !is_live {
+            return Ok(ExitCode::SUCCESS);
+        }
+        before = now;
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "it looks at a program from outside")]
+fn pause(interval: Duration) {
+    // Sleeps because a rate needs two looks.
+    std::thread::sleep(interval);
+}
+
+fn fetch(admin: SocketAddr) -> Result<Value> {
+    let asked = ask(admin, "GET", "/status", None, TIMEOUT);
+    let (status, body) = asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
+    if status != 200 {
+        bail!("{admin} answers with status {status}: is it a gateway's --admin address?");
+    }
+    serde_json::from_str(&body).with_context(|| format!("the answer of {admin}"))
+}
+
+/// Adds the rates since the look before to each connection, in bytes per second.
+fn add_rates(before: &Value, now: &mut Value, interval: Duration) {
+    let bytes = |value: &Value, name: &str| value[name].as_u64().unwrap_or_default();
+    let known: HashMap<u64, &Value> = before["connections"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|one| Some((one["id"].as_u64()?, one)))
+        .collect();
+    for one in now["connections"].as_array_mut().into_iter().flatten() {
+        let old = one["id"].as_u64().and_then(|id| known.get(&id).copied());
+        for (name, rate) in [("bytes_up", "up_per_sec"), ("bytes_down", "down_per_sec")] {
+            let more = bytes(one, name).saturating_sub(old.map_or(0, |old| bytes(old, name)));
+            one[rate] = json!(more as f64 / interval.as_secs_f64());
+        }
+    }
+}
+
+/// Returns the table, the fastest connections first.
+fn table(status: &Value) -> String {
+    let mut text = String::new();
+    for peer in status["peers"].as_array().into_iter().flatten() {
+        let state = if peer["up"] == true { "up" } else { "down" };
+        text.push_str(&format!("peer {}  {state}\n", peer["name"].as_str().unwrap_or_default()));
+    }
+    let associations = status["associations"].as_array().map_or(0, Vec::len);
+    text.push_str(&format!("{associations} associations, {} connections\n", status["open"]));
+    let mut rows: Vec<&Value> = status["connections"].as_array().into_iter().flatten().collect();
+    let rate = |row: &Value| row["up_per_sec"].as_f64().unwrap_or(0.0) + row["down_per_sec"].as_f64().unwrap_or(0.0);
+    rows.sort_by(|one, other| rate(other).total_cmp(&rate(one)));
+    if rows.is_empty() {
+        return text;
+    }
+    text.push_str(&format!(
+        "{:<12} {:<12} {:<36} {:>6} {:>8} {:>10} {:>10} {:>10} {:>10}\n",
+        "way", "peer", "destination", "stream", "seconds", "up", "down", "up/s", "down/s"
+    ));
+    for row in rows.iter().take(ROWS) {
+        let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        let number = |name: &str| size(row[name].as_f64().unwrap_or(0.0));
+        let stream = row["stream"].as_u64().map_or_else(|| "-".to_owned(), |stream| stream.to_string());
+        text.push_str(&format!(
+            "{:<12} {:<12} {:<36} {:>6} {:>8.0} {:>10} {:>10} {:>10} {:>10}\n",
+            word("way"),
+            word("peer"),
+            word("destination"),
+            stream,
+            row["seconds"].as_f64().unwrap_or(0.0),
+            number("bytes_up"),
+            number("bytes_down"),
+            number("up_per_sec"),
+            number("down_per_sec"),
+        ));
+    }
+    if rows.len() > ROWS {
+        text.push_str(&format!("and {} more\n", rows.len() - ROWS));
+    }
+    text
+}
+
+/// Returns a number of bytes in the unit that suits it.
+fn size(bytes: f64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let digits = usize::from(unit > 0);
+    format!("{value:.digits$} {}", units.get(unit).copied().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{add_rates, size, table};
+
+#[test]
+fn rates_are_differences_of_two_looks() {
+    let before = json!({"connections": [{"id": 7, "bytes_up": 1000, "bytes_down": 0}]});
+    let mut now = json!({
+        "peers": [{"name": "office", "up": true}],
+        "associations": [{}],
+        "open": 2,
+        "connections": [
+            {"id": 7, "way": "socks", "destination": "a:1", "bytes_up": 5000, "bytes_down": 0, "stream": 3},
+            {"id": 8, "way": "forward", "destination": "b:2", "bytes_up": 0, "bytes_down": 3_000_000},
+        ],
+    });
+    add_rates(&before, &mut now, Duration::from_secs(2));
+    assert_eq!(now["connections"][0]["up_per_sec"], 2000.0);
+    assert_eq!(now["connections"][1]["down_per_sec"], 1_500_000.0);
+    let text = table(&now);
+    assert!(text.contains("peer office  up") && text.contains("1 associations, 2 connections"), "{text}");
+    assert!(text.find("b:2") < text.find("a:1"), "the fastest first: {text}");
+    assert!(text.contains("1.5 MB"), "{text}");
+}
+
+#[test]
+fn sizes_have_a_unit() {
+    assert_eq!((size(999.0), size(1500.0), size(2e9)), ("999 B".into(), "1.5 kB".into(), "2.0 GB".into()));
+}

@@ -1,0 +1,81 @@
+//! The ways in: sockets that accept TCP connections for a peer.
+
+mod http;
+mod near;
+mod socks;
+mod transparent;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use socket2::{Domain, Protocol, Socket, Type};
+use strandline_tls::AcceptErrors;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::config::{Way, WayKind};
+use crate::gateway::{Gateway, Stage};
+use crate::link::Link;
+use near::Near;
+
+/// Time for a client to say where it wants to go.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// Listens for a way in.
+pub(crate) fn bind(way: &Way) -> Result<TcpListener> {
+    listener(way).with_context(|| format!("listening on TCP {} for {}", way.listen, way.kind.name()))
+}
+
+fn listener(way: &Way) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(way.listen), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    if way.kind == WayKind::Tproxy {
+        if way.listen.is_ipv4() { socket.set_ip_transparent_v4(true)? } else { socket.set_ip_transparent_v6(true)? }
+    }
+    socket.bind(&way.listen.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// Accepts connections until the gateway ends.
+pub(crate) async fn serve(listener: TcpListener, kind: WayKind, link: Arc<Link>, gateway: Arc<Gateway>) {
+    let kind = Arc::new(kind);
+    let own = listener.local_addr().ok();
+    let accepting = async {
+        let mut errors = AcceptErrors::default();
+        loop {
+            match listener.accept().await {
+                Ok((tcp, client)) => {
+                    let near = Near { gateway: Arc::clone(&gateway), link: Arc::clone(&link), client };
+                    tokio::spawn(accepted(Arc::clone(&kind), tcp, near, own));
+                }
+                Err(error) => {
+                    let found = errors.on_error(&error);
+                    if let Some(unlogged) = found.log {
+                        tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
+                    }
+                    tokio::time::sleep(found.pause).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = gateway.reached(Stage::Draining) => {}
+    }
+}
+
+async fn accepted(kind: Arc<WayKind>, tcp: TcpStream, near: Near, own: Option<SocketAddr>) {
+    match &*kind {
+        WayKind::Socks { early_reply } => socks::serve(tcp, near, *early_reply).await,
+        WayKind::HttpConnect { early_reply } => http::serve(tcp, near, *early_reply).await,
+        WayKind::Forward { to } => near.pass("forward", tcp, to.clone()).await,
+        WayKind::Redirect => transparent::redirected(tcp, near, own).await,
+        WayKind::Tproxy => transparent::diverted(tcp, near, own).await,
+    }
+}

@@ -1,0 +1,1 @@
+//! Gateways as processes are tested with the program; here is nothing yet.
