@@ -88,7 +88,13 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, pla
     }
 }
 
-fn track(peer: &FarPeer, way: &'static str, client: Option<SocketAddr>, destination: String, stream: u16) -> Tracked {
+fn track(
+    peer: &FarPeer,
+    way: &'static str,
+    client: Option<SocketAddr>,
+    destination: String,
+    stream: u16,
+) -> Tracked {
     let about = About { way, peer: Arc::clone(&peer.name), client, destination, is_near: false };
     let tracked = peer.gateway.registry.begin(about);
     tracked.entry.set_stream(stream);
@@ -159,7 +165,8 @@ async fn listen(
     mut recv: RecvStream,
     mut send: SendStream,
 ) {
-    let allowed = peer.gateway.access(peer.address).is_some_and(|access| access.allow_listen.allow_listen(at));
+    let allowed =
+        peer.gateway.access(peer.address).is_some_and(|access| access.allow_listen.allow_listen(at));
     if !allowed {
         return refuse(send, Reason::NotAllowed, format!("listening at {at} is not allowed")).await;
     }

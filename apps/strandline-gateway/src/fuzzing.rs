@@ -15,7 +15,11 @@ pub fn gateway(bytes: &[u8]) {
             let text = String::from_utf8_lossy(bytes);
             let _ = text.parse::<Rule>();
             if let Ok(destination) = text.parse::<Destination>() {
-                assert_eq!(destination.to_string().parse(), Ok(destination), "a destination survives its text");
+                assert_eq!(
+                    destination.to_string().parse(),
+                    Ok(destination),
+                    "a destination survives its text"
+                );
             }
         }
         _ => {

@@ -56,7 +56,8 @@ impl Drop for User {
 impl Link {
     pub(crate) fn new(peer: config::Peer, stack: Stack) -> Self {
         let name = peer.name.as_str().into();
-        let (up, wanted, users, unused) = (watch::Sender::new(None), Notify::new(), AtomicU32::new(0), Notify::new());
+        let (up, wanted, users, unused) =
+            (watch::Sender::new(None), Notify::new(), AtomicU32::new(0), Notify::new());
         Self { peer, name, stack, up, wanted, users, unused }
     }
 
@@ -173,7 +174,9 @@ impl Link {
     /// Uses an association until it ends.
     async fn keep(self: &Arc<Self>, gateway: &Arc<Gateway>, association: Association) {
         let listed = gateway.add(&association);
-        let mine = |reverse: &&config::Reverse| gateway.settings.peers.get(reverse.peer).is_some_and(|peer| peer.name == self.peer.name);
+        let mine = |reverse: &&config::Reverse| {
+            gateway.settings.peers.get(reverse.peer).is_some_and(|peer| peer.name == self.peer.name)
+        };
         let reverses: Vec<config::Reverse> = gateway.settings.reverses.iter().filter(mine).cloned().collect();
         let address = association.paths().first().map(|path| path.address.ip());
         let peer = Arc::new(FarPeer {
@@ -198,7 +201,9 @@ impl Link {
         drop(listed);
         match ended {
             Ended::ShutDown => tracing::info!(peer = %self.name, "association shut down"),
-            other => tracing::warn!(peer = %self.name, reason = %other, "association lost: its connections are reset"),
+            other => {
+                tracing::warn!(peer = %self.name, reason = %other, "association lost: its connections are reset")
+            }
         }
     }
 
@@ -227,7 +232,8 @@ impl Link {
 /// Asks the peer to listen, for as long as the association lasts.
 async fn ask_to_listen(association: Association, reverse: config::Reverse, token: u32, name: Arc<str>) {
     let asked = async {
-        let (mut recv, mut send) = association.open_stream().await.map_err(|_| Reason::NoAssociation)?.into_split();
+        let (mut recv, mut send) =
+            association.open_stream().await.map_err(|_| Reason::NoAssociation)?.into_split();
         let opening = Opening::Listen { at: reverse.listen, token };
         send.send(opening.encode(&[]).into()).await.map_err(|_| Reason::NoAssociation)?;
         reply(&mut recv).await.map_err(reason)?;

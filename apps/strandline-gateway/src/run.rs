@@ -50,9 +50,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         tracing::warn!("{flaw}");
     }
     raise_open_files();
-    let log = settings.access_log.as_ref().map(|path| {
-        AccessLog::open(path).with_context(|| format!("opening {}", path.display()))
-    });
+    let log = settings
+        .access_log
+        .as_ref()
+        .map(|path| AccessLog::open(path).with_context(|| format!("opening {}", path.display())));
     let registry = Registry::new(log.transpose()?);
     let shards = shards(&settings);
     let gateway = Arc::new(Gateway::new(settings, registry));
@@ -182,7 +183,11 @@ async fn end(gateway: &Gateway, stacks: [Option<Stack>; 2]) {
 }
 
 /// Listens for associations, on each runtime for those of its shard.
-fn listen(address: SocketAddr, gateway: &Arc<Gateway>, runtimes: &[Handle]) -> Result<(Stack, Arc<Listener>)> {
+fn listen(
+    address: SocketAddr,
+    gateway: &Arc<Gateway>,
+    runtimes: &[Handle],
+) -> Result<(Stack, Arc<Listener>)> {
     let (stack, listener) = stacks::listen(address, &gateway.settings, runtimes)?;
     let listener = Arc::new(listener);
     for (shard, runtime) in runtimes.iter().enumerate() {
@@ -198,7 +203,9 @@ fn listen(address: SocketAddr, gateway: &Arc<Gateway>, runtimes: &[Handle]) -> R
 
 /// Serves an association of a peer until it ends.
 async fn accepted(association: Association, gateway: Arc<Gateway>) {
-    let (Some(status), Some(path)) = (association.status(), association.paths().into_iter().next()) else { return };
+    let (Some(status), Some(path)) = (association.status(), association.paths().into_iter().next()) else {
+        return;
+    };
     let address = path.address.ip().to_canonical();
     if let Err(lack) = stacks::check_extensions(&status) {
         tracing::warn!(peer = %address, "refusing an association: {lack}");
@@ -238,7 +245,8 @@ type BoundWay = (TcpListener, WayKind, Arc<Link>, Handle);
 fn bind_ways(gateway: &Gateway, links: &[Arc<Link>], runtimes: &[Handle]) -> Result<Vec<BoundWay>> {
     let mut bound = Vec::new();
     for way in &gateway.settings.ways {
-        let (Some(link), Some(runtime)) = (links.get(way.peer), runtimes.get(way.peer % runtimes.len())) else {
+        let (Some(link), Some(runtime)) = (links.get(way.peer), runtimes.get(way.peer % runtimes.len()))
+        else {
             continue;
         };
         // The socket belongs to the runtime on which it is made.

@@ -31,9 +31,7 @@ pub(crate) fn greeting(bytes: &[u8]) -> Parsed<bool> {
     match bytes {
         [] | [VERSION] => Parsed::Partial,
         [VERSION, count, methods @ ..] => match methods.get(..usize::from(*count)) {
-            Some(methods) => {
-                Parsed::Whole(methods.contains(&NO_AUTHENTICATION), 2 + usize::from(*count))
-            }
+            Some(methods) => Parsed::Whole(methods.contains(&NO_AUTHENTICATION), 2 + usize::from(*count)),
             None => Parsed::Partial,
         },
         _ => Parsed::Wrong(1),

@@ -70,7 +70,11 @@ fn builder(settings: &Settings, runtimes: &[Handle]) -> StackBuilder {
 }
 
 /// Listens for associations.
-pub(crate) fn listen(address: SocketAddr, settings: &Settings, runtimes: &[Handle]) -> Result<(Stack, Listener)> {
+pub(crate) fn listen(
+    address: SocketAddr,
+    settings: &Settings,
+    runtimes: &[Handle],
+) -> Result<(Stack, Listener)> {
     let stack = builder(settings, runtimes).udp(address);
     let stack = stack.with_context(|| format!("listening on UDP {address}"))?;
     let listener = Listener::bind(&stack, settings.sctp_port)?;

@@ -69,7 +69,8 @@ fn pause(interval: Duration) {
 
 fn fetch(admin: SocketAddr) -> Result<Value> {
     let asked = ask(admin, "GET", "/status", None, TIMEOUT);
-    let (status, body) = asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
+    let (status, body) =
+        asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
     if status != 200 {
         bail!("{admin} answers with status {status}: is it a gateway's --admin address?");
     }
@@ -104,7 +105,8 @@ fn table(status: &Value) -> String {
     let associations = status["associations"].as_array().map_or(0, Vec::len);
     text.push_str(&format!("{associations} associations, {} connections\n", status["open"]));
     let mut rows: Vec<&Value> = status["connections"].as_array().into_iter().flatten().collect();
-    let rate = |row: &Value| row["up_per_sec"].as_f64().unwrap_or(0.0) + row["down_per_sec"].as_f64().unwrap_or(0.0);
+    let rate =
+        |row: &Value| row["up_per_sec"].as_f64().unwrap_or(0.0) + row["down_per_sec"].as_f64().unwrap_or(0.0);
     rows.sort_by(|one, other| rate(other).total_cmp(&rate(one)));
     if rows.is_empty() {
         return text;

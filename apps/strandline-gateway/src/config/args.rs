@@ -134,7 +134,9 @@ fn at_peer(text: &str) -> (String, Option<String>) {
 fn forward(text: &str, peers: &[String]) -> Forward {
     let (listen, rest) = text.split_once('=').unwrap_or((text, ""));
     let named = rest.split_once(':').filter(|(name, to)| {
-        to.contains(':') && !name.starts_with('[') && (peers.iter().any(|peer| peer == name) || !to.starts_with(':'))
+        to.contains(':')
+            && !name.starts_with('[')
+            && (peers.iter().any(|peer| peer == name) || !to.starts_with(':'))
     });
     let (peer, to) = match named {
         Some((peer, to)) => (Some(peer.to_owned()), to),

@@ -191,7 +191,10 @@ fn check(file: &File) -> Result<Settings, ConfigError> {
     let peers = peers.collect::<Result<Vec<_>, _>>()?;
     let (ways, reverses) = check_ways(file, &peers)?;
     if listen.is_none() && peers.is_empty() {
-        return Err(wrong("peer", "nothing to do: give --listen ADDRESS:PORT, or --peer NAME=HOST:PORT and a way in"));
+        return Err(wrong(
+            "peer",
+            "nothing to do: give --listen ADDRESS:PORT, or --peer NAME=HOST:PORT and a way in",
+        ));
     }
     if ways.is_empty() && reverses.is_empty() && listen.is_none() {
         flaws.push(flaw("peer", "no way in: give --socks, --http-connect, --forward or another one"));
@@ -199,10 +202,13 @@ fn check(file: &File) -> Result<Settings, ConfigError> {
     let access = file.access.iter().enumerate().map(|(at, access)| check_access(at, access));
     let access = access.collect::<Result<Vec<_>, _>>()?;
     if listen.is_some() && access.iter().all(|access| access.allow == Rules::default()) {
-        flaws.push(flaw("access.allow", "peers can reach nothing: allow destinations with --allow HOST:PORT"));
+        flaws
+            .push(flaw("access.allow", "peers can reach nothing: allow destinations with --allow HOST:PORT"));
     }
     let congestion = match &file.congestion {
-        Some(name) => name.parse().map_err(|error: strandline::UnknownAlgorithm| wrong("congestion", error.to_string()))?,
+        Some(name) => name
+            .parse()
+            .map_err(|error: strandline::UnknownAlgorithm| wrong("congestion", error.to_string()))?,
         None => Algorithm::default(),
     };
     if file.shards.is_some_and(|shards| !(1..=64).contains(&shards)) {
@@ -291,7 +297,13 @@ fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<Reverse>), C
         add("socks", at, &way.listen, &way.peer, WayKind::Socks { early_reply: way.early_reply })?;
     }
     for (at, way) in file.http_connect.iter().enumerate() {
-        add("http_connect", at, &way.listen, &way.peer, WayKind::HttpConnect { early_reply: way.early_reply })?;
+        add(
+            "http_connect",
+            at,
+            &way.listen,
+            &way.peer,
+            WayKind::HttpConnect { early_reply: way.early_reply },
+        )?;
     }
     for (at, way) in file.forward.iter().enumerate() {
         let to = way.to.parse().map_err(|error: String| wrong(format!("forward[{at}].to"), error))?;
@@ -320,7 +332,9 @@ fn find_peer(table: &str, at: usize, name: Option<&str>, peers: &[Peer]) -> Resu
     match (name, peers) {
         (_, []) => Err(wrong(key, "no peer is defined: give --peer NAME=HOST:PORT, or a table [[peer]]")),
         (None, [_]) => Ok(0),
-        (None, _) => Err(wrong(key, format!("there are several peers, so it must be one of them: {}", known()))),
+        (None, _) => {
+            Err(wrong(key, format!("there are several peers, so it must be one of them: {}", known())))
+        }
         (Some(name), _) => peers
             .iter()
             .position(|peer| peer.name == name)

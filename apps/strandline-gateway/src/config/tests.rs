@@ -69,7 +69,7 @@ fn errors_name_the_key_and_what_is_expected() {
         ("--peer a=h:1 --forward 80=nowhere", ["forward[0].to", "HOST:PORT"]),
         ("--peer a=h:1 --socks nowhere", ["socks[0].listen", "nowhere"]),
         ("--listen 127.0.0.1:1 --allow nowhere", ["access[0].allow", "HOST:PORT"]),
-        ("--listen 127.0.0.1:1 --congestion fast", ["congestion", "fast"]),
+        ("--listen 127.0.0.1:1 --congestion fast", ["congestion", "cubic"]),
     ] {
         let error = error(options);
         assert!(texts.iter().all(|text| error.contains(text)), "{options}: {error}");
@@ -79,7 +79,8 @@ fn errors_name_the_key_and_what_is_expected() {
 #[test]
 fn files_have_the_tables_of_the_documentation() {
     let document = include_str!("../../../../docs/gateway.md");
-    let examples: Vec<&str> = document.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let examples: Vec<&str> =
+        document.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(!examples.is_empty());
     for (at, example) in examples.into_iter().enumerate() {
         let read = read_file(&format!("documented-{at}"), example);
@@ -89,7 +90,9 @@ fn files_have_the_tables_of_the_documentation() {
 
 #[test]
 fn unknown_keys_are_refused_with_the_known_ones() {
-    let error = read_file("unknown", "listen = \"127.0.0.1:1\"\n[limits]\nconnection_max = 1\n").unwrap_err().to_string();
+    let error = read_file("unknown", "listen = \"127.0.0.1:1\"\n[limits]\nconnection_max = 1\n")
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("connection_max") && error.contains("connections_max"), "{error}");
     let error = read_file("value", "listen = 7\n").unwrap_err().to_string();
     assert!(error.contains("listen = 7"), "{error}");
@@ -102,6 +105,8 @@ fn entries_of_access_are_for_their_peers() {
         "listen = \"127.0.0.1:1\"\n[[access]]\nfrom = [\"192.0.2.0/24\"]\nallow = [\"db.example:5432\"]\n[[access]]\n",
     )
     .unwrap();
-    assert!(settings.access[0].is_for([192, 0, 2, 7].into()) && !settings.access[0].is_for([192, 0, 3, 7].into()));
+    assert!(
+        settings.access[0].is_for([192, 0, 2, 7].into()) && !settings.access[0].is_for([192, 0, 3, 7].into())
+    );
     assert!(settings.access[1].is_for([198, 51, 100, 1].into()));
 }

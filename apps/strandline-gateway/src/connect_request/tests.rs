@@ -29,5 +29,8 @@ fn reasons_have_a_status_and_a_text() {
     assert_eq!(status(Reason::Refused), 502);
     let answer = String::from_utf8(failure(502, "connection refused")).unwrap();
     assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{answer}");
-    assert!(answer.contains("Content-Length: 19\r\n") && answer.ends_with("\r\n\r\nconnection refused\n"), "{answer}");
+    assert!(
+        answer.contains("Content-Length: 19\r\n") && answer.ends_with("\r\n\r\nconnection refused\n"),
+        "{answer}"
+    );
 }

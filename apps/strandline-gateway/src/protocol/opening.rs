@@ -42,7 +42,8 @@ impl Opening {
             }
             Self::Arrived { token, .. } => header.field(TOKEN, &[&token.to_be_bytes()]),
         }
-        if let Self::Connect { source: Some(source), .. } | Self::Arrived { source: Some(source), .. } = self {
+        if let Self::Connect { source: Some(source), .. } | Self::Arrived { source: Some(source), .. } = self
+        {
             header.address(SOURCE, *source);
         }
         header.finish(data)

@@ -48,7 +48,8 @@ fn names_allow_what_they_stand_for() {
 
 #[test]
 fn loopback_and_link_local_are_listed_plainly() {
-    let special = ["127.0.0.1", "127.9.9.9", "169.254.169.254", "0.0.0.0", "224.0.0.1", "::1", "::", "fe80::1"];
+    let special =
+        ["127.0.0.1", "127.9.9.9", "169.254.169.254", "0.0.0.0", "224.0.0.1", "::1", "::", "fe80::1"];
     for address in special {
         let asked = if address.contains(':') { format!("[{address}]:80") } else { format!("{address}:80") };
         for wide in ["*:*", "0.0.0.0/0:*", "[::/0]:*"] {
@@ -75,7 +76,9 @@ fn listening_on_all_addresses_is_listed() {
 
 #[test]
 fn malformed_rules_say_what_is_expected() {
-    for text in ["", "host", "host:", "host:0", ":80", "10.0.0.0/33:80", "::1:80", "*.10.0.0.1:80", "a:9-8", "a b:1"] {
+    for text in
+        ["", "host", "host:", "host:0", ":80", "10.0.0.0/33:80", "::1:80", "*.10.0.0.1:80", "a:9-8", "a b:1"]
+    {
         let error = text.parse::<Rule>().unwrap_err();
         assert!(error.contains("HOST:PORT"), "{text}: {error}");
     }

@@ -37,7 +37,10 @@ fn other_requests_are_refused() {
 #[test]
 fn replies_have_the_codes_of_reasons() {
     assert_eq!(success(None), [5, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(success(Some("[::1]:258".parse().unwrap()))[3..], [4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2]);
+    assert_eq!(
+        success(Some("[::1]:258".parse().unwrap()))[3..],
+        [4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2]
+    );
     assert_eq!(failure(code(Reason::Refused))[1], 5);
     assert_eq!(failure(code(Reason::NotAllowed))[1], 2);
     assert_eq!(failure(code(Reason::Limit))[1], 1);

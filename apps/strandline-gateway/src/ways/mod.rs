@@ -35,7 +35,11 @@ fn listener(way: &Way) -> io::Result<TcpListener> {
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
     if way.kind == WayKind::Tproxy {
-        if way.listen.is_ipv4() { socket.set_ip_transparent_v4(true)? } else { socket.set_ip_transparent_v6(true)? }
+        if way.listen.is_ipv4() {
+            socket.set_ip_transparent_v4(true)?
+        } else {
+            socket.set_ip_transparent_v6(true)?
+        }
     }
     socket.bind(&way.listen.into())?;
     socket.listen(BACKLOG)?;

@@ -11,7 +11,8 @@ use crate::protocol::Destination;
 /// Passes a connection that was redirected (nftables: `redirect`, `dnat`). The kernel knows where it was going.
 pub(super) async fn redirected(tcp: TcpStream, near: Near, own: Option<SocketAddr>) {
     let socket = SockRef::from(&tcp);
-    let is_ipv6 = matches!(tcp.local_addr(), Ok(SocketAddr::V6(address)) if address.ip().to_ipv4_mapped().is_none());
+    let is_ipv6 =
+        matches!(tcp.local_addr(), Ok(SocketAddr::V6(address)) if address.ip().to_ipv4_mapped().is_none());
     let found = if is_ipv6 { socket.original_dst_v6() } else { socket.original_dst_v4() };
     let to = found.ok().and_then(|found| found.as_socket());
     pass("redirect", tcp, near, to, own).await;
@@ -33,6 +34,8 @@ async fn pass(
     // One that was addressed to the gateway itself would come back for ever.
     match to.filter(|to| Some(*to) != own && to.port() != 0) {
         Some(to) => near.pass(way, tcp, Destination::of(to)).await,
-        None => tracing::warn!(client = %near.client, "no destination: the connection was not redirected by nftables"),
+        None => {
+            tracing::warn!(client = %near.client, "no destination: the connection was not redirected by nftables")
+        }
     }
 }

@@ -261,9 +261,11 @@ impl Dynamic {
         self.open.get_mut(&key.stream).filter(|open| open.turn == key.turn)
     }
 
-    /// Returns which side has opened a stream.
-    pub(crate) fn opened_by(&self, stream: StreamId) -> OpenedBy {
-        if self.is_own(stream) == Some(true) { OpenedBy::Us } else { OpenedBy::Peer }
+    /// Returns whose stream it is for a question to stop: of one that this side has opened, a message must be acknowledged
+    /// before. If the outgoing direction is closed, that is certain, and no further message would show it.
+    pub(crate) fn asks_to_stop_as(&self, stream: StreamId) -> OpenedBy {
+        let is_closed = self.open.get(&stream).is_some_and(|open| open.sending == Sending::Closed);
+        if self.is_own(stream) == Some(true) && !is_closed { OpenedBy::Us } else { OpenedBy::Peer }
     }
 
     /// Returns whether something may be sent on the stream: otherwise why not.

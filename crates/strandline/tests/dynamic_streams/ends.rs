@@ -109,6 +109,29 @@ async fn an_early_stop_is_not_forgotten() {
     }
 }
 
+/// The writer is told although the other direction was finished and closed before.
+#[tokio::test(start_paused = true)]
+async fn a_stop_after_a_finish_is_told() {
+    let (client, server) = streams_over(rough(19), &AssociationConfig::default()).await;
+    for opener_stops in [true, false, true] {
+        let opened = client.open_stream().await.unwrap();
+        let (recv, mut send) = opened.into_split();
+        send.send(Bytes::from_static(b"opening")).await.unwrap();
+        let (other_recv, other_send) = server.accept_stream().await.unwrap().into_split();
+        let (recv, mut send, mut other_recv, mut other_send) = if opener_stops {
+            (recv, send, other_recv, other_send)
+        } else {
+            (other_recv, other_send, recv, send)
+        };
+        send.finish().unwrap();
+        send.finished().await.unwrap();
+        drop(recv);
+        let stopped = timeout(Duration::from_secs(20), other_send.finished()).await;
+        assert_eq!(stopped.expect("it is told"), Err(FinishError::Stopped));
+        while other_recv.recv().await.unwrap().is_some() {}
+    }
+}
+
 /// The writer is told although the stream had no message before.
 #[tokio::test(start_paused = true)]
 async fn a_stop_of_an_empty_stream() {

@@ -1,0 +1,174 @@
+//! Processes and sockets of the tests.
+#![allow(clippy::disallowed_methods, reason = "processes work in real time")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline-gateway");
+/// Time limit of every wait.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A gateway, which is killed when this value is dropped.
+pub struct Gateway {
+    child: Child,
+    pub announced: Value,
+}
+
+impl Gateway {
+    pub fn start(arguments: &str) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.arg("--json").args(arguments.split_whitespace());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, announced: serde_json::from_str(&line).unwrap() }
+    }
+
+    /// The address of a way in, by number.
+    pub fn way(&self, number: usize) -> SocketAddr {
+        self.announced["ways"][number]["listen"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// Kills it at once, as `kill -9` does.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Asks it to end, and returns whether it ended without an error.
+    pub fn end(mut self) -> bool {
+        self.terminate();
+        self.child.wait().unwrap().success()
+    }
+
+    pub fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// What its --admin address says.
+    pub fn admin(&self, path: &str) -> String {
+        let address: SocketAddr = self.announced["admin"].as_str().unwrap().parse().unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    pub fn status(&self) -> Value {
+        serde_json::from_str(&self.admin("status")).unwrap()
+    }
+
+    /// Resident memory in bytes.
+    pub fn memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() * 1024
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Two gateways, and a server in the test behind a port forward.
+pub struct World {
+    pub far: Gateway,
+    pub near: Gateway,
+    pub server: TcpListener,
+    far_options: String,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with("", "")
+    }
+
+    /// Starts both with more options.
+    pub fn with(far: &str, near: &str) -> Self {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let far_options = format!("--allow {address} {far}");
+        let far = Gateway::start(&format!("--listen 127.0.0.1:0 {far_options}"));
+        let listen = far.announced["listen"].as_str().unwrap();
+        let near =
+            Gateway::start(&format!("--peer far={listen} --admin 127.0.0.1:0 --forward 0={address} {near}"));
+        Self { far, near, server, far_options }
+    }
+
+    /// Connects through the gateways. Returns the ends of the client and the server.
+    pub fn connect(&self) -> (TcpStream, TcpStream) {
+        let client = TcpStream::connect(self.near.way(0)).unwrap();
+        (patient(client), self.accept())
+    }
+
+    pub fn accept(&self) -> TcpStream {
+        patient(self.server.accept().unwrap().0)
+    }
+
+    /// Starts the far gateway again, where it was.
+    pub fn restart_far(&mut self) {
+        let listen = self.far.announced["listen"].as_str().unwrap().to_owned();
+        self.far.kill();
+        self.far = Gateway::start(&format!("--listen {listen} {}", self.far_options));
+    }
+}
+
+/// Gives reads and writes a time limit.
+pub fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Closes a connection by a reset.
+pub fn reset(stream: TcpStream) {
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+/// Reads to the end. Returns the data, and whether the end was a clean one.
+pub fn read_all(stream: &mut TcpStream) -> (Vec<u8>, bool) {
+    let mut data = Vec::new();
+    match stream.read_to_end(&mut data) {
+        Ok(_) => (data, true),
+        Err(error) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");
+            (data, false)
+        }
+    }
+}
+
+pub fn read_exactly(stream: &mut TcpStream, len: usize) -> Vec<u8> {
+    let mut data = vec![0; len];
+    stream.read_exact(&mut data).unwrap();
+    data
+}
+
+/// Bytes that differ by their place and a seed.
+pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Checks until the condition holds.
+pub fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "never: {what}");
+        // Sleeps because another program is observed from outside, without a notification of changes.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,106 @@
+//! The association: kept, set up again, or done without.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::common::{Gateway, World, at_last, patient, read_all, read_exactly};
+
+/// Whether a connection through the gateways works.
+fn works(world: &World) -> bool {
+    let mut client = patient(TcpStream::connect(world.near.way(0)).unwrap());
+    let _ = client.write_all(b"hello");
+    let _ = client.shutdown(std::net::Shutdown::Write);
+    world.server.set_nonblocking(false).unwrap();
+    let server = world.server.try_clone().unwrap();
+    let answering = std::thread::spawn(move || {
+        let (mut served, _) = server.accept().unwrap();
+        let (data, _) = read_all(&mut served);
+        served.write_all(&data).is_ok()
+    });
+    let (data, is_clean) = read_all(&mut client);
+    if !is_clean {
+        // The server waits for a connection that doesn't come.
+        drop(TcpStream::connect(world.server.local_addr().unwrap()));
+    }
+    let _ = answering.join();
+    is_clean && data == b"hello"
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "processes work in real time")]
+fn a_restarted_far_gateway_serves_again() {
+    let mut world = World::new();
+    assert!(works(&world));
+    world.restart_far();
+    let begun = Instant::now();
+    at_last("it serves again", || works(&world));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn connections_wait_for_the_association() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    // A port that is free a moment later.
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let listen = udp.local_addr().unwrap();
+    drop(udp);
+    let near = Gateway::start(&format!("--peer far={listen} --forward 0={address}"));
+    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    client.write_all(b"early").unwrap();
+    let _far = Gateway::start(&format!("--listen {listen} --allow {address}"));
+    let mut served = patient(server.accept().unwrap().0);
+    assert_eq!(read_exactly(&mut served, 5), b"early");
+}
+
+#[test]
+fn without_an_association_connections_fail() {
+    let config = std::env::temp_dir().join(format!("strandline-gateway-wait-{}.toml", std::process::id()));
+    let peer = "[[peer]]\nname = \"far\"\naddresses = [\"127.0.0.1:9\"]\nwait_ms = 100\n";
+    std::fs::write(&config, format!("{peer}[[forward]]\nlisten = \"0\"\nto = \"127.0.0.1:1\"\n")).unwrap();
+    let near = Gateway::start(&format!("--config {}", config.display()));
+    std::fs::remove_file(config).unwrap();
+    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    assert_eq!(read_all(&mut client), (Vec::new(), false));
+}
+
+#[test]
+fn a_fallback_goes_straight_over_tcp() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let near = Gateway::start(&format!(
+        "--peer far=127.0.0.1:9 --fallback-tcp --forward 0={address} --admin 127.0.0.1:0"
+    ));
+    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    client.write_all(b"direct").unwrap();
+    let mut served = patient(server.accept().unwrap().0);
+    assert_eq!(read_exactly(&mut served, 6), b"direct");
+    assert_eq!(near.status()["connections"][0]["direct"], true);
+    drop(client);
+    assert_eq!(read_all(&mut served), (Vec::new(), true));
+}
+
+#[test]
+fn an_association_on_demand_ends_when_idle() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address} --admin 127.0.0.1:0"));
+    let listen = far.announced["listen"].as_str().unwrap();
+    let config = std::env::temp_dir().join(format!("strandline-gateway-demand-{}.toml", std::process::id()));
+    let peer = format!(
+        "[[peer]]\nname = \"far\"\naddresses = [\"{listen}\"]\nkeep = \"on-demand\"\nidle_timeout_secs = 1\n"
+    );
+    std::fs::write(&config, format!("{peer}[[forward]]\nlisten = \"0\"\nto = \"{address}\"\n")).unwrap();
+    let near = Gateway::start(&format!("--config {}", config.display()));
+    std::fs::remove_file(config).unwrap();
+    let associations = || far.status()["associations"].as_array().unwrap().len();
+    assert_eq!(associations(), 0);
+    for _ in 0..2 {
+        let client = TcpStream::connect(near.way(0)).unwrap();
+        let served = server.accept().unwrap().0;
+        assert_eq!(associations(), 1);
+        drop((client, served));
+        at_last("the association ends", || associations() == 0);
+    }
+}

@@ -1,0 +1,132 @@
+//! The ways in, with clients of the tests and with curl and wget.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+
+use crate::common::{World, patient, read_all, read_exactly};
+use crate::failures::socks;
+
+/// Answers each HTTP request with this text until the test ends.
+fn serve_http(listener: &TcpListener, text: &'static str) {
+    let listener = listener.try_clone().unwrap();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+                text.len()
+            );
+        }
+    });
+}
+
+/// Runs a program, and returns its standard output.
+fn output(program: &str, arguments: &str) -> String {
+    let output = Command::new(program).args(arguments.split_whitespace()).output();
+    let output =
+        output.unwrap_or_else(|error| panic!("{program}: {error}: tests/interop/setup quick installs it"));
+    assert!(output.status.success(), "{program} {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn curl_and_wget_fetch_through_each_way() {
+    let world = World::with("", "--socks 0 --http-connect 0");
+    serve_http(&world.server, "a page");
+    let server = world.server.local_addr().unwrap();
+    let (proxy, socks, forward) = (world.near.way(1), world.near.way(0), world.near.way(2));
+    assert_eq!(output("curl", &format!("-sS -x socks5h://{socks} http://{server}/")), "a page");
+    assert_eq!(output("curl", &format!("-sS -p -x http://{proxy} http://{server}/")), "a page");
+    assert_eq!(output("curl", &format!("-sS http://{forward}/")), "a page");
+    assert_eq!(output("wget", &format!("-q -O - http://{forward}/")), "a page");
+}
+
+#[test]
+fn early_data_of_proxy_clients_arrives() {
+    let world = World::with("", "--http-connect 0 --early-reply");
+    let server = world.server.local_addr().unwrap();
+    let mut client = patient(TcpStream::connect(world.near.way(0)).unwrap());
+    write!(client, "CONNECT {server} HTTP/1.1\r\n\r\nfirst bytes").unwrap();
+    let mut served = world.accept();
+    assert_eq!(read_exactly(&mut served, 11), b"first bytes");
+    served.write_all(b"answer").unwrap();
+    drop(served);
+    let (answer, is_clean) = read_all(&mut client);
+    assert!(is_clean && answer.ends_with(b"\r\n\r\nanswer"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[test]
+fn names_are_resolved_on_the_far_side() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let world = World::with(&format!("--allow localhost:{port}"), "--socks 0");
+    let (mut client, code) = socks(world.near.way(0), &format!("localhost:{port}"));
+    assert_eq!(code, 0);
+    let mut served = patient(server.accept().unwrap().0);
+    client.write_all(b"by name").unwrap();
+    assert_eq!(read_exactly(&mut served, 7), b"by name");
+}
+
+#[test]
+fn a_reverse_forward_brings_connections_here() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (inner, free) = (TcpListener::bind("127.0.0.1:0").unwrap(), listener.local_addr().unwrap());
+    drop(listener);
+    let to = inner.local_addr().unwrap();
+    let _world = World::with(&format!("--allow-listen {free}"), &format!("--reverse {free}={to}"));
+    let mut client = None;
+    crate::common::at_last("the far gateway listens", || {
+        client = TcpStream::connect(free).ok();
+        client.is_some()
+    });
+    let mut client = patient(client.unwrap());
+    client.write_all(b"from afar").unwrap();
+    let mut served = patient(inner.accept().unwrap().0);
+    assert_eq!(read_exactly(&mut served, 9), b"from afar");
+    served.write_all(b"back").unwrap();
+    drop(served);
+    assert_eq!(read_all(&mut client), (b"back".to_vec(), true));
+}
+
+#[test]
+fn servers_get_the_address_of_the_client() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let config = std::env::temp_dir().join(format!("strandline-gateway-proxy-{}.toml", std::process::id()));
+    let access = format!("[[access]]\nallow = [\"{address}\"]\nproxy_protocol = true\n");
+    std::fs::write(&config, access).unwrap();
+    let world = World::with(&format!("--config {}", config.display()), &format!("--forward 0={address}"));
+    std::fs::remove_file(config).unwrap();
+    let mut client = patient(TcpStream::connect(world.near.way(1)).unwrap());
+    client.write_all(b"data").unwrap();
+    let mut served = patient(server.accept().unwrap().0);
+    let header = read_exactly(&mut served, 28);
+    let port = client.local_addr().unwrap().port().to_be_bytes();
+    assert_eq!(header[12..20], [0x21, 0x11, 0, 12, 127, 0, 0, 1]);
+    assert_eq!(header[24..26], port);
+    assert_eq!(read_exactly(&mut served, 4), b"data");
+}
+
+#[test]
+fn status_and_metrics_show_connections() {
+    let world = World::new();
+    let (mut client, mut server) = world.connect();
+    client.write_all(&[7; 1000]).unwrap();
+    read_exactly(&mut server, 1000);
+    let status = world.near.status();
+    let one = &status["connections"][0];
+    assert_eq!(
+        (&one["bytes_up"], &one["way"], &one["peer"]),
+        (&1000.into(), &"forward".into(), &"far".into()),
+        "{status}"
+    );
+    assert_eq!(status["peers"][0]["up"], true);
+    let metrics = world.near.admin("metrics");
+    for line in ["connections 1", "bytes_total{direction=\"up\"} 1000", "peer_up{peer=\"far\"} 1"] {
+        assert!(metrics.contains(&format!("strandline_gateway_{line}\n")), "{metrics}");
+    }
+    assert!(world.near.end(), "it ends although a connection is open");
+}
