@@ -17,7 +17,7 @@ use crate::onward;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::proxy_protocol;
 use crate::registry::{About, End, Tracked};
-use crate::relay::{Before, arrived, first_message, prepare, relay};
+use crate::relay::{self, Before, arrived, first_message, prepare};
 
 /// Time for the first message of a stream.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -71,19 +71,17 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, pla
         }
         Opening::Connect { to, source } => {
             let tracked = track(&peer, "onward", source, to.to_string(), number);
-            Box::pin(connect(peer, to, source, true, message, (recv, send), tracked)).await;
-            drop(place);
+            connect(peer, to, source, true, message, (recv, send), (tracked, place)).await;
         }
         Opening::Arrived { token, source } => {
             let to = usize::try_from(token).ok().and_then(|token| peer.reverses.get(token).cloned());
             match to {
                 Some(to) => {
                     let tracked = track(&peer, "reverse", source, to.to_string(), number);
-                    Box::pin(connect(peer, to, source, false, message, (recv, send), tracked)).await;
+                    connect(peer, to, source, false, message, (recv, send), (tracked, place)).await;
                 }
                 None => refuse(send, Reason::NotAllowed, "no such reverse forward".to_owned()).await,
             }
-            drop(place);
         }
     }
 }
@@ -118,7 +116,7 @@ async fn connect(
     is_ruled: bool,
     first: Bytes,
     (recv, mut send): (RecvStream, SendStream),
-    mut tracked: Tracked,
+    (mut tracked, place): (Tracked, Place),
 ) {
     let access = peer.gateway.access(peer.address);
     let limit = peer.gateway.settings.limits.connect_timeout;
@@ -152,8 +150,7 @@ async fn connect(
         }
         _ => first,
     };
-    let end = relay(tcp, recv, send, Before::Data(first), &tracked.entry).await;
-    tracked.set_end(end);
+    relay::start(tcp, (recv, send), Before::Data(first), tracked, place);
 }
 
 /// Listens for the peer until it ends the stream, the association ends, or the gateway does.
@@ -234,7 +231,5 @@ async fn arrive(
         return;
     }
     tracked.entry.add_sent(first.len());
-    let end = relay(tcp, recv, send, Before::Reply, &tracked.entry).await;
-    tracked.set_end(end);
-    drop(place);
+    relay::start(tcp, (recv, send), Before::Reply, tracked, place);
 }

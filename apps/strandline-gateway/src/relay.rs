@@ -22,7 +22,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use crate::protocol::{Reason, Reply};
-use crate::registry::{End, Entry};
+use crate::registry::{End, Entry, Tracked};
 
 /// Bytes that one read takes, and so the largest message.
 const READ_MAX: usize = 64 << 10;
@@ -99,15 +99,23 @@ pub(crate) enum Before {
     Data(Bytes),
 }
 
-/// Moves data in both directions until both are complete or one fails. The TCP connection was [prepared](prepare), and is
-/// closed when this returns.
-pub(crate) async fn relay(
+/// Starts to move data in both directions, until both are complete or one fails. The TCP connection was [prepared](prepare).
+/// The task is one of its own, so that nothing else is held while a connection lasts. `held` is dropped at its end.
+pub(crate) fn start<H: Send + 'static>(
     tcp: TcpStream,
-    recv: RecvStream,
-    send: SendStream,
+    (recv, send): (RecvStream, SendStream),
     before: Before,
-    entry: &Entry,
-) -> End {
+    mut tracked: Tracked,
+    held: H,
+) {
+    tokio::spawn(async move {
+        let end = relay(tcp, recv, send, before, &tracked.entry).await;
+        tracked.set_end(end);
+        drop(held);
+    });
+}
+
+async fn relay(tcp: TcpStream, recv: RecvStream, send: SendStream, before: Before, entry: &Entry) -> End {
     let read_end = AtomicBool::new(false);
     let result = {
         let up = upstream(&tcp, send, entry, &read_end);

@@ -16,8 +16,7 @@ use crate::relay::{FIRST_MAX, prepare, reason};
 pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
     let Ok(Some((to, first))) = timeout(REQUEST_TIMEOUT, asked(&mut tcp)).await else { return };
     let tracked = near.track("http_connect", &to);
-    let _user = near.link.user();
-    Box::pin(pass(tcp, near, to, first, early_reply, tracked)).await;
+    pass(tcp, near, to, first, early_reply, tracked).await;
 }
 
 async fn pass(
@@ -28,6 +27,7 @@ async fn pass(
     early_reply: bool,
     mut tracked: Tracked,
 ) {
+    let user = near.link.user();
     let mut result = near.start(&to, &tcp, first, &tracked).await.map(Answered::not_yet).map_err(End::Failed);
     if !early_reply && let Ok(answered) = result {
         result = answered.answer().await;
@@ -37,7 +37,7 @@ async fn pass(
             if tcp.write_all(SUCCESS).await.is_err() || prepare(&tcp).is_err() {
                 return tracked.set_end(End::ResetHere);
             }
-            near.carry(tcp, answered, tracked).await;
+            near.carry(tcp, answered, tracked, user).await;
         }
         Err(end) => {
             tracked.set_end(end);

@@ -10,11 +10,11 @@ use tokio::net::TcpStream;
 
 use crate::config::Fallback;
 use crate::gateway::{Gateway, Stage};
-use crate::link::Link;
+use crate::link::{Link, User};
 use crate::onward;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::registry::{About, End, Tracked};
-use crate::relay::{Before, arrived, prepare, relay, reply};
+use crate::relay::{self, Before, arrived, prepare, reply};
 
 /// What an accepted connection needs.
 pub(super) struct Near {
@@ -58,9 +58,9 @@ impl Near {
         if prepare(&tcp).is_err() {
             return tracked.set_end(End::ResetHere);
         }
-        let _user = self.link.user();
+        let user = self.link.user();
         match self.start(&to, &tcp, Bytes::new(), &tracked).await {
-            Ok(started) => self.carry(tcp, Answered::not_yet(started), tracked).await,
+            Ok(started) => self.carry(tcp, Answered::not_yet(started), tracked, user).await,
             Err(reason) => tracked.set_end(End::Failed(reason)),
         }
     }
@@ -106,19 +106,20 @@ impl Near {
         Ok(Started::Direct(tcp))
     }
 
-    /// Moves the data of a connection until its end.
-    pub(super) async fn carry(&self, tcp: TcpStream, answered: Answered, mut tracked: Tracked) {
-        let end = match answered.started {
-            Started::Stream(recv, send) => relay(tcp, recv, send, answered.before, &tracked.entry).await,
+    /// Moves the data of a connection. Returns while it does, if there is a stream, and otherwise at its end.
+    pub(super) async fn carry(&self, tcp: TcpStream, answered: Answered, mut tracked: Tracked, user: User) {
+        match answered.started {
+            Started::Stream(recv, send) => relay::start(tcp, (recv, send), answered.before, tracked, user),
             Started::Direct(direct) => {
                 tracked.entry.set_connected();
-                tokio::select! {
+                let end = tokio::select! {
                     end = relay_directly(tcp, direct, &tracked) => end,
                     () = self.gateway.reached(Stage::Cut) => End::ResetThere,
-                }
+                };
+                tracked.set_end(end);
+                drop(user);
             }
-        };
-        tracked.set_end(end);
+        }
     }
 }
 
