@@ -1,4 +1,5 @@
 //! Two gateways as processes, between clients and servers in the tests: all on loopback.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod common;
 mod ends;
