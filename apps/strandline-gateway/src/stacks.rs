@@ -17,6 +17,9 @@ use crate::config::Settings;
 const CREDIT_INITIAL: u32 = 1 << 20;
 /// Bytes that the stream of a fast reader may hold.
 const CREDIT_MAX: u32 = 4 << 20;
+/// A message of 64 KiB is handed on in parts of about this size as they arrive: over a slow link its end comes much later
+/// than its beginning.
+const PARTIAL_DELIVERY_POINT: u32 = 16 << 10;
 /// A stalled stream holds a quarter of the send buffer.
 const SEND_BUFFER_MAX: u32 = 16 << 20;
 /// A peer that was restarted, or is gone, is noticed after about this time.
@@ -30,6 +33,7 @@ pub(crate) fn association(settings: &Settings) -> AssociationConfig {
         congestion: settings.congestion,
         stream_scheduler: StreamScheduler::WeightedFairQueueing,
         receive_buffer_max,
+        partial_delivery_point: PARTIAL_DELIVERY_POINT,
         send_buffer_max: SEND_BUFFER_MAX.min(receive_buffer_max),
         heartbeat_interval: Some(HEARTBEAT_INTERVAL),
         rto_min: RTO_MIN,
