@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::clock::now;
+use crate::flows::{self, Flows, Target, buffer, idle};
 use crate::gateway::{Gateway, Stage};
 use crate::limits::Place;
 use crate::onward;
@@ -31,6 +32,8 @@ pub(crate) struct FarPeer {
     pub(crate) address: IpAddr,
     /// Where connections lead that it accepts for this side, by token.
     pub(crate) reverses: Vec<Destination>,
+    /// UDP flows of the association.
+    pub(crate) flows: Arc<Flows>,
 }
 
 /// Accepts streams until the association ends.
@@ -72,6 +75,12 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, pla
         Opening::Connect { to, source } => {
             let tracked = track(&peer, "onward", source, to.to_string(), number);
             connect(peer, to, source, true, message, (recv, send), (tracked, place)).await;
+        }
+        Opening::Flow { to, source, token } => {
+            let mut tracked = track(&peer, "onward_udp", source, to.to_string(), number);
+            let end = flow(association, peer, to, token, message, (recv, send), &tracked).await;
+            tracked.set_end(end);
+            drop(place);
         }
         Opening::Arrived { token, source } => {
             let to = usize::try_from(token).ok().and_then(|token| peer.reverses.get(token).cloned());
@@ -151,6 +160,64 @@ async fn connect(
         _ => first,
     };
     relay::start(tcp, (recv, send), Before::Data(first), tracked, place);
+}
+
+/// Time for which a datagram to the peer may be sent, and time without datagrams after which a flow ends.
+const LIFETIME: Duration = Duration::from_secs(1);
+const FLOW_IDLE: Duration = Duration::from_secs(120);
+
+/// Passes datagrams to a destination and back, until the peer ends the flow or nothing passes.
+async fn flow(
+    association: Association,
+    peer: Arc<FarPeer>,
+    to: Destination,
+    token: u32,
+    first: Bytes,
+    (mut recv, mut send): (RecvStream, SendStream),
+    tracked: &Tracked,
+) -> End {
+    let limit = peer.gateway.settings.limits.connect_timeout;
+    let opened = match peer.gateway.access(peer.address) {
+        None => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
+        Some(access) => onward::connect_udp(&to, &access.allow_udp, limit).await,
+    };
+    let socket = match opened {
+        Ok(socket) => Arc::new(socket),
+        Err((reason, text)) => {
+            tracing::debug!(peer = %peer.name, destination = %to, %reason, %text, "no UDP flow");
+            refuse(send, reason, text).await;
+            return End::Failed(reason);
+        }
+    };
+    let entry = &tracked.entry;
+    let target = Target { socket: Arc::clone(&socket), to: None, entry: Arc::clone(entry) };
+    target.deliver(&first);
+    let Some(routed) = peer.flows.add(token, target) else {
+        refuse(send, Reason::Other, "the token is in use".to_owned()).await;
+        return End::Failed(Reason::Other);
+    };
+    let done = Reply::Done { at: socket.local_addr().ok() };
+    if send.send(done.encode().into()).await.is_err() {
+        return End::Lost;
+    }
+    entry.set_connected();
+    let passing = async {
+        let mut room = buffer();
+        loop {
+            // Errors are those of earlier datagrams: nobody has received them.
+            let Ok(len) = socket.recv(&mut room).await else { continue };
+            let datagram = room.get(..len).unwrap_or_default();
+            flows::send(&association, token, datagram, LIFETIME, entry);
+        }
+    };
+    let end = tokio::select! {
+        () = passing => End::Complete,
+        ended = recv.recv() => if matches!(ended, Ok(None)) { End::Complete } else { End::Lost },
+        () = idle(entry, FLOW_IDLE) => End::Complete,
+    };
+    let _ = send.finish();
+    drop(routed);
+    end
 }
 
 /// Listens for the peer until it ends the stream, the association ends, or the gateway does.

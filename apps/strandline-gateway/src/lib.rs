@@ -25,6 +25,7 @@ pub mod command;
 mod config;
 mod connect_request;
 mod far;
+mod flows;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gateway;

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use crate::clock::{now, unix_time};
 use crate::config::{self, Keep};
 use crate::far::{FarPeer, accept_streams};
+use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
 use crate::protocol::{Opening, Reason};
 use crate::relay::{reason, reply};
@@ -39,6 +40,9 @@ pub(crate) struct Link {
     users: AtomicU32,
     /// Notified when the last of them ends.
     unused: Notify,
+    /// UDP flows of clients here.
+    pub(crate) flows: Arc<Flows>,
+    tokens: AtomicU32,
 }
 
 /// A connection that uses a link until this value is dropped.
@@ -56,9 +60,17 @@ impl Drop for User {
 impl Link {
     pub(crate) fn new(peer: config::Peer, stack: Stack) -> Self {
         let name = peer.name.as_str().into();
-        let (up, wanted, users, unused) =
-            (watch::Sender::new(None), Notify::new(), AtomicU32::new(0), Notify::new());
-        Self { peer, name, stack, up, wanted, users, unused }
+        Self {
+            peer,
+            name,
+            stack,
+            up: watch::Sender::new(None),
+            wanted: Notify::new(),
+            users: AtomicU32::new(0),
+            unused: Notify::new(),
+            flows: Arc::default(),
+            tokens: AtomicU32::new(0),
+        }
     }
 
     /// Counts a connection.
@@ -72,11 +84,16 @@ impl Link {
         self.up.borrow().is_some()
     }
 
+    /// Returns a name for a UDP flow.
+    pub(crate) fn next_token(&self) -> u32 {
+        self.tokens.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Opens a stream, and waits for an association if there is none.
     ///
     /// # Errors
     /// If there is none after [`wait`](config::Peer::wait).
-    pub(crate) async fn open(&self) -> Result<Stream, Reason> {
+    pub(crate) async fn open(&self) -> Result<(Association, Stream), Reason> {
         let mut up = self.up.subscribe();
         let deadline = now() + self.peer.wait;
         loop {
@@ -85,7 +102,7 @@ impl Link {
                 && let Ok(opened) = timeout_at(deadline, association.open_stream()).await
                 && let Ok(stream) = opened
             {
-                return Ok(stream);
+                return Ok((association, stream));
             }
             self.wanted.notify_one();
             match timeout_at(deadline, up.changed()).await {
@@ -184,6 +201,7 @@ impl Link {
             name: Arc::clone(&self.name),
             address: address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into()),
             reverses: reverses.iter().map(|reverse| reverse.to.clone()).collect(),
+            flows: Arc::clone(&self.flows),
         });
         for (token, reverse) in reverses.into_iter().enumerate() {
             tokio::spawn(ask_to_listen(association.clone(), reverse, token as u32, Arc::clone(&self.name)));
@@ -191,6 +209,7 @@ impl Link {
         self.up.send_replace(Some(association.clone()));
         let ended = tokio::select! {
             ended = association.closed() => ended,
+            () = self.flows.receive(&association) => association.closed().await,
             _ = accept_streams(&association, &peer) => association.closed().await,
             () = self.idle() => {
                 self.up.send_replace(None);

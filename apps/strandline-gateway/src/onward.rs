@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::{timeout, timeout_at};
 
 use crate::clock::now;
@@ -42,6 +42,31 @@ pub(crate) async fn connect(
         }
     }
     Err(failed.unwrap_or((Reason::NameNotFound, format!("{to} has no address"))))
+}
+
+/// Opens a UDP socket that is connected to a destination, by the first address that is allowed.
+///
+/// # Errors
+/// The reason, and a text for logs.
+pub(crate) async fn connect_udp(
+    to: &Destination,
+    rules: &Rules,
+    limit: Duration,
+) -> Result<UdpSocket, (Reason, String)> {
+    let late = |_| (Reason::TimedOut, format!("{to}: resolving took too long"));
+    let addresses = timeout(limit, resolve(to, Some(rules))).await.map_err(late)??;
+    let Some(address) = addresses.first() else {
+        return Err((Reason::NameNotFound, format!("{to} has no address")));
+    };
+    let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
+    let opened = async {
+        let socket = UdpSocket::bind(any).await?;
+        socket.connect(address).await?;
+        // Known from here on, so that the first datagram is not lost.
+        socket.writable().await?;
+        Ok(socket)
+    };
+    opened.await.map_err(|error: io::Error| (Reason::of(&error), format!("{address}: {error}")))
 }
 
 /// Returns the addresses that may be connected to, at least one.

@@ -94,6 +94,12 @@ impl Entry {
         self.is_connected.store(1, Ordering::Relaxed);
     }
 
+    /// Returns all bytes of both directions.
+    pub(crate) fn total(&self) -> u64 {
+        let (up, down) = self.bytes();
+        up.wrapping_add(down)
+    }
+
     /// Returns bytes from client to server, and from server to client.
     fn bytes(&self) -> (u64, u64) {
         let (sent, received) = (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed));

@@ -33,8 +33,8 @@ pub(crate) const FIRST_MAX: usize = 16 << 10;
 /// Messages that are written together.
 const BATCH: usize = 16;
 const BATCH_BYTES: usize = 256 << 10;
-/// Largest first message of a stream.
-const OPENING_MAX: usize = 64 << 10;
+/// Largest first message of a stream: a header, and the largest datagram.
+const OPENING_MAX: usize = 68 << 10;
 
 /// Prepares a TCP connection: no delay, and a reset unless it ends completely.
 pub(crate) fn prepare(tcp: &TcpStream) -> io::Result<()> {

@@ -21,6 +21,7 @@ use crate::access_log::AccessLog;
 use crate::admin::{self, Admin};
 use crate::config::{Args, Settings, WayKind};
 use crate::far::{FarPeer, accept_streams};
+use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
 use crate::link::Link;
 use crate::registry::Registry;
@@ -134,6 +135,7 @@ async fn serve(gateway: Arc<Gateway>, runtimes: Vec<Handle>, is_json: bool) -> R
         announced.ways.push(AnnouncedWay { way, listen: listener.local_addr()?, peer, to });
         runtime.spawn(ways::serve(listener, kind, link, Arc::clone(&gateway)));
     }
+    announced.ways.extend(serve_udp(&gateway, &links, &runtimes)?);
     if let Some(address) = gateway.settings.admin {
         let admin = Admin { gateway: Arc::clone(&gateway), links };
         announced.admin = Some(admin::listen(address, admin).await?);
@@ -217,8 +219,13 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
     let listed = gateway.add(&association);
     tracing::info!(peer = %address, "association accepted");
     let name = address.to_string().into();
-    let peer = Arc::new(FarPeer { gateway, name, address, reverses: Vec::new() });
-    let _ = accept_streams(&association, &peer).await;
+    let flows = Arc::<Flows>::default();
+    let peer = FarPeer { gateway, name, address, reverses: Vec::new(), flows: Arc::clone(&flows) };
+    let peer = Arc::new(peer);
+    tokio::select! {
+        _ = accept_streams(&association, &peer) => {}
+        () = flows.receive(&association) => {}
+    }
     let ended = association.closed().await;
     tracing::info!(peer = %address, %ended, "association ended");
     drop(listed);
@@ -237,6 +244,25 @@ fn connect(gateway: &Arc<Gateway>, runtimes: &[Handle]) -> Result<(Option<Stack>
         links.push(link);
     }
     Ok((Some(stack), links))
+}
+
+/// Starts the UDP forwards.
+fn serve_udp(gateway: &Arc<Gateway>, links: &[Arc<Link>], runtimes: &[Handle]) -> Result<Vec<AnnouncedWay>> {
+    let mut announced = Vec::new();
+    for forward in &gateway.settings.udp_forwards {
+        let at = forward.peer;
+        let (Some(link), Some(runtime)) = (links.get(at), runtimes.get(at % runtimes.len())) else {
+            continue;
+        };
+        // The socket belongs to the runtime on which it is made.
+        let entered = runtime.enter();
+        let socket = ways::bind_udp(forward)?;
+        drop(entered);
+        let (listen, to) = (socket.local_addr()?, Some(forward.to.to_string()));
+        announced.push(AnnouncedWay { way: "udp", listen, peer: link.name.to_string(), to });
+        runtime.spawn(ways::serve_udp(socket, forward.clone(), Arc::clone(link), Arc::clone(gateway)));
+    }
+    Ok(announced)
 }
 
 type BoundWay = (TcpListener, WayKind, Arc<Link>, Handle);

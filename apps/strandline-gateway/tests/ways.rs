@@ -1,10 +1,10 @@
 //! The ways in, with clients of the tests and with curl and wget.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
-use crate::common::{World, patient, read_all, read_exactly};
+use crate::common::{PATIENCE, World, bytes, patient, read_all, read_exactly};
 use crate::failures::socks;
 
 /// Answers each HTTP request with this text until the test ends.
@@ -129,4 +129,43 @@ fn status_and_metrics_show_connections() {
         assert!(metrics.contains(&format!("strandline_gateway_{line}\n")), "{metrics}");
     }
     assert!(world.near.end(), "it ends although a connection is open");
+}
+
+#[test]
+fn datagrams_pass_both_ways() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let world = World::with(&format!("--allow-udp {address}"), &format!("--forward udp/0={address}"));
+    let clients: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut room = vec![0; 1 << 16];
+    for round in 0..3_usize {
+        for (number, client) in clients.iter().enumerate() {
+            // The largest one is the first of its flow, too.
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            let data = bytes([10, 1_000, 65_507][(round + number) % 3], number as u64);
+            client.send_to(&data, world.near.way(1)).unwrap();
+            let (len, from) = server.recv_from(&mut room).unwrap();
+            assert!(room[..len] == data, "{len} bytes");
+            server.send_to(&room[..len], from).unwrap();
+            let len = client.recv(&mut room).unwrap();
+            assert!(room[..len] == data, "{len} bytes");
+        }
+    }
+    let connections = world.near.status()["connections"].as_array().unwrap().len();
+    assert_eq!(connections, clients.len(), "a flow for each client");
+}
+
+#[test]
+fn datagrams_need_a_rule_of_their_own() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let world = World::with(&format!("--allow {address}"), &format!("--forward udp/0={address}"));
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.send_to(b"datagram", world.near.way(1)).unwrap();
+    crate::common::at_last("the flow is refused", || {
+        world.near.admin("metrics").contains("connection_ends_total{end=\"not_allowed\"} 1\n")
+    });
+    server.set_nonblocking(true).unwrap();
+    assert!(server.recv(&mut [0; 10]).is_err(), "nothing has arrived");
 }

@@ -178,7 +178,7 @@ pub(super) const CRATES: [Rules; 8] = [
             apart(&["access_log", "clock", "protocol", "proxy_protocol", "shards", "status"]),
             apart(&["connect_request", "limits", "rules", "socks"]),
             apart(&["config", "fuzzing", "onward", "registry"]),
-            apart(&["relay", "gateway", "stacks"]),
+            apart(&["flows", "gateway", "relay", "stacks"]),
             apart(&["far"]),
             apart(&["link"]),
             apart(&["admin", "ways"]),

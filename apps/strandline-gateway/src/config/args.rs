@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::file::{Access, File, Forward, Peer, Proxy, Transparent};
+use super::file::{Access, File, Forward, Peer, Protocol, Proxy, Transparent};
 
 /// `strandline gateway`: both roles in one program.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -20,6 +20,9 @@ pub struct Args {
     /// Allow peers to connect to this destination: an address, a network, a name (*.example for all below it) or *
     #[arg(long, value_name = "HOST:PORT")]
     allow: Vec<String>,
+    /// Allow peers to send UDP datagrams to this destination
+    #[arg(long, value_name = "HOST:PORT")]
+    allow_udp: Vec<String>,
     /// Allow peers to listen on TCP here, for their --reverse
     #[arg(long, value_name = "ADDRESS:PORT")]
     allow_listen: Vec<String>,
@@ -32,8 +35,8 @@ pub struct Args {
     /// Serve HTTP CONNECT here
     #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
     http_connect: Vec<String>,
-    /// Accept connections here, and let the peer connect to HOST:PORT
-    #[arg(long, value_name = "[ADDRESS:]PORT=[PEER:]HOST:PORT")]
+    /// Accept connections here, and let the peer connect to HOST:PORT; with udp/ before, datagrams
+    #[arg(long, value_name = "[udp/][ADDRESS:]PORT=[PEER:]HOST:PORT")]
     forward: Vec<String>,
     /// Let the peer accept connections there, and connect to HOST:PORT here
     #[arg(long, value_name = "[ADDRESS:]PORT=[PEER:]HOST:PORT")]
@@ -115,9 +118,13 @@ impl Args {
         };
         file.redirect.extend(self.redirect.iter().map(transparent));
         file.tproxy.extend(self.tproxy.iter().map(transparent));
-        if !self.allow.is_empty() || !self.allow_listen.is_empty() {
-            let (allow, allow_listen) = (self.allow.clone(), self.allow_listen.clone());
-            file.access.push(Access { allow, allow_listen, ..Access::default() });
+        if [&self.allow, &self.allow_udp, &self.allow_listen].iter().any(|rules| !rules.is_empty()) {
+            file.access.push(Access {
+                allow: self.allow.clone(),
+                allow_udp: self.allow_udp.clone(),
+                allow_listen: self.allow_listen.clone(),
+                ..Access::default()
+            });
         }
     }
 }
@@ -133,6 +140,10 @@ fn at_peer(text: &str) -> (String, Option<String>) {
 /// Splits `ADDRESS:PORT=PEER:HOST:PORT`, in which only the name of a peer is one.
 fn forward(text: &str, peers: &[String]) -> Forward {
     let (listen, rest) = text.split_once('=').unwrap_or((text, ""));
+    let (protocol, listen) = match listen.strip_prefix("udp/") {
+        Some(listen) => (Protocol::Udp, listen),
+        None => (Protocol::Tcp, listen),
+    };
     let named = rest.split_once(':').filter(|(name, to)| {
         to.contains(':')
             && !name.starts_with('[')
@@ -142,5 +153,6 @@ fn forward(text: &str, peers: &[String]) -> Forward {
         Some((peer, to)) => (Some(peer.to_owned()), to),
         None => (None, rest),
     };
-    Forward { listen: listen.to_owned(), peer, to: to.to_owned() }
+    let (listen, to) = (listen.to_owned(), to.to_owned());
+    Forward { listen, peer, to, protocol, lifetime_ms: None, idle_timeout_secs: None }
 }

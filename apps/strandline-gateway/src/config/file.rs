@@ -76,6 +76,20 @@ pub(super) struct Forward {
     pub(super) listen: String,
     pub(super) peer: Option<String>,
     pub(super) to: String,
+    /// Only of forwards, as the next ones.
+    #[serde(default)]
+    pub(super) protocol: Protocol,
+    pub(super) lifetime_ms: Option<u32>,
+    pub(super) idle_timeout_secs: Option<u32>,
+}
+
+/// What a forward carries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Protocol {
+    #[default]
+    Tcp,
+    Udp,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -90,6 +104,7 @@ pub(super) struct Transparent {
 pub(super) struct Access {
     pub(super) from: Vec<String>,
     pub(super) allow: Vec<String>,
+    pub(super) allow_udp: Vec<String>,
     pub(super) allow_listen: Vec<String>,
     pub(super) proxy_protocol: bool,
 }

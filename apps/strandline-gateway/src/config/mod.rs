@@ -11,8 +11,8 @@ use strandline::{Algorithm, socket_address};
 use strandline_ops::{Files, Flaw, Unreadable};
 
 pub use self::args::Args;
-use self::file::File;
 pub(crate) use self::file::{Fallback, Keep};
+use self::file::{File, Protocol};
 use crate::protocol::Destination;
 use crate::rules::{Network, Rule, Rules};
 
@@ -25,6 +25,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECTIONS_MAX: u32 = 20_000;
 const CONNECTIONS_PER_SEC: u32 = 2_000;
 const BUFFER_MIB: u32 = 64;
+const LIFETIME: Duration = Duration::from_secs(1);
+const FLOW_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An error of a configuration, and where it is.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +68,7 @@ pub(crate) struct Settings {
     pub(crate) drain_timeout: Duration,
     pub(crate) peers: Vec<Peer>,
     pub(crate) ways: Vec<Way>,
+    pub(crate) udp_forwards: Vec<UdpForward>,
     pub(crate) reverses: Vec<Reverse>,
     pub(crate) access: Vec<Access>,
     pub(crate) limits: Limits,
@@ -126,12 +129,25 @@ pub(crate) struct Reverse {
     pub(crate) to: Destination,
 }
 
+/// A socket whose datagrams go to a peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UdpForward {
+    pub(crate) listen: SocketAddr,
+    pub(crate) peer: usize,
+    pub(crate) to: Destination,
+    /// Time for which a datagram may be sent.
+    pub(crate) lifetime: Duration,
+    /// Time without datagrams after which a flow ends.
+    pub(crate) idle_timeout: Duration,
+}
+
 /// What peers from certain addresses may do.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     /// Empty: any.
     from: Vec<Network>,
     pub(crate) allow: Rules,
+    pub(crate) allow_udp: Rules,
     pub(crate) allow_listen: Rules,
     /// Whether servers get the client's address (PROXY protocol, version 2).
     pub(crate) proxy_protocol: bool,
@@ -189,19 +205,24 @@ fn check(file: &File) -> Result<Settings, ConfigError> {
     }
     let peers = file.peer.iter().enumerate().map(|(at, peer)| check_peer(at, peer, &file.peer));
     let peers = peers.collect::<Result<Vec<_>, _>>()?;
-    let (ways, reverses) = check_ways(file, &peers)?;
+    let (ways, udp_forwards) = check_ways(file, &peers)?;
+    let reverses = check_reverses(file, &peers)?;
     if listen.is_none() && peers.is_empty() {
         return Err(wrong(
             "peer",
             "nothing to do: give --listen ADDRESS:PORT, or --peer NAME=HOST:PORT and a way in",
         ));
     }
-    if ways.is_empty() && reverses.is_empty() && listen.is_none() {
+    if ways.is_empty() && udp_forwards.is_empty() && reverses.is_empty() && listen.is_none() {
         flaws.push(flaw("peer", "no way in: give --socks, --http-connect, --forward or another one"));
     }
     let access = file.access.iter().enumerate().map(|(at, access)| check_access(at, access));
     let access = access.collect::<Result<Vec<_>, _>>()?;
-    if listen.is_some() && access.iter().all(|access| access.allow == Rules::default()) {
+    if listen.is_some()
+        && access
+            .iter()
+            .all(|access| access.allow == Rules::default() && access.allow_udp == Rules::default())
+    {
         flaws
             .push(flaw("access.allow", "peers can reach nothing: allow destinations with --allow HOST:PORT"));
     }
@@ -224,6 +245,7 @@ fn check(file: &File) -> Result<Settings, ConfigError> {
         drain_timeout: file.drain_timeout_secs.map_or(DRAIN_TIMEOUT, seconds),
         peers,
         ways,
+        udp_forwards,
         reverses,
         access,
         limits: check_limits(&file.limits)?,
@@ -286,7 +308,8 @@ fn check_peer(at: usize, peer: &file::Peer, all: &[file::Peer]) -> Result<Peer, 
     })
 }
 
-fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<Reverse>), ConfigError> {
+fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<UdpForward>), ConfigError> {
+    let mut udp_forwards = Vec::new();
     let mut ways = Vec::new();
     let mut add = |table: &str, at: usize, listen: &str, peer: &Option<String>, kind: WayKind| {
         let listen = local(&format!("{table}[{at}].listen"), listen)?;
@@ -307,6 +330,16 @@ fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<Reverse>), C
     }
     for (at, way) in file.forward.iter().enumerate() {
         let to = way.to.parse().map_err(|error: String| wrong(format!("forward[{at}].to"), error))?;
+        if way.protocol == Protocol::Udp {
+            udp_forwards.push(UdpForward {
+                listen: local(&format!("forward[{at}].listen"), &way.listen)?,
+                peer: find_peer("forward", at, way.peer.as_deref(), peers)?,
+                to,
+                lifetime: way.lifetime_ms.map_or(LIFETIME, |ms| Duration::from_millis(ms.into())),
+                idle_timeout: way.idle_timeout_secs.map_or(FLOW_IDLE_TIMEOUT, seconds),
+            });
+            continue;
+        }
         add("forward", at, &way.listen, &way.peer, WayKind::Forward { to })?;
     }
     for (at, way) in file.redirect.iter().enumerate() {
@@ -315,15 +348,22 @@ fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<Reverse>), C
     for (at, way) in file.tproxy.iter().enumerate() {
         add("tproxy", at, &way.listen, &way.peer, WayKind::Tproxy)?;
     }
+    Ok((ways, udp_forwards))
+}
+
+fn check_reverses(file: &File, peers: &[Peer]) -> Result<Vec<Reverse>, ConfigError> {
     let mut reverses = Vec::new();
     for (at, reverse) in file.reverse.iter().enumerate() {
+        if reverse.protocol == Protocol::Udp {
+            return Err(wrong(format!("reverse[{at}].protocol"), "reverse forwards carry TCP only"));
+        }
         reverses.push(Reverse {
             listen: local(&format!("reverse[{at}].listen"), &reverse.listen)?,
             peer: find_peer("reverse", at, reverse.peer.as_deref(), peers)?,
             to: reverse.to.parse().map_err(|error: String| wrong(format!("reverse[{at}].to"), error))?,
         });
     }
-    Ok((ways, reverses))
+    Ok(reverses)
 }
 
 fn find_peer(table: &str, at: usize, name: Option<&str>, peers: &[Peer]) -> Result<usize, ConfigError> {
@@ -352,6 +392,7 @@ fn check_access(at: usize, access: &file::Access) -> Result<Access, ConfigError>
     Ok(Access {
         from: from.map_err(|message| wrong(key("from"), message))?,
         allow: rules("allow", &access.allow)?,
+        allow_udp: rules("allow_udp", &access.allow_udp)?,
         allow_listen: rules("allow_listen", &access.allow_listen)?,
         proxy_protocol: access.proxy_protocol,
     })

@@ -10,6 +10,7 @@ use super::fields::{
 const CONNECT: u8 = 1;
 const LISTEN: u8 = 2;
 const ARRIVED: u8 = 3;
+const FLOW: u8 = 4;
 
 /// What a stream is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub(crate) enum Opening {
     Listen { at: SocketAddr, token: u32 },
     /// The sender has accepted a connection where the receiver asked it to listen.
     Arrived { token: u32, source: Option<SocketAddr> },
+    /// The receiver sends UDP datagrams, and receives some, as long as the stream is open. `token` is that of the flow's
+    /// messages. The data is the first datagram.
+    Flow { to: Destination, source: Option<SocketAddr>, token: u32 },
 }
 
 impl Opening {
@@ -29,10 +33,11 @@ impl Opening {
             Self::Connect { .. } => CONNECT,
             Self::Listen { .. } => LISTEN,
             Self::Arrived { .. } => ARRIVED,
+            Self::Flow { .. } => FLOW,
         };
         let mut header = HeaderWriter::new(kind, data.len());
         match self {
-            Self::Connect { to, .. } => match &to.host {
+            Self::Connect { to, .. } | Self::Flow { to, .. } => match &to.host {
                 Host::Ip(ip) => header.address(ADDRESS, SocketAddr::new(*ip, to.port)),
                 Host::Name(name) => header.field(NAME, &[&to.port.to_be_bytes(), name.as_bytes()]),
             },
@@ -42,7 +47,12 @@ impl Opening {
             }
             Self::Arrived { token, .. } => header.field(TOKEN, &[&token.to_be_bytes()]),
         }
-        if let Self::Connect { source: Some(source), .. } | Self::Arrived { source: Some(source), .. } = self
+        if let Self::Flow { token, .. } = self {
+            header.field(TOKEN, &[&token.to_be_bytes()]);
+        }
+        if let Self::Connect { source: Some(source), .. }
+        | Self::Arrived { source: Some(source), .. }
+        | Self::Flow { source: Some(source), .. } = self
         {
             header.address(SOURCE, *source);
         }
@@ -66,12 +76,13 @@ impl Opening {
             }
         }
         let token = token.ok_or(Malformed::Field(TOKEN));
+        let to = || {
+            let to = name.or_else(|| address.map(Destination::of));
+            to.filter(|to| to.port != 0).ok_or(Malformed::Field(ADDRESS))
+        };
         let opening = match header.kind {
-            CONNECT => {
-                let to = name.or_else(|| address.map(Destination::of));
-                let to = to.filter(|to| to.port != 0).ok_or(Malformed::Field(ADDRESS))?;
-                Self::Connect { to, source }
-            }
+            CONNECT => Self::Connect { to: to()?, source },
+            FLOW => Self::Flow { to: to()?, source, token: token? },
             LISTEN => Self::Listen { at: address.ok_or(Malformed::Field(ADDRESS))?, token: token? },
             ARRIVED => Self::Arrived { token: token?, source },
             other => return Err(Malformed::Kind(other)),

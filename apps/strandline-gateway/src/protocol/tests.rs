@@ -22,6 +22,11 @@ fn opening() -> impl Strategy<Value = Opening> {
         (destination(), source()).prop_map(|(to, source)| Opening::Connect { to, source }),
         (address(), any::<u32>()).prop_map(|(at, token)| Opening::Listen { at, token }),
         (any::<u32>(), source()).prop_map(|(token, source)| Opening::Arrived { token, source }),
+        (destination(), source(), any::<u32>()).prop_map(|(to, source, token)| Opening::Flow {
+            to,
+            source,
+            token
+        }),
     ]
 }
 

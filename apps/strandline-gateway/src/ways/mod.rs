@@ -4,6 +4,7 @@ mod http;
 mod near;
 mod socks;
 mod transparent;
+mod udp;
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,6 +20,8 @@ use crate::config::{Way, WayKind};
 use crate::gateway::{Gateway, Stage};
 use crate::link::Link;
 use near::Near;
+
+pub(crate) use udp::{bind_udp, serve_udp};
 
 /// Time for a client to say where it wants to go.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);

@@ -79,7 +79,7 @@ impl Near {
         if self.link.peer.fallback == Fallback::Tcp && !self.link.is_up() {
             return self.go_direct(to, first, tracked).await;
         }
-        let stream = self.link.open().await?;
+        let (_, stream) = self.link.open().await?;
         tracked.entry.set_stream(stream.id().0);
         let (recv, mut send) = stream.into_split();
         let first = if first.is_empty() { arrived(tcp) } else { first };

@@ -1,0 +1,134 @@
+//! UDP flows over an association. A stream opens a flow and ends it. Datagrams are messages of stream 0, which is not a dynamic
+//! one: unordered, and given up after a lifetime, so that a late one delays no other. Each begins with the token of its flow.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use strandline::{Association, Joiner, RecvError, Reliability, SendInfo, StreamId};
+use tokio::net::UdpSocket;
+
+use crate::registry::Entry;
+
+/// The stream of all datagrams.
+const STREAM: StreamId = StreamId(0);
+/// Largest datagram, with its token.
+const DATAGRAM_MAX: usize = 64 << 10;
+/// Bytes of datagrams of which parts are missing.
+const INCOMPLETE_MAX: usize = 1 << 20;
+
+/// The flows of an association: where their datagrams go.
+#[derive(Debug, Default)]
+pub(crate) struct Flows(Mutex<HashMap<u32, Target>>);
+
+/// Where the datagrams of a flow go.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) socket: Arc<UdpSocket>,
+    /// The client; `None` if the socket is connected.
+    pub(crate) to: Option<SocketAddr>,
+    pub(crate) entry: Arc<Entry>,
+}
+
+/// A flow that gets datagrams until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Routed {
+    flows: Arc<Flows>,
+    token: u32,
+}
+
+impl Flows {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Target>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a flow; `None` if its token is in use.
+    pub(crate) fn add(self: &Arc<Self>, token: u32, target: Target) -> Option<Routed> {
+        let mut flows = self.lock();
+        if flows.contains_key(&token) {
+            return None;
+        }
+        flows.insert(token, target);
+        Some(Routed { flows: Arc::clone(self), token })
+    }
+
+    /// Sends a datagram to where its flow goes, if there is room for it.
+    fn deliver(&self, mut message: Bytes) {
+        let Ok(token) = message.try_get_u32() else { return };
+        let Some(target) = self.lock().get(&token).cloned() else { return };
+        target.deliver(&message);
+    }
+
+    /// Delivers the datagrams of an association until it ends.
+    pub(crate) async fn receive(&self, association: &Association) {
+        let mut joiner = Joiner::new(INCOMPLETE_MAX);
+        loop {
+            match association.recv().await {
+                // Parts that can't be joined are lost, as datagrams may be.
+                Ok(Some(part)) => match joiner.push(part) {
+                    Ok(Some(message)) => self.deliver(message.data),
+                    Ok(None) => {}
+                    Err(_) => joiner.clear(),
+                },
+                Err(RecvError::Abandoned) => joiner.clear(),
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Drop for Routed {
+    fn drop(&mut self) {
+        self.flows.lock().remove(&self.token);
+    }
+}
+
+impl Target {
+    /// Sends a datagram. One for which the socket has no room is lost.
+    pub(crate) fn deliver(&self, datagram: &[u8]) {
+        let sent = match self.to {
+            Some(client) => self.socket.try_send_to(datagram, client),
+            None => self.socket.try_send(datagram),
+        };
+        if sent.is_ok() {
+            self.entry.add_received(datagram.len());
+        }
+    }
+}
+
+/// Sends a datagram of a flow to the peer. One for which the association has no room is lost.
+pub(crate) fn send(
+    association: &Association,
+    token: u32,
+    datagram: &[u8],
+    lifetime: Duration,
+    entry: &Entry,
+) {
+    let mut message = BytesMut::with_capacity(4 + datagram.len());
+    message.put_u32(token);
+    message.put_slice(datagram);
+    let info = SendInfo::on(STREAM).unordered().reliability(Reliability::lifetime(lifetime));
+    if association.try_send_bytes(message.freeze(), info).is_ok() {
+        entry.add_sent(datagram.len());
+    }
+}
+
+/// Returns a buffer for any datagram.
+pub(crate) fn buffer() -> Vec<u8> {
+    vec![0; DATAGRAM_MAX]
+}
+
+/// Waits until nothing has passed in either direction for this time, or twice of it.
+pub(crate) async fn idle(entry: &Entry, limit: Duration) {
+    let mut before = entry.total();
+    loop {
+        tokio::time::sleep(limit).await;
+        let now = entry.total();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}

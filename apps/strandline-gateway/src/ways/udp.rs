@@ -1,0 +1,138 @@
+//! UDP forwards: a flow for each client.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+
+use crate::config::UdpForward;
+use crate::flows::{self, Target, buffer, idle};
+use crate::gateway::{Gateway, Stage};
+use crate::link::Link;
+use crate::protocol::{Opening, Reason};
+use crate::registry::{About, End, Tracked};
+use crate::relay::reply;
+
+/// Clients of one socket.
+const CLIENTS_MAX: usize = 4096;
+/// Datagrams of a client that wait for its flow.
+const WAITING: usize = 64;
+
+/// Listens for a UDP forward.
+pub(crate) fn bind_udp(forward: &UdpForward) -> Result<UdpSocket> {
+    let bound = std::net::UdpSocket::bind(forward.listen).and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        UdpSocket::from_std(socket)
+    });
+    bound.with_context(|| format!("listening on UDP {} for forward", forward.listen))
+}
+
+/// Passes datagrams until the gateway ends.
+pub(crate) async fn serve_udp(
+    socket: UdpSocket,
+    forward: UdpForward,
+    link: Arc<Link>,
+    gateway: Arc<Gateway>,
+) {
+    let (socket, forward) = (Arc::new(socket), Arc::new(forward));
+    let mut clients: HashMap<SocketAddr, mpsc::Sender<Bytes>> = HashMap::new();
+    let mut room = buffer();
+    let passing = async {
+        loop {
+            // Errors are those of earlier datagrams: their clients are gone.
+            let Ok((len, client)) = socket.recv_from(&mut room).await else { continue };
+            let datagram = Bytes::copy_from_slice(room.get(..len).unwrap_or_default());
+            let datagram = match clients.get(&client).map(|flow| flow.try_send(datagram.clone())) {
+                // If the queue is full, the datagram is lost.
+                Some(Ok(()) | Err(mpsc::error::TrySendError::Full(_))) => continue,
+                Some(Err(mpsc::error::TrySendError::Closed(_))) | None => datagram,
+            };
+            if clients.len() >= CLIENTS_MAX {
+                clients.retain(|_, flow| !flow.is_closed());
+                if clients.len() >= CLIENTS_MAX {
+                    continue;
+                }
+            }
+            let (queue, waiting) = mpsc::channel(WAITING);
+            clients.insert(client, queue);
+            let tracked = gateway.registry.begin(About {
+                way: "udp",
+                peer: Arc::clone(&link.name),
+                client: Some(client),
+                destination: forward.to.to_string(),
+                is_near: true,
+            });
+            let flow = Flow {
+                socket: Arc::clone(&socket),
+                forward: Arc::clone(&forward),
+                link: Arc::clone(&link),
+                client,
+            };
+            tokio::spawn(flow.run(datagram, waiting, tracked));
+        }
+    };
+    tokio::select! {
+        () = passing => {}
+        () = gateway.reached(Stage::Draining) => {}
+    }
+}
+
+/// The flow of a client.
+struct Flow {
+    socket: Arc<UdpSocket>,
+    forward: Arc<UdpForward>,
+    link: Arc<Link>,
+    client: SocketAddr,
+}
+
+impl Flow {
+    async fn run(self, first: Bytes, waiting: mpsc::Receiver<Bytes>, mut tracked: Tracked) {
+        let user = self.link.user();
+        let end = self.pass(first, waiting, &tracked).await;
+        tracked.set_end(end.map_or_else(|end| end, |()| End::Complete));
+        drop(user);
+    }
+
+    async fn pass(
+        &self,
+        first: Bytes,
+        mut waiting: mpsc::Receiver<Bytes>,
+        tracked: &Tracked,
+    ) -> Result<(), End> {
+        let failed = |reason| End::Failed(reason);
+        let (association, stream) = self.link.open().await.map_err(failed)?;
+        tracked.entry.set_stream(stream.id().0);
+        let (mut recv, mut send) = stream.into_split();
+        let entry = Arc::clone(&tracked.entry);
+        let target = Target { socket: Arc::clone(&self.socket), to: Some(self.client), entry };
+        let token = self.link.next_token();
+        let routed = self.link.flows.add(token, target).ok_or(failed(Reason::Other))?;
+        let opening = Opening::Flow { to: self.forward.to.clone(), source: Some(self.client), token };
+        send.send(opening.encode(&first).into()).await.map_err(|_| failed(Reason::NoAssociation))?;
+        tracked.entry.add_sent(first.len());
+        let answered = async {
+            reply(&mut recv).await?;
+            tracked.entry.set_connected();
+            // The far side ends the flow, or the association ends.
+            let _ = recv.recv().await;
+            Ok::<(), End>(())
+        };
+        let passing = async {
+            while let Some(datagram) = waiting.recv().await {
+                flows::send(&association, token, &datagram, self.forward.lifetime, &tracked.entry);
+            }
+        };
+        tokio::select! {
+            answered = answered => answered?,
+            () = passing => {}
+            () = idle(&tracked.entry, self.forward.idle_timeout) => {}
+        }
+        let _ = send.finish();
+        drop(routed);
+        Ok(())
+    }
+}
