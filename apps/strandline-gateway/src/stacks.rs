@@ -22,9 +22,11 @@ const CREDIT_MAX: u32 = 4 << 20;
 const PARTIAL_DELIVERY_POINT: u32 = 16 << 10;
 /// A stalled stream holds a quarter of the send buffer.
 const SEND_BUFFER_MAX: u32 = 16 << 20;
-/// A peer that was restarted, or is gone, is noticed after about this time.
+/// A peer that was restarted is noticed after about this time.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// With these, one that is gone without a word is noticed after about 40 s.
 const RTO_MIN: Duration = Duration::from_millis(200);
+const RTO_MAX: Duration = Duration::from_secs(5);
 
 /// Returns the parameters of all associations.
 pub(crate) fn association(settings: &Settings) -> AssociationConfig {
@@ -37,6 +39,7 @@ pub(crate) fn association(settings: &Settings) -> AssociationConfig {
         send_buffer_max: SEND_BUFFER_MAX.min(receive_buffer_max),
         heartbeat_interval: Some(HEARTBEAT_INTERVAL),
         rto_min: RTO_MIN,
+        rto_max: RTO_MAX,
         extensions: ExtensionsConfig {
             interleaving: true,
             stream_credit: Some(StreamCredit {
