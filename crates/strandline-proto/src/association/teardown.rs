@@ -238,6 +238,9 @@ impl Association {
                 // The rest of the packet may acknowledge more: `after_packet` sends SHUTDOWN ACK if everything is
                 // acknowledged.
             }
+            // Nothing but an ASCONF may be sent before it is answered, which is repeated in this state only. The peer
+            // repeats its SHUTDOWN.
+            State::ShutdownSent if self.flags.sourceless => {}
             State::ShutdownSent => {
                 // Simultaneous shutdown.
                 enter(self, State::ShutdownAckSent);

@@ -254,4 +254,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         "retransmissions to an address counted after it was removed and came back (of the checker)",
     ),
     (8_000_028_587, "new numbers began a second time with an old SACK (of the checker)"),
+    (
+        8_000_029_848,
+        "a SHUTDOWN was answered while no address could be a source, and the ASCONF was never repeated",
+    ),
 ];
