@@ -31,6 +31,11 @@ pub struct Gateway {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Show the connections of a gateway that runs, and their rates
+    #[command(after_help = "\
+Examples:
+  strandline gateway status                            a live table, of the gateway with --admin 127.0.0.1:9898
+  strandline gateway status --admin 127.0.0.1:9000 --json
+                                                       once, for programs")]
     Status(StatusArgs),
 }
 
