@@ -4,7 +4,8 @@
 //! together by one system call. A direction that waits holds no buffer. What a connection can hold at most is said by stream
 //! credit, for what the reader has not taken, and by the send buffer, of which one stream may fill a quarter.
 //!
-//! An end passes only after all data before it. Anything else is a reset on both sides: the TCP connection is closed with
+//! An end is a message, so that it arrives with the data before it: the end of the stream itself follows a round trip later.
+//! It passes only after all data before it. Anything else is a reset on both sides: the TCP connection is closed with
 //! SO_LINGER 0, also if this process is killed, and a stream whose writer is dropped unfinished is reset.
 
 use std::collections::VecDeque;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use socket2::SockRef;
-use strandline::{Ended, FinishError, Message, RecvError, RecvStream, SendError, SendStream};
+use strandline::{Ended, FinishError, Message, Ppid, RecvError, RecvStream, SendError, SendStream};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -33,6 +34,8 @@ pub(crate) const FIRST_MAX: usize = 16 << 10;
 /// Messages that are written together.
 const BATCH: usize = 16;
 const BATCH_BYTES: usize = 256 << 10;
+/// Payload protocol identifier of the message that says that nothing follows. All others have 0.
+const END: Ppid = Ppid(1);
 /// Largest first message of a stream: a header, and the largest datagram.
 const OPENING_MAX: usize = 68 << 10;
 
@@ -177,7 +180,9 @@ async fn upstream(
     }
     drop(buffer);
     read_end.store(true, Ordering::Relaxed);
-    match send.finish() {
+    send.set_ppid(END);
+    // A message has at least one byte.
+    match send.send(Bytes::from_static(&[0])).await.and_then(|()| send.finish()) {
         Ok(()) => of_finished(send.finished().await),
         Err(SendError::Stopped) => Ok(Sent::Stopped),
         Err(error) => Err(of_send(&error)),
@@ -212,8 +217,8 @@ async fn downstream(
                 end = broken(tcp, read_end) => return Err(end),
             };
             match message.map_err(of_recv)? {
-                Some(message) => queue.push_back(message.data),
-                None => has_ended = true,
+                Some(message) if message.ppid != END => queue.push_back(message.data),
+                _ => has_ended = true,
             }
         }
         if !has_ended {
@@ -227,7 +232,13 @@ async fn downstream(
         }
         tokio::task::consume_budget().await;
     }
-    SockRef::from(tcp).shutdown(std::net::Shutdown::Write).map_err(|_| End::ResetHere)
+    SockRef::from(tcp).shutdown(std::net::Shutdown::Write).map_err(|_| End::ResetHere)?;
+    // Everything has arrived; to drop the reader before the end of the stream would ask the peer to stop.
+    tokio::select! {
+        biased;
+        _ = recv.recv() => Ok(()),
+        end = broken(tcp, read_end) => Err(end),
+    }
 }
 
 /// Adds the messages that have arrived. Returns whether the stream has ended.
@@ -236,11 +247,11 @@ async fn gather(recv: &mut RecvStream, queue: &mut VecDeque<Bytes>) -> Result<bo
     while queue.len() < BATCH && bytes < BATCH_BYTES {
         let Some(received) = at_once(recv.recv()).await else { break };
         match received {
+            Ok(Some(Message { ppid: END, .. }) | None) => return Ok(true),
             Ok(Some(Message { data, .. })) => {
                 bytes += data.len();
                 queue.push_back(data);
             }
-            Ok(None) => return Ok(true),
             Err(error) => return Err(of_recv(error)),
         }
     }
