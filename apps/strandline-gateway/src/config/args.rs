@@ -62,7 +62,7 @@ pub struct Args {
     /// Append a line of JSON for each connection to this file (-: standard output). SIGHUP opens it again
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// Congestion control: cubic, rfc9260, bbr, dctcp or swift. Default: cubic
+    /// Congestion control: bbr, cubic, rfc9260, dctcp or swift. Default: bbr
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
     /// Threads, and engines for SCTP. Default: one for each core with --listen, otherwise one for each peer

@@ -230,7 +230,8 @@ fn check(file: &File) -> Result<Settings, ConfigError> {
         Some(name) => name
             .parse()
             .map_err(|error: strandline::UnknownAlgorithm| wrong("congestion", error.to_string()))?,
-        None => Algorithm::default(),
+        // As for HTTP: random losses don't slow it down, which one window for all connections would suffer from.
+        None => Algorithm::Bbr,
     };
     if file.shards.is_some_and(|shards| !(1..=64).contains(&shards)) {
         return Err(wrong("shards", "a number from 1 to 64"));
