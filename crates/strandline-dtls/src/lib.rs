@@ -1,3 +1,36 @@
-//! SCTP over DTLS 1.3.
-#![allow(dead_code, missing_docs)]
-pub mod provider;
+//! SCTP over DTLS 1.3 (RFC 8261, RFC 9147): encryption and identities, between carrier and engine. No clock, socket or
+//! thread.
+//!
+//! [`Layer`] is the state machine. It holds one DTLS connection with each peer, over all of the peer's addresses, and finds
+//! it by connection IDs in a header of its own (docs/encryption.md). An [`Identity`] is a key with a certificate, [`Trust`]
+//! decides about those of peers.
+//!
+//! Modules, from the bottom: `header`, `control` and `token` are the bytes on the wire, `fingerprint`, `identity`,
+//! `known_hosts` and `trust` are about keys, `provider` is the cryptography, `paths` and `tags` are the parts of a
+//! connection's state that DTLS does not know, `connection` is one connection, and `layer` all of them.
+
+mod abort;
+mod config;
+mod connection;
+mod control;
+mod fingerprint;
+mod header;
+mod identity;
+mod known_hosts;
+mod layer;
+mod packets;
+mod paths;
+mod provider;
+mod tags;
+mod token;
+mod trust;
+
+pub use config::{Config, ConfigError, Limits};
+pub use connection::{Failure, Outgoing};
+pub use fingerprint::{Fingerprint, FingerprintError};
+pub use identity::{Identity, IdentityError, PeerIdentity};
+pub use known_hosts::{KnownHost, KnownHosts, KnownHostsError, LineError};
+pub use layer::{Burst, Event, Layer, Sealed, Shard, Stats};
+pub use packets::{Arrival, InitOf, Packets, Train};
+pub use rustls_pki_types::UnixTime;
+pub use trust::{AuthoritiesError, Trust, TrustError};

@@ -1,11 +1,11 @@
 //! AES-GCM, and the mask of record numbers (RFC 9147 section 4.2.3).
 
+use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use dimpl::crypto::{
     Aad, Buf, Cipher, Dtls12CipherSuite, Dtls13CipherSuite, HashAlgorithm, Nonce, SupportedDtls12CipherSuite,
     SupportedDtls13CipherSuite, TmpBuf,
 };
 use dimpl::{CryptoError, CryptoOperation};
-use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use ring::aead::{self, LessSafeKey, UnboundKey};
 
 const TAG_LEN: usize = 16;

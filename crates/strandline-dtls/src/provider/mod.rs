@@ -10,7 +10,7 @@ use dimpl::crypto::{CryptoProvider, SecureRandom};
 use ring::rand::SecureRandom as _;
 
 /// Returns what dimpl is given instead of its own backends.
-pub fn ring_provider() -> CryptoProvider {
+pub(crate) fn ring_provider() -> CryptoProvider {
     CryptoProvider {
         kx_groups: exchange::GROUPS,
         signature_verification: &sign::VERIFIER,

@@ -1,0 +1,617 @@
+//! All connections of a shard.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+use rustls_pki_types::UnixTime;
+
+use crate::abort::abort_packet;
+use crate::config::{Config, ConfigError};
+use crate::connection::{Connection, Context, End, Failure, Held, Inbox, Outgoing, Role};
+use crate::header::{Cid, Header};
+use crate::identity::PeerIdentity;
+use crate::known_hosts::KnownHost;
+use crate::packets::{Arrival, InitOf, Packets};
+use crate::tags::{Inbound, Orphan, Outbound, Tags};
+use crate::token::Tokens;
+
+/// Time between two searches for tags that the engine no longer has: longer than a cookie lives.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(90);
+
+/// INITs over a connection without any sign of life, after which a new connection is begun.
+const UNANSWERED_MAX: u32 = 2;
+
+/// Datagrams that wait to be sent at most; more are dropped as if lost on the way.
+const OUT_MAX: usize = 4096;
+
+/// Bytes of a ClientHello at least: the answer to something shorter would be longer than it.
+const CLIENT_HELLO_MIN: usize = 64;
+
+/// First byte of a record with a message of a handshake (RFC 9147 section 4.1).
+const HANDSHAKE_RECORD: u8 = 22;
+
+/// The part of a connection ID that names the shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shard {
+    /// The index.
+    pub index: u32,
+    /// Number of low bits that hold it; 0 with one shard.
+    pub bits: u8,
+}
+
+/// What a layer reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A connection with a peer exists, who has proved to be this; `None` for an anonymous client.
+    Established(SocketAddr, Option<PeerIdentity>),
+    /// A connection could not be established, or has ended.
+    Failed(SocketAddr, Failure),
+    /// A server was not known and is from now on.
+    Learned(KnownHost),
+}
+
+/// Counters of a layer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Connections that exist, those with a handshake in progress included.
+    pub connections: usize,
+    /// Handshakes of clients in progress.
+    pub half_open: usize,
+    /// Connections established since the start.
+    pub established: u64,
+    /// Connections that failed, and handshakes that did not succeed.
+    pub failed: u64,
+    /// Datagrams dropped: of no connection, malformed, or beyond a limit.
+    pub dropped: u64,
+    /// Packets dropped because they belong to an association of another connection, or to none.
+    pub refused: u64,
+}
+
+/// A burst of packets of the engine.
+#[derive(Debug, Clone, Copy)]
+pub struct Burst<'a> {
+    /// The address that the engine knows the peer by.
+    pub destination: SocketAddr,
+    /// The local address to send from, if it matters.
+    pub source: Option<IpAddr>,
+    /// The packets.
+    pub bytes: &'a [u8],
+    /// Length of each but the last, which may be shorter.
+    pub segment_size: usize,
+}
+
+/// A burst after encryption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sealed {
+    /// Where to send it.
+    pub destination: SocketAddr,
+    /// Number of bytes written.
+    pub len: usize,
+    /// Length of each datagram but the last, which may be shorter.
+    pub segment_size: usize,
+}
+
+/// The layer between carrier and engine: it encrypts packets, and authenticates peers. No I/O: datagrams, packets and the
+/// time are input.
+///
+/// - [`handle_datagram`](Self::handle_datagram) takes what arrived and appends decrypted packets.
+/// - [`seal`](Self::seal) encrypts packets of the engine, and begins a handshake if there is no connection yet.
+/// - [`poll_transmit`](Self::poll_transmit) returns datagrams of the layer itself, [`poll_event`](Self::poll_event) what
+///   happened; both after any of the other calls, until they return `None`.
+/// - [`poll_timeout`](Self::poll_timeout) is when to call [`handle_timeout`](Self::handle_timeout).
+#[derive(Debug)]
+pub struct Layer {
+    config: Arc<Config>,
+    own: Arc<dimpl::Config>,
+    plain: Arc<dimpl::Config>,
+    shard: Shard,
+    rng: ChaCha20Rng,
+    tokens: Tokens,
+    /// The time at the start, by both clocks.
+    origin: (Instant, UnixTime),
+    connections: HashMap<Cid, Connection>,
+    /// The connection with the peer at an address.
+    by_address: HashMap<SocketAddr, Cid>,
+    /// Connections that clients began, by the address and the client's connection ID at first (0 if it has none).
+    initials: HashMap<(SocketAddr, Cid), Cid>,
+    half_open: usize,
+    /// The names by which the user knows servers.
+    names: HashMap<SocketAddr, String>,
+    tags: Tags,
+    timers: BTreeSet<(Instant, Cid)>,
+    next_sweep: Option<Instant>,
+    /// Handshakes that clients may begin now, and when this was computed.
+    allowance: (f64, Instant),
+    inbox: Inbox,
+    out: VecDeque<Outgoing>,
+    events: VecDeque<Event>,
+    learned: Vec<KnownHost>,
+    /// ABORTs that the engine has yet to be given, for associations of failed connections.
+    aborts: Vec<(Arrival, Vec<u8>)>,
+    stats: Stats,
+}
+
+impl Layer {
+    /// Creates a layer. `seed` must be random, `wall` is the time of day at `now`.
+    ///
+    /// # Errors
+    /// If a value of the configuration is out of range.
+    pub fn new(
+        config: Arc<Config>,
+        shard: Shard,
+        seed: [u8; 32],
+        now: Instant,
+        wall: UnixTime,
+    ) -> Result<Self, ConfigError> {
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        let mut secret = [0; 32];
+        rng.fill_bytes(&mut secret);
+        let allowance = (f64::from(config.limits.handshakes_per_sec), now);
+        Ok(Self {
+            own: config.dtls(false)?,
+            plain: config.dtls(true)?,
+            config,
+            shard,
+            rng,
+            tokens: Tokens::new(&secret),
+            origin: (now, wall),
+            connections: HashMap::new(),
+            by_address: HashMap::new(),
+            initials: HashMap::new(),
+            half_open: 0,
+            names: HashMap::new(),
+            tags: Tags::default(),
+            timers: BTreeSet::new(),
+            next_sweep: None,
+            allowance,
+            inbox: Inbox::new(),
+            out: VecDeque::new(),
+            events: VecDeque::new(),
+            learned: Vec::new(),
+            aborts: Vec::new(),
+            stats: Stats::default(),
+        })
+    }
+
+    /// Names the server at an address as the user does: known hosts and certificates are looked up by it.
+    pub fn set_name(&mut self, address: SocketAddr, name: &str) {
+        self.names.insert(address, name.to_owned());
+    }
+
+    /// Returns who the peer of the association with this tag of ours has proved to be. `None` if it is anonymous, or there is
+    /// no such association.
+    #[must_use]
+    pub fn peer_identity(&self, local_tag: u32) -> Option<&PeerIdentity> {
+        let cid = self.tags.connection_of(local_tag)?;
+        self.connections.get(&cid)?.identity()
+    }
+
+    /// Returns whether an INIT may concern the association with this tag of ours: whether its sender is that association's
+    /// peer.
+    #[must_use]
+    pub fn may_set_up(&self, init: &InitOf, local_tag: u32) -> bool {
+        match self.tags.connection_of(local_tag) {
+            Some(cid) if cid == init.connection => true,
+            Some(cid) => {
+                let identity = |cid| self.connections.get(cid).and_then(Connection::identity);
+                identity(&cid).is_some() && identity(&cid) == identity(&init.connection)
+            }
+            None => true,
+        }
+    }
+
+    /// Returns the counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats { connections: self.connections.len(), half_open: self.half_open, ..self.stats }
+    }
+
+    /// Handles a datagram, and appends the packets in it to `packets`.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        datagram: &[u8],
+        packets: &mut Packets,
+    ) {
+        let source = arrival.source;
+        let (cid, peer_cid, records) = match Header::parse(datagram) {
+            Some(Header::Data { destination, record }) => (Some(destination), None, record),
+            Some(Header::Handshake { destination, source, records }) => {
+                (Some(destination), Some(source), records)
+            }
+            Some(Header::Initial { source: peer_cid, token, records }) => {
+                (self.accept(now, source, peer_cid, token, records), Some(peer_cid), records)
+            }
+            Some(Header::Retry { destination, token }) => {
+                self.with(now, destination, |connection, cx| {
+                    connection.on_retry(cx, token);
+                    Ok(())
+                });
+                return;
+            }
+            Some(Header::Plain { records }) => (self.plain_connection(now, source, records), None, records),
+            None => (None, None, &[][..]),
+        };
+        let cid = cid.filter(|cid| self.connections.contains_key(cid));
+        let Some(cid) = cid else {
+            self.stats.dropped += 1;
+            return;
+        };
+        self.with(now, cid, |connection, cx| connection.receive(cx, arrival, peer_cid, records));
+        self.sort(cid, arrival, packets);
+        self.give_up(packets);
+    }
+
+    /// Encrypts a burst into `out`, which must have room for [`overhead`](Self::overhead) more bytes for each packet.
+    /// Returns `None` if nothing is to be sent now: the packets wait for a handshake, or belong to no connection.
+    pub fn seal(&mut self, now: Instant, burst: &Burst<'_>, out: &mut [u8]) -> Option<Sealed> {
+        let first = burst.bytes.get(..burst.segment_size.min(burst.bytes.len()))?;
+        let cid = self.connection_for(now, burst.destination, first)?;
+        let connection = self.connections.get_mut(&cid)?;
+        if !connection.can_send() {
+            for packet in burst.bytes.chunks(burst.segment_size.max(1)) {
+                let held =
+                    Held { destination: burst.destination, source: burst.source, bytes: packet.to_vec() };
+                self.with(now, cid, |connection, cx| {
+                    connection.hold(cx, held);
+                    connection.also_try(cx, burst.destination);
+                    Ok(())
+                });
+            }
+            return None;
+        }
+        let destination = connection.paths.actual(burst.destination);
+        let (mut len, mut segment_size) = (0, 0);
+        for packet in burst.bytes.chunks(burst.segment_size.max(1)) {
+            // The packets of a burst are those of one association.
+            if packet.get(..8) != first.get(..8) {
+                self.stats.refused += 1;
+                continue;
+            }
+            let Some(sealed) = connection.seal(packet, out.get_mut(len..)?) else { break };
+            len += sealed;
+            segment_size = segment_size.max(sealed);
+        }
+        self.with(now, cid, Connection::finish_sealing);
+        (len > 0).then_some(Sealed { destination, len, segment_size })
+    }
+
+    /// Returns the bytes that encryption adds to each packet: header, record header, content type and tag.
+    #[must_use]
+    pub fn overhead() -> u16 {
+        crate::header::DATA_HEADER_LEN as u16 + 5 + 1 + 16
+    }
+
+    /// Returns the next datagram of the layer itself.
+    pub fn poll_transmit(&mut self) -> Option<Outgoing> {
+        self.out.pop_front()
+    }
+
+    /// Returns the next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called; `None` if nothing is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let first = self.timers.first().map(|(at, _)| *at);
+        let at_once = (!self.aborts.is_empty()).then_some(self.origin.0);
+        [first, self.next_sweep, at_once].into_iter().flatten().min()
+    }
+
+    /// Handles timers that are due. `is_used` tells whether the engine has an association with a tag.
+    pub fn handle_timeout(&mut self, now: Instant, packets: &mut Packets, is_used: impl FnMut(u32) -> bool) {
+        while let Some((at, cid)) = self.timers.first().copied()
+            && at <= now
+        {
+            self.timers.pop_first();
+            let Some(connection) = self.connections.get_mut(&cid) else { continue };
+            connection.armed = None;
+            let is_idle = connection.last_heard + self.config.limits.idle_timeout <= now;
+            if is_idle && (!connection.is_established || !self.tags.has_some(cid)) {
+                self.with(now, cid, |connection, cx| {
+                    connection.close(cx);
+                    Ok(())
+                });
+                self.remove(cid);
+                continue;
+            }
+            if is_idle {
+                // Its associations have timers of their own, and end if the peer is gone.
+                connection.last_heard = now;
+            }
+            self.with(now, cid, Connection::on_timeout);
+        }
+        if self.next_sweep.is_some_and(|at| at <= now) {
+            self.tags.begin_sweep();
+            let more = self.tags.sweep(is_used);
+            let wait = if more { Duration::from_millis(1) } else { SWEEP_INTERVAL };
+            self.next_sweep = (!self.tags.is_empty()).then(|| now + wait);
+        }
+        self.give_up(packets);
+    }
+
+    /// Closes all connections.
+    pub fn close(&mut self, now: Instant) {
+        let all: Vec<Cid> = self.connections.keys().copied().collect();
+        for cid in all {
+            self.with(now, cid, |connection, cx| {
+                connection.close(cx);
+                Ok(())
+            });
+            self.remove(cid);
+        }
+    }
+
+    /// Runs a function with a connection and what it needs, then handles the outcome.
+    fn with(
+        &mut self,
+        now: Instant,
+        cid: Cid,
+        run: impl FnOnce(&mut Connection, &mut Context<'_>) -> Result<(), Failure>,
+    ) {
+        let Some(connection) = self.connections.get_mut(&cid) else { return };
+        self.inbox.clear();
+        let was_established = connection.is_established;
+        let mut cx = Context {
+            now,
+            wall: wall_at(self.origin, now),
+            trust: &self.config.trust,
+            anonymous_clients: self.config.anonymous_clients,
+            held_max: self.config.limits.held_packets_max,
+            out: &mut self.out,
+            inbox: &mut self.inbox,
+            learned: &mut self.learned,
+            nonce: self.rng.next_u64(),
+        };
+        let result = run(connection, &mut cx);
+        self.out.truncate(OUT_MAX);
+        self.events.extend(self.learned.drain(..).map(Event::Learned));
+        if let Err(failure) = result {
+            self.fail(cid, failure);
+            return;
+        }
+        let established = connection.is_established && !was_established;
+        let at = connection.timeout(self.config.limits.idle_timeout);
+        if connection.armed.is_none_or(|armed| at < armed) {
+            if let Some(armed) = connection.armed.replace(at) {
+                self.timers.remove(&(armed, cid));
+            }
+            self.timers.insert((at, cid));
+        }
+        if established {
+            self.on_established(cid);
+        }
+    }
+
+    /// A connection is ready: it is the one with its peer's address from now on.
+    fn on_established(&mut self, cid: Cid) {
+        let Some(connection) = self.connections.get(&cid) else { return };
+        self.stats.established += 1;
+        self.by_address.extend(connection.paths.known().map(|address| (address, cid)));
+        if let Some(address) = connection.paths.known().next() {
+            self.events.push_back(Event::Established(address, connection.identity().cloned()));
+        }
+        if connection.initial.is_some() {
+            self.half_open -= 1;
+        }
+    }
+
+    /// Ends a connection, and its associations unless they may still be set up over another one.
+    fn fail(&mut self, cid: Cid, failure: Failure) {
+        self.stats.failed += 1;
+        let Some(connection) = self.connections.get(&cid) else { return };
+        let address = connection.paths.known().next();
+        let orphans = self.remove(cid);
+        let Some(address) = address else { return };
+        if failure != Failure::TimedOut {
+            let arrival = Arrival { source: address, destination: None, ecn: 0 };
+            let abort = |orphan| (arrival, abort_packet(&orphan, &failure.to_string()));
+            self.aborts.extend(orphans.into_iter().map(abort));
+        }
+        self.events.push_back(Event::Failed(address, failure));
+    }
+
+    /// Passes the ABORTs of failed connections on.
+    fn give_up(&mut self, packets: &mut Packets) {
+        for (arrival, bytes) in self.aborts.drain(..) {
+            packets.push(arrival, &bytes, None);
+        }
+    }
+
+    /// Forgets a connection. Returns the associations that it leaves behind.
+    fn remove(&mut self, cid: Cid) -> Vec<Orphan> {
+        if let Some(connection) = self.connections.remove(&cid) {
+            if let Some(armed) = connection.armed {
+                self.timers.remove(&(armed, cid));
+            }
+            for known in connection.paths.known() {
+                if self.by_address.get(&known) == Some(&cid) {
+                    self.by_address.remove(&known);
+                }
+            }
+            if let Some(initial) = connection.initial {
+                self.initials.remove(&initial);
+                self.half_open -= usize::from(!connection.is_established);
+            }
+        }
+        self.tags.forget(cid)
+    }
+
+    /// Passes on the packets in the inbox that may reach the engine.
+    fn sort(&mut self, cid: Cid, arrival: &Arrival, packets: &mut Packets) {
+        let Some(connection) = self.connections.get_mut(&cid) else { return };
+        for bytes in self.inbox.packets() {
+            let init = match self.tags.on_inbound(cid, bytes) {
+                Inbound::Pass => None,
+                Inbound::Named(addresses) => {
+                    connection.paths.name(&addresses);
+                    None
+                }
+                Inbound::Init(addresses) => {
+                    connection.paths.name(&addresses);
+                    Some(InitOf { connection: cid, addresses })
+                }
+                Inbound::Drop => {
+                    self.stats.refused += 1;
+                    continue;
+                }
+            };
+            let source = connection.paths.place(arrival.source).known;
+            packets.push(Arrival { source, ..*arrival }, bytes, init);
+        }
+    }
+
+    /// Finds or begins the connection for packets of the engine.
+    fn connection_for(&mut self, now: Instant, destination: SocketAddr, packet: &[u8]) -> Option<Cid> {
+        let outbound = self.tags.on_outbound(packet);
+        if self.next_sweep.is_none() && !self.tags.is_empty() {
+            self.next_sweep = Some(now + SWEEP_INTERVAL);
+        }
+        match outbound {
+            Outbound::Over(cid) if self.is_alive(cid, packet) => Some(cid),
+            Outbound::Over(_) | Outbound::Init => {
+                let known = self.by_address.get(&destination).copied();
+                let cid = match known.filter(|cid| self.is_alive(*cid, packet)) {
+                    Some(cid) => cid,
+                    None => self.dial(now, destination)?,
+                };
+                self.tags.assign(packet, cid);
+                Some(cid)
+            }
+            Outbound::Stateless => self.by_address.get(&destination).copied(),
+            Outbound::Drop => {
+                self.stats.refused += 1;
+                None
+            }
+        }
+    }
+
+    /// Returns whether a connection may carry a packet. An INIT is a question: if several stay unanswered, the peer may have
+    /// lost the connection.
+    fn is_alive(&mut self, cid: Cid, packet: &[u8]) -> bool {
+        let Some(connection) = self.connections.get_mut(&cid) else { return false };
+        let is_init = packet.get(4..8) == Some(&[0; 4][..]);
+        if !is_init || !connection.is_established {
+            return true;
+        }
+        connection.inits_unanswered += 1;
+        connection.inits_unanswered <= UNANSWERED_MAX
+    }
+
+    /// Begins a handshake with the server at an address.
+    fn dial(&mut self, now: Instant, address: SocketAddr) -> Option<Cid> {
+        let name = self.names.get(&address).cloned();
+        let is_plain = self.config.sends_plain;
+        let cid = self.add(now, address, Role::Client { name }, None, is_plain)?;
+        self.by_address.insert(address, cid);
+        self.with(now, cid, Connection::start);
+        self.connections.contains_key(&cid).then_some(cid)
+    }
+
+    /// Finds the handshake that a client's Initial belongs to, or begins one if the client has proved that it receives at its
+    /// address.
+    fn accept(
+        &mut self,
+        now: Instant,
+        source: SocketAddr,
+        peer_cid: Cid,
+        token: &[u8],
+        records: &[u8],
+    ) -> Option<Cid> {
+        if let Some(cid) = self.initials.get(&(source, peer_cid)) {
+            return Some(*cid);
+        }
+        if records.len() < CLIENT_HELLO_MIN {
+            return None;
+        }
+        let secs = now.saturating_duration_since(self.origin.0).as_secs() as u32;
+        if !self.tokens.is_valid(secs, source, peer_cid, token) {
+            if self.out.len() < OUT_MAX {
+                let token = self.tokens.issue(secs, source, peer_cid);
+                let mut bytes = Vec::new();
+                Header::Retry { destination: peer_cid, token: &token }.write(&mut bytes);
+                self.out.push_back(Outgoing { destination: source, source: None, bytes });
+            }
+            return None;
+        }
+        self.admit(now, source, Some(peer_cid), false)
+    }
+
+    /// Finds the connection with a peer that sends no header of ours, or begins one.
+    fn plain_connection(&mut self, now: Instant, source: SocketAddr, records: &[u8]) -> Option<Cid> {
+        let found = self.by_address.get(&source).or_else(|| self.initials.get(&(source, 0))).copied();
+        let found = found.filter(|cid| self.connections.get(cid).is_some_and(Connection::is_plain));
+        if found.is_some() || !self.config.accepts_plain || records.first() != Some(&HANDSHAKE_RECORD) {
+            return found;
+        }
+        self.admit(now, source, None, true)
+    }
+
+    /// Begins a handshake with a client, within the limits.
+    fn admit(
+        &mut self,
+        now: Instant,
+        source: SocketAddr,
+        peer_cid: Option<Cid>,
+        is_plain: bool,
+    ) -> Option<Cid> {
+        let rate = f64::from(self.config.limits.handshakes_per_sec);
+        let (tokens, at) = self.allowance;
+        let tokens = (tokens + rate * now.saturating_duration_since(at).as_secs_f64()).min(rate);
+        self.allowance = (tokens, now);
+        if self.half_open >= self.config.limits.half_open_max || tokens < 1.0 {
+            return None;
+        }
+        self.allowance.0 -= 1.0;
+        let cid = self.add(now, source, Role::Server, peer_cid, is_plain)?;
+        let initial = (source, peer_cid.unwrap_or(0));
+        if let Some(connection) = self.connections.get_mut(&cid) {
+            connection.initial = Some(initial);
+            self.initials.insert(initial, cid);
+            self.half_open += 1;
+        }
+        Some(cid)
+    }
+
+    fn add(
+        &mut self,
+        now: Instant,
+        peer: SocketAddr,
+        role: Role,
+        peer_cid: Option<Cid>,
+        is_plain: bool,
+    ) -> Option<Cid> {
+        if self.connections.len() >= self.config.limits.connections_max {
+            return None;
+        }
+        let mask = (1u64 << self.shard.bits) - 1;
+        let cid = loop {
+            let cid = (self.rng.next_u64() & !mask) | (u64::from(self.shard.index) & mask);
+            if cid != 0 && !self.connections.contains_key(&cid) {
+                break cid;
+            }
+        };
+        let config = if is_plain { &self.plain } else { &self.own };
+        let end = End { role, cid, peer_cid, is_plain };
+        let connection = Connection::new(Arc::clone(config), self.config.certificate(), end, peer, now);
+        self.connections.insert(cid, connection);
+        Some(cid)
+    }
+}
+
+fn wall_at((origin, wall): (Instant, UnixTime), now: Instant) -> UnixTime {
+    let since = now.saturating_duration_since(origin);
+    UnixTime::since_unix_epoch(Duration::from_secs(wall.as_secs()) + since)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! What others try: outsiders on the way, and peers that are authenticated as somebody else.
+
+use super::*;
+
+/// A world with a second client, host 2, that the server trusts as well. Both have an association.
+fn with_rival() -> World {
+    let (client, server, rival) = (identity(), identity(), identity());
+    let mut world = World::new(config(&client, &[&server]), config(&server, &[&client, &rival]));
+    world.associate();
+    world.hosts.push(Host::new(config(&rival, &[&server]), "192.0.2.3:1003", 5, world.now));
+    world.send(2, "192.0.2.2:9899", &init(PORTS, 0xa1));
+    world.secs(2);
+    world.answer(0xa1, 0x52);
+    world.secs(1);
+    world.hosts.iter_mut().for_each(|host| host.received.clear());
+    world
+}
+
+#[test]
+fn replayed_datagrams_are_dropped() {
+    let mut world = World::trusting();
+    world.associate();
+    world.up(b"only once...");
+    world.secs(1);
+    for (from, to, bytes) in world.log.clone() {
+        if let Some(host) = world.host_at(to) {
+            world.deliver(host, from, &bytes);
+        }
+    }
+    world.secs(1);
+    assert_eq!(world.texts(1), [b"only once..."]);
+}
+
+#[test]
+fn changed_datagrams_are_dropped() {
+    let mut world = World::trusting();
+    world.associate();
+    world.up(b"unchanged...");
+    let Reverse(flying) = world.flying.pop().unwrap();
+    for index in 0..flying.bytes.len() {
+        let mut changed = flying.bytes.clone();
+        changed[index] ^= 1;
+        world.deliver(1, flying.from, &changed);
+    }
+    assert!(world.hosts[1].received.is_empty());
+    world.deliver(1, flying.from, &flying.bytes);
+    assert_eq!(world.texts(1), [b"unchanged..."], "and harm nothing");
+}
+
+#[test]
+fn plain_packets_are_dropped() {
+    let mut world = World::trusting();
+    world.associate();
+    let from = world.hosts[0].address;
+    world.deliver(1, from, &data(PORTS, 0x51, b"in the clear"));
+    assert!(world.hosts[1].received.is_empty());
+}
+
+#[test]
+fn exchanged_connection_ids_are_noticed() {
+    let mut world = World::trusting();
+    world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+    // Somebody on the way gives the server another connection ID for the client, and undoes it on the way back.
+    for _ in 0..200 {
+        let Some(Reverse(mut flying)) = world.flying.pop() else { break };
+        world.now = world.now.max(flying.due);
+        let to_server = flying.to == world.hosts[1].address;
+        match (flying.bytes[0], to_server) {
+            (8, true) => flying.bytes[1] ^= 0x80,
+            (10, true) => flying.bytes[9] ^= 0x80,
+            (9..=11, false) => flying.bytes[1] ^= 0x80,
+            _ => {}
+        }
+        world.deliver(usize::from(to_server), flying.from, &flying.bytes);
+    }
+    assert!(world.hosts.iter().any(|host| host.failure() == Some(&Failure::Confirmation)));
+    assert!(world.hosts[1].received.is_empty(), "nothing passes");
+}
+
+#[test]
+fn a_peer_reaches_only_its_own_associations() {
+    let mut world = with_rival();
+    world.send(2, "192.0.2.2:9899", &data(PORTS, 0x52, b"my own.."));
+    world.secs(1);
+    assert_eq!(world.texts(1), [b"my own.."]);
+    world.hosts[1].received.clear();
+    // An honest host would not send what follows: the rival's layer is told that the tag is its own.
+    let own = *world.hosts[2].layer.connections.keys().next().unwrap();
+    world.hosts[2].layer.tags.on_inbound(own, &init_ack((PORTS.1, PORTS.0), 0xa1, 0x51));
+    let before = world.hosts[1].layer.stats().refused;
+    for kind in [kind::DATA, kind::ABORT, kind::SHUTDOWN, kind::COOKIE_ECHO, kind::HEARTBEAT] {
+        world.send(2, "192.0.2.2:9899", &packet(PORTS, 0x51, kind, b"not mine"));
+    }
+    world.secs(1);
+    assert!(world.hosts[1].received.is_empty());
+    assert_eq!(world.hosts[1].layer.stats().refused - before, 5);
+}
+
+#[test]
+fn a_peer_cannot_claim_the_tag_of_another() {
+    let mut world = with_rival();
+    // 0xc1 is the first client's tag, with the same ports: packets to it must not be sent to the rival.
+    world.send(2, "192.0.2.2:9899", &init(PORTS, 0xc1));
+    world.secs(1);
+    assert!(world.hosts[1].received.is_empty());
+    world.down(b"for one.");
+    world.secs(1);
+    assert_eq!(world.texts(0), [b"for one."]);
+    assert!(world.hosts[2].received.is_empty());
+}
+
+#[test]
+fn only_its_peer_may_restart_an_association() {
+    let mut world = with_rival();
+    world.send(2, "192.0.2.2:9899", &init(PORTS, 0xa2));
+    world.secs(1);
+    world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc2));
+    world.secs(1);
+    let server = &world.hosts[1];
+    let [.., of_rival, of_client] = server.inits.as_slice() else { panic!("two INITs") };
+    assert!(server.layer.may_set_up(of_client, 0x51));
+    assert!(server.layer.may_set_up(of_rival, 0x52));
+    assert!(!server.layer.may_set_up(of_rival, 0x51));
+    assert!(!server.layer.may_set_up(of_client, 0x52));
+}
+
+#[test]
+fn reflected_tags_of_others_do_not_pass() {
+    let mut world = with_rival();
+    let connection = world.hosts[1].layer.by_address[&at("192.0.2.3:1003")];
+    let abort = packet(PORTS, 0xc1, kind::ABORT, &[]);
+    assert_eq!(world.hosts[1].layer.tags.on_inbound(connection, &abort), Inbound::Drop);
+}

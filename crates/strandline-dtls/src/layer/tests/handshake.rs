@@ -1,0 +1,178 @@
+//! Handshakes: identities, loss, limits.
+
+use super::*;
+
+#[test]
+fn packets_travel_encrypted_both_ways() {
+    let mut world = World::trusting();
+    world.associate();
+    world.up(b"from the client.");
+    world.down(b"from the server.");
+    world.secs(1);
+    assert_eq!(world.texts(1), [b"from the client."]);
+    assert_eq!(world.texts(0), [b"from the server."]);
+    assert!(world.log.iter().all(|(_, _, bytes)| !bytes.windows(8).any(|part| part == b"from the")));
+}
+
+#[test]
+fn the_overhead_is_as_stated() {
+    let mut world = World::trusting();
+    world.associate();
+    world.log.clear();
+    let packet = data(PORTS, 0x51, &[7; 1000]);
+    world.send(0, "192.0.2.2:9899", &packet);
+    assert_eq!(world.log[0].2.len(), packet.len() + usize::from(Layer::overhead()));
+}
+
+#[test]
+fn both_sides_know_each_other() {
+    let (client, server) = (identity(), identity());
+    let mut world = World::new(config(&client, &[&server]), config(&server, &[&client]));
+    world.associate();
+    let of = |host: usize, tag| world.hosts[host].layer.peer_identity(tag).map(|peer| peer.fingerprint);
+    assert_eq!(of(0, 0xc1), Some(server.fingerprint()));
+    assert_eq!(of(1, 0x51), Some(client.fingerprint()));
+}
+
+#[test]
+fn a_handshake_survives_loss_and_reordering() {
+    for seed in 0..20 {
+        let mut world = World::trusting();
+        world.rng = ChaCha20Rng::from_seed([seed; 32]);
+        (world.loss, world.duplication, world.reordering) = (20, 20, 30);
+        world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+        world.secs(15);
+        let established = |event: &Event| matches!(event, Event::Established(..));
+        assert!(world.hosts[0].events.iter().any(established), "seed {seed}: {:?}", world.hosts[0].events);
+    }
+}
+
+#[test]
+fn a_wrong_pin_ends_the_attempt() {
+    let (client, server, other) = (identity(), identity(), identity());
+    let mut world = World::new(config(&client, &[&other]), config(&server, &[&client]));
+    world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+    world.secs(2);
+    let unknown = Failure::Trust(TrustError::Unknown(server.fingerprint()));
+    assert_eq!(world.hosts[0].failure(), Some(&unknown));
+    let (_, abort) = &world.hosts[0].received[0];
+    assert_eq!(abort[12], kind::ABORT);
+    assert!(abort.windows(7).any(|part| part == b"unknown"), "the ABORT has the reason");
+    assert!(world.hosts[1].received.is_empty());
+}
+
+#[test]
+fn a_server_tells_a_client_that_it_refuses() {
+    let (client, server) = (identity(), identity());
+    let mut world = World::new(config(&client, &[&server]), config(&server, &[]));
+    world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+    world.secs(2);
+    assert_eq!(world.hosts[0].failure(), Some(&Failure::Refused));
+    assert!(matches!(world.hosts[1].failure(), Some(Failure::Trust(_))));
+    assert!(world.hosts[1].received.is_empty(), "nothing of a refused client passes");
+}
+
+#[test]
+fn anonymous_clients_pass_only_if_allowed() {
+    let (client, server) = (identity(), identity());
+    let mut open = config(&server, &[]);
+    open.anonymous_clients = true;
+    let mut world = World::new(config(&client, &[&server]), open);
+    world.associate();
+    assert_eq!(world.hosts[1].layer.peer_identity(0x51), None);
+}
+
+#[test]
+fn without_a_valid_token_nothing_is_kept() {
+    let mut world = World::trusting();
+    world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+    let (_, _, first) = world.log[0].clone();
+    for port in 1..1000 {
+        let spoofed = SocketAddr::new([203, 0, 113, 7].into(), port);
+        world.deliver(1, spoofed, &first);
+    }
+    assert_eq!(world.hosts[1].layer.stats().connections, 0);
+    let answer = world.log.iter().rfind(|(from, ..)| *from == world.hosts[1].address).unwrap();
+    assert!(answer.2.len() < first.len(), "an answer is no longer than the question");
+}
+
+#[test]
+fn a_replayed_initial_begins_no_handshake() {
+    let mut world = World::trusting();
+    world.associate();
+    let initials: Vec<_> = world.log.iter().filter(|(.., bytes)| bytes[0] == 8).cloned().collect();
+    for (from, _, bytes) in initials {
+        world.deliver(1, from, &bytes);
+    }
+    assert_eq!(world.hosts[1].layer.stats().connections, 1);
+}
+
+#[test]
+fn half_open_handshakes_are_limited() {
+    let (client, server) = (identity(), identity());
+    for (half_open_max, handshakes_per_sec) in [(3, 1000), (1000, 3)] {
+        let mut limited = config(&server, &[&client]);
+        limited.limits.half_open_max = half_open_max;
+        limited.limits.handshakes_per_sec = handshakes_per_sec;
+        let mut world = World::new(config(&client, &[&server]), limited);
+        for host in 0..10 {
+            world.hosts[0] = Host::new(config(&client, &[&server]), "192.0.2.1:1001", 10 + host, world.now);
+            world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+            for to in [1, 0, 1] {
+                let (from, _, bytes) = world.log.last().unwrap().clone();
+                world.deliver(to, from, &bytes);
+            }
+        }
+        assert_eq!(world.hosts[1].layer.stats().half_open, 3);
+        world.hosts.remove(0);
+        world.flying.clear();
+        world.secs(60);
+        assert_eq!(world.hosts[0].layer.stats().connections, 0, "all have timed out");
+        assert_eq!(world.hosts[0].layer.stats().half_open, 0);
+    }
+}
+
+#[test]
+fn a_connection_without_associations_is_closed() {
+    let mut world = World::trusting();
+    world.associate();
+    world.secs(3600);
+    assert_eq!(world.hosts[0].layer.stats().connections, 1);
+    world.all_used = false;
+    world.secs(300);
+    assert_eq!(world.hosts[0].layer.stats().connections, 0);
+    assert_eq!(world.hosts[1].layer.stats().connections, 0);
+}
+
+#[test]
+fn a_restarted_server_is_reached_again() {
+    let (client, server) = (identity(), identity());
+    let mut world = World::new(config(&client, &[&server]), config(&server, &[&client]));
+    world.associate();
+    world.hosts[1] = Host::new(config(&server, &[&client]), "192.0.2.2:9899", 9, world.now);
+    for _ in 0..4 {
+        world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc2));
+        world.secs(3);
+    }
+    assert!(!world.hosts[1].received.is_empty());
+}
+
+#[test]
+fn peers_without_our_header_are_served() {
+    let (client, server) = (identity(), identity());
+    let mut plain = config(&client, &[&server]);
+    plain.sends_plain = true;
+    let mut world = World::new(plain.clone(), config(&server, &[&client]));
+    world.associate();
+    world.up(b"no header...");
+    world.secs(1);
+    assert_eq!(world.texts(1), [b"no header..."]);
+    assert!(world.log.iter().all(|(.., bytes)| (20..64).contains(&bytes[0])));
+
+    let mut strict = config(&server, &[&client]);
+    strict.accepts_plain = false;
+    let mut world = World::new(plain, strict);
+    world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+    world.secs(2);
+    assert_eq!(world.hosts[1].layer.stats().connections, 0);
+}

@@ -1,0 +1,233 @@
+//! Which peers are trusted.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm, TrustAnchor, UnixTime};
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+
+use crate::fingerprint::Fingerprint;
+use crate::identity::PeerIdentity;
+use crate::known_hosts::{KnownHost, KnownHosts, names_of};
+
+/// Certificates of authorities that are read at most.
+const AUTHORITIES_MAX: usize = 1024;
+
+/// Which peers are trusted: those with a pinned key, those in a list of known hosts, and those whose certificate an
+/// authority vouches for. By default there are none.
+///
+/// A client looks a server up by its address, and by the name that it was given. A server accepts each client whose key
+/// is pinned or stands in the list, whatever its name there.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    pins: Vec<Fingerprint>,
+    hosts: Option<Hosts>,
+    authorities: Arc<Vec<TrustAnchor<'static>>>,
+}
+
+/// A list of known hosts, shared by the clones of a [`Trust`].
+#[derive(Debug, Clone)]
+struct Hosts {
+    list: Arc<Mutex<KnownHosts>>,
+    /// Whether unknown servers are added to the list.
+    first_use: bool,
+}
+
+/// Why a peer is not trusted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// The peer has no certificate that can be read.
+    #[error("the peer has no readable certificate")]
+    NoCertificate,
+    /// Nobody vouches for the peer's key.
+    #[error("the peer's key is unknown: {0}")]
+    Unknown(Fingerprint),
+    /// The list of known hosts has another key for this host.
+    #[error(
+        "THE KEY OF {name} HAS CHANGED to {presented}: somebody may be in the middle, or it has a new key, \
+         which you add after removing the old one"
+    )]
+    Changed {
+        /// The name it was looked up by.
+        name: String,
+        /// The key that it has now.
+        presented: Fingerprint,
+    },
+    /// An authority's certificates are demanded, and this one is not valid.
+    #[error("the peer's certificate is not valid: {0}")]
+    Certificate(String),
+}
+
+/// The text has no usable certificates of authorities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no certificate of an authority in PEM format that can be read")]
+pub struct AuthoritiesError;
+
+/// The part that the peer plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer<'a> {
+    /// The server at an address, by the name that the user gave.
+    Server {
+        address: SocketAddr,
+        name: Option<&'a str>,
+    },
+    Client,
+}
+
+/// A trusted peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Verified {
+    pub(crate) identity: PeerIdentity,
+    /// Set if the peer was not known before, and is from now on.
+    pub(crate) learned: Option<KnownHost>,
+}
+
+impl Trust {
+    /// Trusts nobody.
+    #[must_use]
+    pub fn nobody() -> Self {
+        Self::default()
+    }
+
+    /// Also trusts peers with this key.
+    #[must_use]
+    pub fn pin(mut self, fingerprint: Fingerprint) -> Self {
+        self.pins.push(fingerprint);
+        self
+    }
+
+    /// Also trusts the hosts of a list. With `first_use`, a server that is not listed under any of its names is trusted
+    /// and added to the list, which [`known_hosts`](Self::known_hosts) returns: whoever answers first is believed.
+    #[must_use]
+    pub fn hosts(mut self, hosts: KnownHosts, first_use: bool) -> Self {
+        self.hosts = Some(Hosts { list: Arc::new(Mutex::new(hosts)), first_use });
+        self
+    }
+
+    /// Also trusts peers whose certificate was signed by one of these authorities, for the use as a client or server, and
+    /// for the server's name or address. Peers send no intermediate certificates: name those as authorities too.
+    ///
+    /// # Errors
+    /// If there is none in the text, or one of them can't be read.
+    pub fn authorities(mut self, pem: &str) -> Result<Self, AuthoritiesError> {
+        let mut anchors = Vec::new();
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()).take(AUTHORITIES_MAX) {
+            let certificate = certificate.map_err(|_| AuthoritiesError)?;
+            let anchor = anchor_from_trusted_cert(&certificate).map_err(|_| AuthoritiesError)?;
+            anchors.push(anchor.to_owned());
+        }
+        if anchors.is_empty() {
+            return Err(AuthoritiesError);
+        }
+        self.authorities = Arc::new(anchors);
+        Ok(self)
+    }
+
+    /// Returns the list of known hosts as it is now.
+    #[must_use]
+    pub fn known_hosts(&self) -> Option<KnownHosts> {
+        self.hosts.as_ref().map(|hosts| hosts.lock().clone())
+    }
+
+    /// Decides about a peer by its certificate.
+    pub(crate) fn verify(
+        &self,
+        peer: Peer<'_>,
+        certificate: &[u8],
+        now: UnixTime,
+    ) -> Result<Verified, TrustError> {
+        let identity = PeerIdentity::of_certificate(certificate).ok_or(TrustError::NoCertificate)?;
+        let fingerprint = identity.fingerprint;
+        let known = Verified { identity, learned: None };
+        if self.pins.contains(&fingerprint) {
+            return Ok(known);
+        }
+        let learned = match (&self.hosts, peer) {
+            (Some(hosts), Peer::Client) if hosts.lock().has_key(fingerprint) => return Ok(known),
+            (Some(hosts), Peer::Server { address, name }) => match hosts.check(address, name, fingerprint)? {
+                Listed::Yes => return Ok(known),
+                Listed::Unknown(host) => host,
+            },
+            _ => None,
+        };
+        if !self.authorities.is_empty() {
+            self.verify_chain(peer, certificate, now)?;
+            return Ok(known);
+        }
+        match (learned, &self.hosts) {
+            (Some(host), Some(hosts)) => {
+                hosts.lock().add(host.clone());
+                Ok(Verified { learned: Some(host), ..known })
+            }
+            _ => Err(TrustError::Unknown(fingerprint)),
+        }
+    }
+
+    fn verify_chain(&self, peer: Peer<'_>, certificate: &[u8], now: UnixTime) -> Result<(), TrustError> {
+        const ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[
+            webpki::ring::ECDSA_P256_SHA256,
+            webpki::ring::ECDSA_P256_SHA384,
+            webpki::ring::ECDSA_P384_SHA256,
+            webpki::ring::ECDSA_P384_SHA384,
+            webpki::ring::ED25519,
+            webpki::ring::RSA_PKCS1_2048_8192_SHA256,
+            webpki::ring::RSA_PKCS1_2048_8192_SHA384,
+            webpki::ring::RSA_PKCS1_2048_8192_SHA512,
+        ];
+        let invalid = |error: webpki::Error| TrustError::Certificate(error.to_string());
+        let der = CertificateDer::from(certificate);
+        let parsed = EndEntityCert::try_from(&der).map_err(invalid)?;
+        let usage = match peer {
+            Peer::Client => KeyUsage::client_auth(),
+            Peer::Server { .. } => KeyUsage::server_auth(),
+        };
+        parsed
+            .verify_for_usage(ALGORITHMS, &self.authorities, &[], now, usage, None, None)
+            .map_err(invalid)?;
+        let Peer::Server { address, name } = peer else { return Ok(()) };
+        let name = match name {
+            Some(name) => ServerName::try_from(name.to_owned())
+                .map_err(|_| TrustError::Certificate(format!("{name} is not a host name")))?,
+            None => ServerName::IpAddress(address.ip().to_canonical().into()),
+        };
+        parsed.verify_is_valid_for_subject_name(&name).map_err(invalid)
+    }
+}
+
+/// What a list says of a server's key.
+enum Listed {
+    Yes,
+    /// The server is not listed. The line that would list it, if it may be added.
+    Unknown(Option<KnownHost>),
+}
+
+impl Hosts {
+    fn lock(&self) -> MutexGuard<'_, KnownHosts> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(
+        &self,
+        address: SocketAddr,
+        name: Option<&str>,
+        fingerprint: Fingerprint,
+    ) -> Result<Listed, TrustError> {
+        let names = names_of(address, name);
+        // Under which the user knows it: by the name if there is one.
+        let shown = names.last().cloned().unwrap_or_default();
+        let keys = self.lock().keys_of(&names);
+        if keys.contains(&fingerprint) {
+            return Ok(Listed::Yes);
+        }
+        if !keys.is_empty() {
+            return Err(TrustError::Changed { name: shown, presented: fingerprint });
+        }
+        let host = KnownHost { name: shown, fingerprint, comment: String::new() };
+        Ok(Listed::Unknown(self.first_use.then_some(host)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
