@@ -17,12 +17,13 @@ use crate::tree::{Tree, Violation};
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches
 /// and the laboratory, which runs the model of a link in real time, may use only `strandline`, and what helps
 /// programs; tests and xtask may use all, and nothing may use them.
-const CRATES: [(&str, &[&str]); 18] = [
+const CRATES: [(&str, &[&str]); 19] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
     ("strandline-sim", &["strandline-wire", "strandline-proto", "strandline-netem"]),
     ("strandline-io", &[]),
+    ("strandline-dtls", &["strandline-wire"]),
     ("strandline-tls", &[]),
     ("strandline-udp", &[]),
     ("strandline-output", &[]),
@@ -30,7 +31,7 @@ const CRATES: [(&str, &[&str]); 18] = [
     ("strandline-ops", &["strandline-output", "strandline-tls"]),
     ("strandline-ipc", &[]),
     ("strandline-fuzzing", &[]),
-    ("strandline", &["strandline-wire", "strandline-proto", "strandline-io"]),
+    ("strandline", &["strandline-wire", "strandline-proto", "strandline-io", "strandline-dtls"]),
     ("strandline-lab", &["strandline", "strandline-output", "strandline-netem", "strandline-sim"]),
     (
         "strandline-sip",
@@ -60,8 +61,14 @@ const DISPATCHER: &str = "strandline-cli";
 const TESTS: &str = "strandline-tests";
 
 /// Crates that must not see an async runtime, however indirectly.
-const WITHOUT_RUNTIME: [&str; 5] =
-    ["strandline-wire", "strandline-proto", "strandline-netem", "strandline-sim", "strandline-io"];
+const WITHOUT_RUNTIME: [&str; 6] = [
+    "strandline-wire",
+    "strandline-proto",
+    "strandline-netem",
+    "strandline-sim",
+    "strandline-io",
+    "strandline-dtls",
+];
 const RUNTIMES: [&str; 3] = ["tokio", "async-std", "smol"];
 
 pub(crate) fn check(root: &Path, tree: &Tree) -> Result<Vec<Violation>> {

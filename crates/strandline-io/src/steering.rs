@@ -2,9 +2,13 @@
 //! process.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 /// Maximum number of sockets that share the work.
 pub const PLACES_MAX: u16 = 64;
+
+/// First bytes of encrypted datagrams with a connection ID.
+pub const CONNECTION_KINDS: RangeInclusive<u8> = 8..=11;
 
 /// Number of ports in the hash of an INIT: source and destination port of the common header.
 const PORTS: usize = 2;
@@ -19,6 +23,8 @@ const ADDRESS_WORDS: usize = 8;
 /// ([`UdpCarrier::bind_group`](crate::UdpCarrier::bind_group),
 /// [`RawCarrier::open_place`](crate::RawCarrier::open_place)).
 ///
+/// Encrypted datagrams ([`by_connection`](Self::by_connection)) go to the place in the low bits of their connection ID.
+///
 /// The hash is the multiply-shift scheme for vectors of 16-bit words. With a random key, two senders chosen
 /// without knowledge of the key collide no more often than by chance. The hash spreads load; it keeps no
 /// secret.
@@ -29,6 +35,8 @@ pub struct Steering {
     pub(crate) address: [u32; ADDRESS_WORDS],
     pub(crate) ports: [u32; PORTS],
     pub(crate) start: u32,
+    /// Whether packets are encrypted.
+    pub(crate) by_connection: bool,
 }
 
 impl Steering {
@@ -50,7 +58,16 @@ impl Steering {
             address: std::array::from_fn(|_| word()),
             ports: std::array::from_fn(|_| word()),
             start: word(),
+            by_connection: false,
         }
+    }
+
+    /// Turns the rule into the one for encrypted datagrams. They begin with a byte of the range
+    /// [`CONNECTION_KINDS`] and a connection ID of eight bytes, whose low bits are the place: the ID that this side chose,
+    /// or in a client's first datagrams its own. All others have place 0.
+    #[must_use]
+    pub fn by_connection(self) -> Self {
+        Self { by_connection: true, ..self }
     }
 
     /// Returns the number of places.
@@ -106,6 +123,9 @@ impl Steering {
     /// Returns the place that the kernel gives a packet from `source`; 0 for a packet that is too short.
     #[must_use]
     pub fn place_of(&self, source: IpAddr, packet: &[u8]) -> u16 {
+        if self.by_connection {
+            return self.place_of_connection(packet);
+        }
         let Some((ports, [a, b, c, d, ..])) = packet.split_first_chunk::<4>() else { return 0 };
         match u32::from_be_bytes([*a, *b, *c, *d]) {
             0 => {
@@ -113,6 +133,15 @@ impl Steering {
                 self.home(source, u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]))
             }
             tag => self.place_of_tag(tag),
+        }
+    }
+
+    fn place_of_connection(&self, datagram: &[u8]) -> u16 {
+        match datagram {
+            [kind, _, _, _, _, a, b, c, d, ..] if CONNECTION_KINDS.contains(kind) => {
+                self.place_of_tag(u32::from_be_bytes([*a, *b, *c, *d]))
+            }
+            _ => 0,
         }
     }
 }

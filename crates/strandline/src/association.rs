@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use strandline_dtls::PeerIdentity;
 use strandline_proto::config::AssociationConfig;
 use strandline_proto::endpoint::Connect;
 use strandline_proto::error::ReconfigureError;
@@ -513,6 +514,13 @@ impl Association {
     #[must_use]
     pub fn paths(&self) -> Vec<PathStatus> {
         self.control().paths()
+    }
+
+    /// Returns who the peer has proved to be, on a stack with [encryption](crate::encryption). `None` if the peer is an
+    /// anonymous client, packets are not encrypted, or the association is gone.
+    #[must_use]
+    pub fn peer_identity(&self) -> Option<PeerIdentity> {
+        self.control().peer_identity()
     }
 
     /// Returns the view with the other settings and statistics of the association.

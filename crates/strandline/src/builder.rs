@@ -4,13 +4,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use strandline_dtls::{Layer, UnixTime};
 use strandline_io::{
     AddressChanges, LocalAddress, PLACES_MAX, PortLock, RawCarrier, RawOptions, Steering, UdpCarrier,
     UdpOptions,
 };
-use strandline_proto::config::{AssociationConfig, EndpointConfig, LinkMtu, Shard as ShardOfTags};
+use strandline_proto::config::{
+    AssociationConfig, EndpointConfig, ErrorDetectionMethod, LinkMtu, Shard as ShardOfTags,
+};
 use strandline_proto::error::ConfigError;
 use strandline_proto::memory::MemoryAccount;
+use strandline_proto::time::Time;
 use strandline_proto::zone;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -19,6 +23,7 @@ use tokio::runtime::Handle;
 use crate::address::Address;
 use crate::carrier::{Carrier, Registered};
 use crate::clock::Clock;
+use crate::encryption::Encryption;
 use crate::engine::Engine;
 use crate::error::StackError;
 use crate::memory::{self, Network};
@@ -28,6 +33,7 @@ use crate::shard::core::Shard;
 use crate::shard::driver::Driver;
 use crate::shard::follow::Following;
 use crate::shard::post::Post;
+use crate::shard::secure::Secure;
 use crate::shard::state::State;
 use crate::shard::steer::Steer;
 use crate::stack::{Stack, StackInner};
@@ -68,6 +74,7 @@ pub struct StackBuilder {
     observer: Option<Arc<dyn PacketObserver>>,
     mixed_trains: bool,
     follows_addresses: bool,
+    encryption: Option<Encryption>,
 }
 
 impl Default for StackBuilder {
@@ -81,6 +88,7 @@ impl Default for StackBuilder {
             observer: None,
             mixed_trains: false,
             follows_addresses: false,
+            encryption: None,
         }
     }
 }
@@ -184,6 +192,17 @@ impl StackBuilder {
         self
     }
 
+    /// Encrypts all packets and authenticates all peers: SCTP over DTLS 1.3 (RFC 8261). See
+    /// [`encryption`](crate::encryption). Not on raw IP.
+    ///
+    /// Associations that don't have their own parameters use packets without a checksum with peers that allow it (RFC 9653),
+    /// since DTLS protects them better.
+    #[must_use]
+    pub fn encryption(mut self, encryption: Encryption) -> Self {
+        self.encryption = Some(encryption);
+        self
+    }
+
     /// Builds a stack in an in-memory network, with one or several addresses.
     ///
     /// # Errors
@@ -258,6 +277,9 @@ impl StackBuilder {
         outgoing: OutgoingPorts,
     ) -> Result<Stack, StackError> {
         let plan = self.plan()?;
+        if self.encryption.is_some() {
+            return Err(ConfigError { name: "encryption", wants: "a stack on UDP" }.into());
+        }
         let address = address.into();
         options.zone = address.zone();
         let address = address.ip();
@@ -302,7 +324,9 @@ impl StackBuilder {
                 u64::from_be_bytes([a, b, c, d, e, f, g, h])
             }
         };
-        Ok(Plan { rule: Arc::new(Steering::new(shards, key)), runtimes, seed, account: Arc::default() })
+        let rule = Steering::new(shards, key);
+        let rule = if self.encryption.is_some() { rule.by_connection() } else { rule };
+        Ok(Plan { rule: Arc::new(rule), runtimes, seed, account: Arc::default() })
     }
 
     /// Returns the addresses of this host if the stack is to follow them.
@@ -330,6 +354,7 @@ impl StackBuilder {
         reserved: Option<ReservedPorts>,
     ) -> Result<Stack, StackError> {
         let clock = Clock::start();
+        self.prepare_encryption();
         if let Some(first) = carriers.first().filter(|first| first.is_of_the_kernel()) {
             note_own_addresses(&mut self.config, first);
             self.config.link_mtu = link_mtu();
@@ -354,6 +379,7 @@ impl StackBuilder {
                 .map(|post| Arc::new(Steer::new(index, Arc::clone(&plan.rule), Arc::clone(post))));
             let mut state = State::new(engine, self.mixed_trains);
             state.following = followed.clone().map(Following::of);
+            state.secure = self.secure(&plan, index, clock)?.map(Box::new);
             shards.push(Arc::new(Shard::new(clock, carrier, self.observer.clone(), steer, state)));
         }
         let Some(first) = shards.first().cloned() else { return Err(StackError::NoAddress) };
@@ -366,6 +392,45 @@ impl StackBuilder {
         let default_port = self.remote_port.unwrap_or(0);
         let inner = StackInner::new(shards, first, default_port, rule, reserved);
         Ok(Stack { inner: Arc::new(inner), preferred: None })
+    }
+}
+
+impl StackBuilder {
+    /// Accounts for the bytes that encryption takes, and leaves checksums out where peers allow it.
+    fn prepare_encryption(&mut self) {
+        if self.encryption.is_none() {
+            return;
+        }
+        self.config.encapsulation_overhead += Layer::overhead();
+        if self.config.association.extensions.zero_checksum.is_none() {
+            let association = Arc::make_mut(&mut self.config.association);
+            association.extensions.zero_checksum = Some(ErrorDetectionMethod::SctpOverDtls);
+        }
+    }
+
+    /// Returns the layer of encryption of a shard, if packets are encrypted.
+    fn secure(&self, plan: &Plan, index: u16, clock: Clock) -> Result<Option<Secure>, StackError> {
+        let Some(Encryption { config, on_learned }) = &self.encryption else { return Ok(None) };
+        let mut seed = match self.seed {
+            Some(_) => plan.seed_of(index),
+            None => random_seed()?,
+        };
+        // With a given seed, the engine has the same one.
+        if let Some(first) = seed.first_mut() {
+            *first ^= 0xd7;
+        }
+        let bits = if plan.rule.places() > 1 { plan.rule.tag_bits() } else { 0 };
+        let shard = strandline_dtls::Shard { index: index.into(), bits };
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "certificates are valid for some time of the day and year"
+        )]
+        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let wall = UnixTime::since_unix_epoch(wall);
+        let origin = clock.instant(Time::ZERO).into_std();
+        let layer = Layer::new(Arc::new(config.clone()), shard, seed, origin, wall);
+        let layer = layer.map_err(|error| StackError::Encryption(error.to_string()))?;
+        Ok(Some(Secure::new(layer, origin, on_learned.clone())))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use strandline_dtls::PeerIdentity;
 use strandline_proto::config::{AssociationConfig, StreamScheduler};
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::dynamic_addresses::AddressRequest;
@@ -40,6 +41,14 @@ impl<'a> Control<'a> {
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.shard.look().engine.status(self.id.id)
+    }
+
+    /// Returns who the peer has proved to be, on a stack with [encryption](crate::encryption). `None` if the peer is an
+    /// anonymous client, packets are not encrypted, or the association is gone.
+    #[must_use]
+    pub fn peer_identity(&self) -> Option<PeerIdentity> {
+        let state = self.shard.look();
+        state.secure.as_ref()?.peer_identity(&state.engine, self.id.id)
     }
 
     /// Returns the number of messages that were given up because of their limits (RFC 7496 section 4.4); `None`

@@ -92,6 +92,9 @@ pub enum StackError {
     /// The call was not made from within a tokio runtime.
     #[error("a stack needs a tokio runtime with time and I/O enabled: call this from async code")]
     NoRuntime,
+    /// A value of the encryption's configuration is out of range, or the identity can't be used.
+    #[error("{0}")]
+    Encryption(String),
     /// The socket could not be opened.
     #[error(transparent)]
     Open(#[from] strandline_io::OpenError),

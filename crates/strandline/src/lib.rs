@@ -89,6 +89,7 @@
 //! `tokio::select!`. The section "Cancel safety" of each says what dropping it does.
 #![forbid(unsafe_code)]
 
+pub mod encryption;
 pub mod memory;
 
 mod address;

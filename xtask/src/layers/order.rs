@@ -85,6 +85,18 @@ pub(super) const PROTO: Rules = Rules {
 pub(super) const CRATES: [Rules; 8] = [
     PROTO,
     Rules {
+        root: "crates/strandline-dtls/src/lib.rs",
+        layers: &[
+            apart(&["fingerprint", "header", "provider"]),
+            apart(&["control", "identity", "known_hosts", "packets", "paths", "tags", "token"]),
+            apart(&["abort", "trust"]),
+            apart(&["config"]),
+            apart(&["connection"]),
+            apart(&["layer"]),
+        ],
+        exceptions: &[],
+    },
+    Rules {
         root: "crates/strandline/src/lib.rs",
         layers: &[
             together(&[
@@ -96,6 +108,7 @@ pub(super) const CRATES: [Rules; 8] = [
                 "cause",
                 "clock",
                 "dynamic_streams",
+                "encryption",
                 "engine",
                 "error",
                 "id",

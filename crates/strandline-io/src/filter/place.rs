@@ -3,13 +3,15 @@
 use libc::sock_filter;
 
 use crate::bpf::{REJECT, Start, instruction, statement};
-use crate::steering::Steering;
+use crate::steering::{CONNECTION_KINDS, Steering};
 
 const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
 const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
 const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const ALU: u32 = libc::BPF_ALU | libc::BPF_K;
 const JUMP_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+const JUMP_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
+const JUMP_GREATER: u32 = libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K;
 /// Return the accumulator (linux/filter.h).
 const RETURN_A: u32 = libc::BPF_RET | 0x10;
 
@@ -20,6 +22,8 @@ const V4_SOURCE: u32 = 12;
 const V6_SOURCE: u32 = 8;
 /// Offset of the verification tag in the common header.
 const TAG: u32 = 4;
+/// Offset of the low half of a connection ID.
+const CONNECTION_ID_LOW: u32 = 5;
 
 /// The start of the packet that the program sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +38,11 @@ enum Layout {
 
 /// Returns a program that returns the shard of a datagram, for a group of UDP sockets.
 pub(super) fn group_program(steering: &Steering) -> Vec<sock_filter> {
-    let mut program = place_of_packet(Layout::Payload, steering);
+    let mut program = if steering.by_connection {
+        place_of_connection(steering)
+    } else {
+        place_of_packet(Layout::Payload, steering)
+    };
     program.push(statement(RETURN_A, 0));
     program
 }
@@ -50,6 +58,20 @@ pub(super) fn place_program(start: Start, steering: &Steering, place: u16) -> Ve
     program.push(instruction(JUMP_EQUAL, u32::from(place), 1, 0));
     program.push(statement(libc::BPF_RET | libc::BPF_K, REJECT));
     program
+}
+
+/// Returns instructions that leave the shard of an encrypted datagram in A, or return 0 for any other.
+fn place_of_connection(steering: &Steering) -> Vec<sock_filter> {
+    let (first, last) = (*CONNECTION_KINDS.start(), *CONNECTION_KINDS.end());
+    vec![
+        statement(LOAD_BYTE, 0),
+        instruction(JUMP_AT_LEAST, u32::from(first), 0, 1),
+        instruction(JUMP_GREATER, u32::from(last), 0, 1),
+        statement(libc::BPF_RET | libc::BPF_K, 0),
+        statement(LOAD_WORD, CONNECTION_ID_LOW),
+        statement(ALU | libc::BPF_AND, steering.tag_mask()),
+        statement(ALU | libc::BPF_MOD, u32::from(steering.places())),
+    ]
 }
 
 /// Returns instructions that leave the shard in A. A packet too short for a load makes the whole program

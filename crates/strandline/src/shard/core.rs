@@ -97,11 +97,12 @@ impl Shard {
         state.dispatch(now);
         if !state.gone {
             if state.out.queued_bytes >= INLINE_BYTES && !state.out.is_blocked() {
-                let State { engine, out, .. } = &mut *state;
-                out.run(engine, &self.carrier, self.observer.as_deref(), now, 1);
+                let State { engine, out, secure, .. } = &mut *state;
+                let secure = secure.as_deref_mut();
+                out.run(engine, secure, &self.carrier, self.observer.as_deref(), now, 1);
             }
             let has_work = state.engine.has_transmit() || self.carrier.errors_pending();
-            let earlier = state.engine.poll_timeout().is_some_and(|at| at < state.armed);
+            let earlier = state.poll_timeout().is_some_and(|at| at < state.armed);
             if has_work || earlier {
                 state.wake_driver();
             }
@@ -176,7 +177,11 @@ impl Shard {
 
     /// Passes ICMP messages that arrived to the engine.
     pub(crate) fn take_errors(&self, state: &mut State, now: Time) {
-        let State { engine, to_wake, .. } = state;
+        let State { engine, to_wake, secure, .. } = state;
+        if secure.is_some() {
+            // They quote encrypted packets.
+            return self.carrier.take_errors(|_| ());
+        }
         // On raw IP every socket receives all ICMP messages.
         let steer = self.steer.as_deref().filter(|_| self.carrier.raw().is_none());
         self.carrier.take_errors(|error| match steer {
@@ -187,8 +192,8 @@ impl Shard {
 
     /// Sends the packets that the engine has ready.
     pub(crate) fn transmit(&self, state: &mut State, now: Time) -> Sent {
-        let State { engine, out, .. } = state;
-        out.run(engine, &self.carrier, self.observer.as_deref(), now, BURSTS_MAX)
+        let State { engine, out, secure, .. } = state;
+        out.run(engine, secure.as_deref_mut(), &self.carrier, self.observer.as_deref(), now, BURSTS_MAX)
     }
 }
 

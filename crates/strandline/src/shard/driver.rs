@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use strandline_io::AddressChanges;
+use strandline_proto::event::Datagram;
 use strandline_proto::time::Time;
 use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
@@ -86,9 +87,14 @@ impl Driver {
             self.feed(&mut state, now);
         }
         if let Some(sorter) = &mut self.sorter {
-            let State { engine, to_wake, .. } = &mut *state;
-            if mail {
-                sorter.read(engine, now);
+            let State { engine, to_wake, secure, .. } = &mut *state;
+            match secure {
+                None if mail => sorter.read(engine, now),
+                Some(secure) if mail => {
+                    sorter.read_sealed(|datagram| secure.take(now, datagram));
+                    secure.deliver(engine, now, shard.observer.as_deref());
+                }
+                _ => {}
             }
             sorter.send(engine, to_wake);
         }
@@ -111,13 +117,17 @@ impl Driver {
         if !more {
             state.driver = Some(cx.waker().clone());
         }
-        let next = state.engine.poll_timeout().unwrap_or(Time::MAX);
+        let next = state.poll_timeout().unwrap_or(Time::MAX);
         let rearm = next < state.armed || state.armed <= now;
         if rearm {
             state.armed = next;
         }
         let unblocked = state.out.is_blocked() && state.out.poll_unblock(cx, &shard.carrier).is_ready();
         let finished = state.is_finished();
+        if finished && let Some(secure) = &mut state.secure {
+            secure.close(now);
+            shard.transmit(&mut state, now);
+        }
         let woken = std::mem::take(&mut state.to_wake);
         drop(state);
         wake(woken);
@@ -147,6 +157,12 @@ impl Driver {
         if state.engine.poll_timeout().is_some_and(|at| at <= now) {
             state.engine.handle_timeout(now);
         }
+        let State { engine, secure, .. } = &mut *state;
+        if let Some(secure) = secure
+            && secure.poll_timeout().is_some_and(|at| at <= now)
+        {
+            secure.handle_timeout(engine, now, shard.observer.as_deref());
+        }
         state.dispatch(now);
         let sweeping = state.sweep(now);
         if shard.carrier.errors_pending() {
@@ -166,8 +182,19 @@ impl Driver {
 
     /// Passes received packets to the engine, or to the shard that they belong to.
     fn feed(&mut self, state: &mut State, now: Time) {
-        let engine = &mut state.engine;
+        let State { engine, secure, .. } = state;
         let (observer, sorter) = (self.shard.observer.as_deref(), &mut self.sorter);
+        if let Some(secure) = secure {
+            self.batch.for_each_train(|train, segment_size| {
+                for bytes in train.bytes.chunks(segment_size.max(1)) {
+                    let datagram = Datagram { bytes, ..train };
+                    if sorter.as_mut().is_none_or(|sorter| sorter.keeps_sealed(&datagram)) {
+                        secure.take(now, &datagram);
+                    }
+                }
+            });
+            return secure.deliver(engine, now, observer);
+        }
         self.batch.for_each_train(|train, segment_size| {
             if let Some(observer) = observer {
                 let ends = (train.source, train.destination);

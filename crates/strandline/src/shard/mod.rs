@@ -21,6 +21,7 @@ mod quiesce;
 pub(crate) mod readable;
 pub(crate) mod restarts;
 pub(crate) mod routes;
+pub(crate) mod secure;
 pub(crate) mod socket;
 pub(crate) mod state;
 pub(crate) mod steer;

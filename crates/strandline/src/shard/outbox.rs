@@ -10,6 +10,8 @@ use crate::carrier::Carrier;
 use crate::engine::Engine;
 use crate::observe::{self, Direction, PacketObserver};
 
+use super::secure::Secure;
+
 /// Limit of bursts sent in one round while a lock is held; then other tasks get a turn.
 pub(super) const BURSTS_MAX: usize = 64;
 
@@ -45,6 +47,7 @@ impl Outbox {
     pub(crate) fn run(
         &mut self,
         engine: &mut Engine,
+        mut secure: Option<&mut Secure>,
         carrier: &Carrier,
         observer: Option<&dyn PacketObserver>,
         now: Time,
@@ -53,7 +56,14 @@ impl Outbox {
         self.queued_bytes = 0;
         let mut bursts_left = bursts_max;
         loop {
-            let more = self.is_blocked() || self.gather(engine, carrier, observer, now, &mut bursts_left);
+            let more = self.is_blocked()
+                || match &mut secure {
+                    None => self.gather(engine, carrier, observer, now, &mut bursts_left),
+                    Some(secure) => {
+                        let segments_max = carrier.segments_max();
+                        secure.gather(engine, &mut self.bursts, segments_max, observer, now, &mut bursts_left)
+                    }
+                };
             let result = carrier.try_send(&mut self.bursts);
             self.settle(result);
             if self.is_blocked() {

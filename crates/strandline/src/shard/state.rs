@@ -11,6 +11,7 @@ use strandline_proto::time::Time;
 use super::follow::Following;
 use super::outbox::Outbox;
 use super::place::Place;
+use super::secure::Secure;
 use super::socket::{Phase, Sockets};
 use super::table::{Owner, Table, dynamic_of};
 use crate::engine::Engine;
@@ -55,6 +56,8 @@ pub(crate) struct State {
     /// Associations whose messages must be moved to the queues of their readers.
     pub(super) to_route: Vec<AssociationId>,
     sweeps: Vec<Sweep>,
+    /// Set if packets are encrypted.
+    pub(crate) secure: Option<Box<Secure>>,
     /// Set if the associations follow the addresses of this host.
     pub(crate) following: Option<Box<Following>>,
 }
@@ -78,12 +81,19 @@ impl State {
             blocked_stream: None,
             to_route: Vec::new(),
             sweeps: Vec::new(),
+            secure: None,
             following: None,
         }
     }
 
     pub(crate) fn wake_driver(&mut self) {
         self.to_wake.extend(self.driver.take());
+    }
+
+    /// Returns when the next timer is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        let secure = self.secure.as_ref().and_then(|secure| secure.poll_timeout());
+        self.engine.poll_timeout().into_iter().chain(secure).min()
     }
 
     /// Returns the queue for a place, if its association or socket exists.

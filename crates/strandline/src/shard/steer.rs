@@ -263,6 +263,27 @@ impl Sorter {
         self.inbox = inbox;
     }
 
+    /// Returns whether an encrypted datagram belongs to this shard, and otherwise queues it for the one that it names.
+    pub(crate) fn keeps_sealed(&mut self, datagram: &Datagram<'_>) -> bool {
+        let to = self.steer.rule.place_of(datagram.source.ip(), datagram.bytes);
+        if to == self.steer.index {
+            return true;
+        }
+        if let Some(mail) = self.outgoing.get_mut(usize::from(to)) {
+            mail.push_datagram(datagram, 0);
+        }
+        false
+    }
+
+    /// Handles the encrypted datagrams that other shards handed over.
+    pub(crate) fn read_sealed(&mut self, mut each: impl FnMut(&Datagram<'_>)) {
+        for item in self.inbox.iter() {
+            if let Item::Datagram { datagram, .. } = item {
+                each(&datagram);
+            }
+        }
+    }
+
     /// Delivers the gathered letters, and publishes the number of multi-homed associations.
     pub(crate) fn send(&mut self, engine: &Engine, to_wake: &mut Vec<Waker>) {
         self.steer.note_multihomed(engine);

@@ -1,0 +1,197 @@
+//! The encryption of a shard's packets, between carrier and engine.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use strandline_dtls::{Arrival, Burst, Event, Layer, Packets, PeerIdentity, Train};
+use strandline_proto::event::{AssociationId, Datagram, Transmit};
+use strandline_proto::time::Time;
+use strandline_proto::zone;
+use strandline_wire::Packet;
+
+use crate::bursts::Bursts;
+use crate::encryption::OnLearned;
+use crate::engine::Engine;
+use crate::observe::{self, Direction, PacketObserver};
+
+/// Room for the engine's bursts: encrypted, 64 packets of them fit in one GSO send.
+const PLAIN_BYTES: usize = 62 << 10;
+
+/// A shard's layer of encryption, with buffers of its own.
+#[derive(Debug)]
+pub(crate) struct Secure {
+    layer: Layer,
+    /// The instant of the engine's time zero.
+    origin: Instant,
+    /// Decrypted packets on their way to the engine.
+    packets: Packets,
+    /// A burst of the engine on its way to be encrypted.
+    plain: Box<[u8]>,
+    on_learned: Option<Arc<dyn OnLearned>>,
+}
+
+impl Secure {
+    pub(crate) fn new(layer: Layer, origin: Instant, on_learned: Option<Arc<dyn OnLearned>>) -> Self {
+        let plain = vec![0; PLAIN_BYTES].into();
+        Self { layer, origin, packets: Packets::default(), plain, on_learned }
+    }
+
+    pub(crate) fn layer(&self) -> &Layer {
+        &self.layer
+    }
+
+    pub(crate) fn set_name(&mut self, address: SocketAddr, name: &str) {
+        self.layer.set_name(address, name);
+    }
+
+    /// Returns who the peer of an association has proved to be.
+    pub(crate) fn peer_identity(&self, engine: &Engine, id: AssociationId) -> Option<PeerIdentity> {
+        let status = engine.status(id)?;
+        self.layer.peer_identity(status.local_tag.0).cloned()
+    }
+
+    fn instant(&self, now: Time) -> Instant {
+        self.origin + std::time::Duration::from_nanos(now.as_nanos())
+    }
+
+    /// Decrypts a datagram. [`deliver`](Self::deliver) gives the engine what was in it.
+    pub(crate) fn take(&mut self, now: Time, datagram: &Datagram<'_>) {
+        let now = self.instant(now);
+        let arrival =
+            Arrival { source: datagram.source, destination: datagram.destination, ecn: datagram.ecn };
+        self.layer.handle_datagram(now, &arrival, datagram.bytes, &mut self.packets);
+    }
+
+    /// Gives the engine the decrypted packets.
+    pub(crate) fn deliver(&mut self, engine: &mut Engine, now: Time, observer: Option<&dyn PacketObserver>) {
+        let (packets, layer) = (&self.packets, &self.layer);
+        packets.for_each_train(|train| {
+            if !may_pass(engine, layer, &train) {
+                return;
+            }
+            let Arrival { source, destination, ecn } = train.arrival;
+            if let Some(observer) = observer {
+                let ends = (source, destination);
+                observe::show(observer, engine, Direction::Received, ends, train.bytes, train.segment_size);
+            }
+            let datagram = Datagram { source, destination, bytes: train.bytes, ecn };
+            engine.handle_datagrams(now, datagram, train.segment_size);
+        });
+        self.packets.clear();
+        self.report();
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        let at = self.layer.poll_timeout()?;
+        Some(Time::ZERO + at.saturating_duration_since(self.origin))
+    }
+
+    pub(crate) fn handle_timeout(
+        &mut self,
+        engine: &mut Engine,
+        now: Time,
+        observer: Option<&dyn PacketObserver>,
+    ) {
+        let at = self.instant(now);
+        let is_used = |tag| engine.has_tag(strandline_wire::number::VerificationTag(tag));
+        self.layer.handle_timeout(at, &mut self.packets, is_used);
+        self.deliver(engine, now, observer);
+    }
+
+    /// Closes all connections.
+    pub(crate) fn close(&mut self, now: Time) {
+        self.layer.close(self.instant(now));
+    }
+
+    /// Gathers the layer's own datagrams, then encrypted bursts of the engine, until there are enough to send together.
+    /// Returns false if there are no more.
+    pub(crate) fn gather(
+        &mut self,
+        engine: &mut Engine,
+        bursts: &mut Bursts,
+        segments_max: usize,
+        observer: Option<&dyn PacketObserver>,
+        now: Time,
+        bursts_left: &mut usize,
+    ) -> bool {
+        while *bursts_left > 0 && bursts.room().is_some() {
+            if self.gather_own(bursts) {
+                continue;
+            }
+            let Some(transmit) = engine.poll_transmit(now, &mut self.plain, segments_max) else {
+                return self.gather_own(bursts);
+            };
+            *bursts_left -= 1;
+            let at = self.instant(now);
+            let bytes = self.plain.get(..transmit.len).unwrap_or_default();
+            if let Some(observer) = observer {
+                let ends = (transmit.destination, transmit.source);
+                observe::show(observer, engine, Direction::Sent, ends, bytes, transmit.segment_size);
+            }
+            let Transmit { destination, source, segment_size, .. } = transmit;
+            let burst = Burst { destination, source, bytes, segment_size };
+            let Some(room) = bursts.room() else { return true };
+            if let Some(sealed) = self.layer.seal(at, &burst, room) {
+                let (len, segment_size) = (sealed.len, sealed.segment_size);
+                bursts.add(Transmit { destination: sealed.destination, len, segment_size, ..transmit });
+            }
+        }
+        true
+    }
+
+    /// Gathers a datagram of the layer itself.
+    fn gather_own(&mut self, bursts: &mut Bursts) -> bool {
+        let Some(outgoing) = self.layer.poll_transmit() else { return false };
+        let len = outgoing.bytes.len();
+        if let Some(room) = bursts.room().and_then(|room| room.get_mut(..len)) {
+            room.copy_from_slice(&outgoing.bytes);
+            bursts.add(Transmit {
+                destination: outgoing.destination,
+                source: outgoing.source,
+                len,
+                segment_size: len,
+                fragment: None,
+                ecn_capable: false,
+            });
+        }
+        true
+    }
+
+    fn report(&mut self) {
+        while let Some(event) = self.layer.poll_event() {
+            match event {
+                Event::Established(address, Some(peer)) => {
+                    tracing::debug!(%address, key = %peer.fingerprint, "encrypted connection established");
+                }
+                Event::Established(address, None) => {
+                    tracing::debug!(%address, "encrypted connection with an anonymous client established");
+                }
+                Event::Failed(address, failure) => {
+                    tracing::warn!(%address, error = %failure, "no encrypted connection");
+                }
+                Event::Learned(host) => {
+                    tracing::info!(name = host.name, key = %host.fingerprint, "server added to known hosts");
+                    if let Some(on_learned) = &self.on_learned {
+                        on_learned.learned(&host);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Returns whether a train may reach the engine: an INIT must not concern an association with another peer.
+fn may_pass(engine: &Engine, layer: &Layer, train: &Train<'_>) -> bool {
+    let Some(init) = train.init else { return true };
+    let Ok(packet) = Packet::parse(train.bytes) else { return false };
+    let source = zone::key(train.arrival.source);
+    let named = init.addresses.iter().filter_map(|address| zone::named_by(*address, source));
+    std::iter::once(source).chain(named).all(|address| {
+        let found = engine.find(packet.destination_port(), address, packet.source_port());
+        let tag = found.and_then(|id| engine.status(id)).map(|status| status.local_tag.0);
+        tag.is_none_or(|tag| layer.may_set_up(init, tag))
+    })
+}
