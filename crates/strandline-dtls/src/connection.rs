@@ -3,7 +3,6 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,10 +10,12 @@ use dimpl::{Dtls, DtlsCertificate, Output};
 use rustls_pki_types::UnixTime;
 
 use crate::control::{Control, is_control};
+use crate::failure::Failure;
 use crate::header::{Cid, HEADER_LEN_MAX, Header};
 use crate::identity::PeerIdentity;
+use crate::inbox::Inbox;
 use crate::known_hosts::KnownHost;
-use crate::packets::Arrival;
+use crate::packets::{Arrival, Outgoing};
 use crate::paths::Paths;
 use crate::trust::{Peer, Trust, TrustError};
 
@@ -25,49 +26,11 @@ const HELLO_MAX: Duration = Duration::from_secs(2);
 /// Datagrams of a client's first flight that are kept until the server has answered.
 const FLIGHT_MAX: usize = 4;
 
-/// Bytes that one datagram may decrypt to, and one output of dimpl.
-const SCRATCH_LEN: usize = 65_536;
-
 /// Bytes that a sealed packet is longer than the packet at most: header, record header, content type and tag.
 pub(crate) const SEALED_EXTRA_MAX: usize = HEADER_LEN_MAX + 5 + 1 + 16;
 
 /// Outputs of dimpl after one input at most.
 const OUTPUTS_MAX: usize = 256;
-
-/// A datagram to be sent that is not a packet of the engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing {
-    /// Where to.
-    pub destination: SocketAddr,
-    /// The local address to send from, if it matters.
-    pub source: Option<IpAddr>,
-    /// The datagram.
-    pub bytes: Vec<u8>,
-}
-
-/// Why there is no connection with a peer, or no longer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Failure {
-    /// The peer is not who it should be.
-    #[error(transparent)]
-    Trust(#[from] TrustError),
-    /// The handshake took too long.
-    #[error("the DTLS handshake timed out")]
-    TimedOut,
-    /// The peer does something that DTLS forbids, or has nothing in common.
-    #[error("DTLS: {0}")]
-    Dtls(String),
-    /// Somebody changed the connection IDs on the way.
-    #[error("the connection IDs of both sides differ")]
-    Confirmation,
-    /// The peer does not trust the key of this side.
-    #[error("the peer does not trust this side's key")]
-    Refused,
-    /// The peer has closed the connection.
-    #[error("the peer has closed the DTLS connection")]
-    Closed,
-}
 
 /// Which side this is, and for a client whom it wants to reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,14 +52,6 @@ pub(crate) struct Context<'a> {
     pub(crate) learned: &'a mut Vec<KnownHost>,
     /// Random.
     pub(crate) nonce: u64,
-}
-
-/// SCTP packets of one datagram, decrypted.
-#[derive(Debug)]
-pub(crate) struct Inbox {
-    bytes: Box<[u8]>,
-    len: usize,
-    packets: Vec<Range<usize>>,
 }
 
 /// A packet that waits for the handshake.
@@ -577,45 +532,4 @@ fn outgoing(destination: SocketAddr, source: Option<IpAddr>, header: &Header<'_>
     let mut bytes = Vec::with_capacity(1280);
     header.write(&mut bytes);
     Outgoing { destination, source, bytes }
-}
-
-impl Inbox {
-    pub(crate) fn new() -> Self {
-        Self { bytes: vec![0; SCRATCH_LEN].into(), len: 0, packets: Vec::new() }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.len = 0;
-        self.packets.clear();
-    }
-
-    pub(crate) fn packets(&self) -> impl Iterator<Item = &[u8]> {
-        self.packets.iter().map(|range| self.bytes.get(range.clone()).unwrap_or_default())
-    }
-
-    fn room(&mut self) -> &mut [u8] {
-        self.bytes.get_mut(self.len..).unwrap_or_default()
-    }
-
-    /// Keeps a packet that was written at the start of the room.
-    fn keep(&mut self, len: usize) {
-        self.packets.push(self.len..self.len + len);
-        self.len += len;
-    }
-
-    fn push(&mut self, packet: &[u8]) {
-        if let Some(room) = self.room().get_mut(..packet.len()) {
-            room.copy_from_slice(packet);
-            self.keep(packet.len());
-        }
-    }
-}
-
-impl Failure {
-    fn of(error: dimpl::Error) -> Self {
-        match error {
-            dimpl::Error::Timeout(_) => Self::TimedOut,
-            other => Self::Dtls(other.to_string()),
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Decrypted packets, gathered for the engine.
+//! Datagrams and packets that the layer takes and gives.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -14,6 +14,17 @@ pub struct Arrival {
     pub destination: Option<IpAddr>,
     /// The ECN bits of the IP header.
     pub ecn: u8,
+}
+
+/// A datagram to be sent that is not a packet of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Where to.
+    pub destination: SocketAddr,
+    /// The local address to send from, if it matters.
+    pub source: Option<IpAddr>,
+    /// The datagram.
+    pub bytes: Vec<u8>,
 }
 
 /// Packets that were decrypted, in order of arrival.

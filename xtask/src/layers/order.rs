@@ -87,10 +87,10 @@ pub(super) const CRATES: [Rules; 8] = [
     Rules {
         root: "crates/strandline-dtls/src/lib.rs",
         layers: &[
-            apart(&["fingerprint", "header", "provider"]),
+            apart(&["fingerprint", "header", "inbox", "provider"]),
             apart(&["control", "identity", "known_hosts", "packets", "paths", "tags", "token"]),
             apart(&["abort", "trust"]),
-            apart(&["config"]),
+            apart(&["config", "failure"]),
             apart(&["connection"]),
             apart(&["layer"]),
         ],

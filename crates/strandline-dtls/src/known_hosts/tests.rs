@@ -11,7 +11,7 @@ fn a_list_is_written_as_it_was_read() {
 }
 
 #[test]
-fn hosts_are_added_once_and_removed_by_name_or_key() {
+fn hosts_are_added_once_and_removed() {
     let mut hosts = KnownHosts::default();
     let host = |name: &str| KnownHost {
         name: name.to_owned(),
@@ -35,7 +35,7 @@ fn a_bad_line_is_named() {
 }
 
 #[test]
-fn a_host_is_known_by_address_port_and_name() {
+fn a_host_is_known_by_several_names() {
     let names = names_of("[::ffff:192.0.2.7]:9899".parse().unwrap(), Some("server.example"));
     assert_eq!(names, ["[192.0.2.7]:9899", "192.0.2.7", "server.example"]);
 }

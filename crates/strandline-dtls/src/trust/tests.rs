@@ -34,7 +34,7 @@ fn a_pinned_key_is_trusted_everywhere() {
 }
 
 #[test]
-fn a_server_is_learned_once_and_may_not_change() {
+fn a_learned_server_may_not_change() {
     let (first, second) = (identity(), identity());
     let trust = Trust::nobody().hosts(KnownHosts::default(), true);
     let verified = trust.verify(server(Some("host")), &first.certificate, now()).unwrap();

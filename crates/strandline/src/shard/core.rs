@@ -8,6 +8,7 @@ use std::task::{Poll, Waker};
 use strandline_proto::time::Time;
 
 use super::outbox::{BURSTS_MAX, Sent};
+use super::secure::next_timeout;
 use super::state::State;
 use super::steer::Steer;
 use crate::carrier::Carrier;
@@ -102,7 +103,8 @@ impl Shard {
                 out.run(engine, secure, &self.carrier, self.observer.as_deref(), now, 1);
             }
             let has_work = state.engine.has_transmit() || self.carrier.errors_pending();
-            let earlier = state.poll_timeout().is_some_and(|at| at < state.armed);
+            let next = next_timeout(&state.engine, state.secure.as_deref());
+            let earlier = next.is_some_and(|at| at < state.armed);
             if has_work || earlier {
                 state.wake_driver();
             }

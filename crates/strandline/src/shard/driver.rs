@@ -15,6 +15,7 @@ use super::alarm::Alarm;
 use super::core::{Shard, wake};
 use super::follower::follow;
 use super::outbox::Sent;
+use super::secure::next_timeout;
 use super::state::State;
 use super::steer::Sorter;
 use crate::carrier::Batch;
@@ -86,18 +87,7 @@ impl Driver {
         if received {
             self.feed(&mut state, now);
         }
-        if let Some(sorter) = &mut self.sorter {
-            let State { engine, to_wake, secure, .. } = &mut *state;
-            match secure {
-                None if mail => sorter.read(engine, now),
-                Some(secure) if mail => {
-                    sorter.read_sealed(|datagram| secure.take(now, datagram));
-                    secure.deliver(engine, now, shard.observer.as_deref());
-                }
-                _ => {}
-            }
-            sorter.send(engine, to_wake);
-        }
+        self.exchange(&mut state, now, mail);
         if received {
             state.dispatch(now);
             if std::mem::take(&mut state.readable)
@@ -117,7 +107,7 @@ impl Driver {
         if !more {
             state.driver = Some(cx.waker().clone());
         }
-        let next = state.poll_timeout().unwrap_or(Time::MAX);
+        let next = next_timeout(&state.engine, state.secure.as_deref()).unwrap_or(Time::MAX);
         let rearm = next < state.armed || state.armed <= now;
         if rearm {
             state.armed = next;
@@ -139,6 +129,21 @@ impl Driver {
         }
         // Polling the alarm registers the task to be woken.
         if more || unblocked || self.alarm.poll(cx).is_ready() { Round::Again } else { Round::Wait }
+    }
+
+    /// Handles what other shards handed over, and hands over what belongs to them.
+    fn exchange(&mut self, state: &mut State, now: Time, mail: bool) {
+        let Some(sorter) = &mut self.sorter else { return };
+        let State { engine, to_wake, secure, .. } = state;
+        match secure {
+            None if mail => sorter.read(engine, now),
+            Some(secure) if mail => {
+                sorter.read_sealed(|datagram| secure.take(now, datagram));
+                secure.deliver(engine, now, self.shard.observer.as_deref());
+            }
+            _ => {}
+        }
+        sorter.send(engine, to_wake);
     }
 
     /// Receives datagrams that have arrived, but not before those received last were answered.

@@ -183,6 +183,12 @@ impl Secure {
     }
 }
 
+/// Returns when the next timer of an engine, or of its encryption, is due.
+pub(crate) fn next_timeout(engine: &Engine, secure: Option<&Secure>) -> Option<Time> {
+    let secure = secure.and_then(Secure::poll_timeout);
+    engine.poll_timeout().into_iter().chain(secure).min()
+}
+
 /// Returns whether a train may reach the engine: an INIT must not concern an association with another peer.
 fn may_pass(engine: &Engine, layer: &Layer, train: &Train<'_>) -> bool {
     let Some(init) = train.init else { return true };

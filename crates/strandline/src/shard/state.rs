@@ -90,12 +90,6 @@ impl State {
         self.to_wake.extend(self.driver.take());
     }
 
-    /// Returns when the next timer is due.
-    pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let secure = self.secure.as_ref().and_then(|secure| secure.poll_timeout());
-        self.engine.poll_timeout().into_iter().chain(secure).min()
-    }
-
     /// Returns the queue for a place, if its association or socket exists.
     fn queue(&mut self, place: Place) -> Option<&mut WaitQueue> {
         match place {
