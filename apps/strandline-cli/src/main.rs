@@ -32,6 +32,7 @@ Examples:
   strandline perf server               measure throughput; on another host: strandline perf client ADDR
   strandline http serve DIR            a directory's files over TCP and SCTP streams
   strandline gateway --help            TCP connections of any program on the streams of one association
+  strandline keygen                    a key for encrypted associations; see docs/encryption.md
   strandline sip --domain example.com  SIP registrar and proxy on 127.0.0.1:5060
   strandline completions bash          print completions for bash
 Logging: -v, -vv, or RUST_LOG=strandline=debug; --log-format json for machine-readable output"
@@ -110,6 +111,18 @@ Examples:
     Sip(strandline_sip::server::Args),
     /// Compare SCTP, TCP and UDP on this machine with the tables of a 2008 paper
     Demo(strandline_load::demo::Args),
+    /// Make a key for encrypted associations, and print its fingerprint
+    Keygen(strandline_keys::Keygen),
+    /// Hosts whose keys are known: add, list, remove
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  strandline trust add server.example SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU
+  strandline trust list
+  strandline trust remove server.example"
+    )]
+    Trust(strandline_keys::Trust),
     /// Print completions for a shell
     #[command(after_help = "\
 Examples:
@@ -183,6 +196,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Gateway(gateway) => gateway.run(),
         Command::Sip(args) => strandline_sip::server::run(&args),
         Command::Demo(args) => strandline_load::demo::run(&args),
+        Command::Keygen(keygen) => keygen.run().map(|()| ExitCode::SUCCESS),
+        Command::Trust(trust) => trust.run().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {
             // Names of commands must live as long as the program, which ends after this.
             let mut command = seen(Box::leak(Box::new(Cli::command())));

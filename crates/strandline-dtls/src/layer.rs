@@ -69,6 +69,19 @@ pub struct Stats {
     pub refused: u64,
 }
 
+impl core::iter::Sum for Stats {
+    fn sum<I: Iterator<Item = Self>>(stats: I) -> Self {
+        stats.fold(Self::default(), |sum, one| Self {
+            connections: sum.connections + one.connections,
+            half_open: sum.half_open + one.half_open,
+            established: sum.established + one.established,
+            failed: sum.failed + one.failed,
+            dropped: sum.dropped + one.dropped,
+            refused: sum.refused + one.refused,
+        })
+    }
+}
+
 /// A burst of packets of the engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Burst<'a> {

@@ -38,9 +38,11 @@ pub use strandline_dtls::{
     KnownHostsError, Limits, PeerIdentity, Stats, Trust, TrustError,
 };
 
-pub use self::files::{FileError, KnownHostsFile, create_identity, read_identity};
+pub use self::files::{FileError, FileProblem, KnownHostsFile, create_identity, read_identity};
+pub use self::options::{Options, OptionsError, default_key, default_known_hosts};
 
 mod files;
+mod options;
 
 /// How a stack encrypts and authenticates.
 #[derive(Debug, Clone)]

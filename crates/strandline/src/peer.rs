@@ -39,6 +39,8 @@ pub struct Peer {
     port: u16,
     /// The encapsulation port of addresses without their own.
     encapsulation_port: Option<u16>,
+    /// The name by which the user knows it.
+    name: Option<String>,
 }
 
 impl Peer {
@@ -46,7 +48,12 @@ impl Peer {
     /// unless [`encapsulation_port`](Self::encapsulation_port) sets another.
     #[must_use]
     pub fn new(address: impl Into<Address>, sctp_port: u16) -> Self {
-        Self { addresses: vec![(address.into(), None)], port: sctp_port, encapsulation_port: None }
+        Self {
+            addresses: vec![(address.into(), None)],
+            port: sctp_port,
+            encapsulation_port: None,
+            name: None,
+        }
     }
 
     /// Creates a peer from the address of its UDP socket, such as the [`local_addr`](crate::Stack::local_addr)
@@ -54,7 +61,7 @@ impl Peer {
     #[must_use]
     pub fn encapsulated(udp: SocketAddr, sctp_port: u16) -> Self {
         let addresses = vec![(Address::of(udp), Some(udp.port()))];
-        Self { addresses, port: sctp_port, encapsulation_port: None }
+        Self { addresses, port: sctp_port, encapsulation_port: None, name: None }
     }
 
     /// Adds another address of the peer, with the port from [`encapsulation_port`](Self::encapsulation_port) or
@@ -78,6 +85,18 @@ impl Peer {
     pub fn encapsulation_port(mut self, udp_port: u16) -> Self {
         self.encapsulation_port = Some(udp_port);
         self
+    }
+
+    /// Sets the host name by which the user knows the peer. With [encryption](crate::encryption), known hosts and
+    /// certificates are looked up by it; otherwise it means nothing.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// Returns the SCTP port.

@@ -124,6 +124,7 @@ impl StackInner {
     /// Where packets to a peer are carried to.
     pub(crate) fn remotes(&self, peer: &Peer) -> Result<Vec<SocketAddr>, Refusal> {
         let mut remotes = peer.remotes(self.default_port);
+        self.introduce(peer, &remotes);
         let Some(own_zone) = self.first.carrier.own_zone() else { return Ok(remotes) };
         for remote in &mut remotes {
             match remote {
@@ -136,6 +137,16 @@ impl StackInner {
             }
         }
         Ok(remotes)
+    }
+
+    /// With encryption: notes the name by which the user knows a peer.
+    fn introduce(&self, peer: &Peer, remotes: &[SocketAddr]) {
+        let Some(name) = peer.name() else { return };
+        for shard in &self.shards {
+            if let Some(secure) = &mut shard.lock().secure {
+                remotes.iter().for_each(|remote| secure.set_name(*remote, name));
+            }
+        }
     }
 
     /// On raw IP: reserves a port and lets its packets in.
@@ -274,6 +285,16 @@ impl Stack {
     #[must_use]
     pub fn default_encapsulation_port(&self) -> u16 {
         self.inner.default_port
+    }
+
+    /// Returns the counters of the encryption, summed over the shards; `None` if packets are not encrypted.
+    #[must_use]
+    pub fn encryption_stats(&self) -> Option<strandline_dtls::Stats> {
+        let stats = self.inner.shards.iter().map(|shard| {
+            let state = shard.look();
+            state.secure.as_ref().map(|secure| secure.layer().stats())
+        });
+        stats.sum()
     }
 
     /// Returns the number of shards.

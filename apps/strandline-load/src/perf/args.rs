@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Subcommand, ValueEnum};
+use strandline::encryption::{self, Encryption};
 use strandline::{Address, AssociationConfig};
 
 use super::protocol::{Direction, Length, Parameters, SIZE_MAX};
@@ -24,6 +25,7 @@ Examples:
   strandline perf client 192.0.2.7 -R -n 1G                    1 GiB from the server to the client
   strandline perf client 192.0.2.7 --rate 200M                 at 200 Mbit/s
   strandline perf client 192.0.2.7 --congestion bbr            with BBR instead of CUBIC
+  strandline perf client 192.0.2.7 --encrypt                   encrypted; the server needs --encrypt too
   strandline perf client 192.0.2.7 --trace run.jsonl           write a packet trace for strandline lab trace
   strandline perf server --address 192.0.2.7 --address 198.51.100.7
                                                                two paths; the client learns both addresses"
@@ -78,6 +80,18 @@ pub struct Common {
     /// does not see these packets
     #[arg(long, requires = "raw")]
     pub packet_socket: bool,
+    /// Encrypt SCTP and authenticate the peer by its key (DTLS 1.3); both sides need it
+    #[arg(long, conflicts_with = "raw")]
+    pub encrypt: bool,
+    /// File with this host's key, as strandline keygen makes it; implies --encrypt
+    /// [default: ~/.config/strandline/key.pem]
+    #[arg(long, value_name = "FILE", conflicts_with = "raw")]
+    pub key: Option<PathBuf>,
+    /// Peers to trust: SHA256:FINGERPRINT, a file of known hosts or of authorities' certificates, first-use for
+    /// unknown servers, anyone for clients without a key; repeatable; implies --encrypt
+    /// [default: ~/.config/strandline/known_hosts]
+    #[arg(long, value_name = "WHO", conflicts_with = "raw")]
+    pub trust: Vec<String>,
     /// Address of this host to announce to the peer; repeat for several paths, the preferred one first
     /// [default: the source address of the packets]
     #[arg(long, value_name = "ADDR")]
@@ -210,6 +224,7 @@ impl ClientArgs {
     /// Returns the parameters of the test.
     pub(crate) fn parameters(&self) -> Result<Parameters> {
         let tcp = self.transport == Transport::Tcp;
+        ensure!(!tcp || !self.common.is_encrypted(), "--encrypt requires SCTP: omit it with --transport tcp");
         ensure!(!tcp || !self.common.raw, "--raw requires SCTP: omit it with --transport tcp");
         ensure!(!tcp || self.streams == 1, "TCP has no streams: omit --streams, or use -P");
         ensure!(!tcp || !self.no_copy, "TCP always copies: omit --no-copy");
@@ -244,6 +259,19 @@ impl ClientArgs {
 }
 
 impl Common {
+    /// Returns how to encrypt, if it was asked for.
+    pub(crate) fn encryption(&self) -> Result<Option<Encryption>> {
+        if !self.is_encrypted() {
+            return Ok(None);
+        }
+        let options = encryption::Options { key: self.key.clone(), trust: self.trust.clone() };
+        Ok(Some(options.load()?))
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.encrypt || self.key.is_some() || !self.trust.is_empty()
+    }
+
     /// Returns the time between live lines; zero: none.
     pub(crate) fn every(&self) -> Duration {
         Duration::try_from_secs_f64(self.interval).unwrap_or(Duration::ZERO)

@@ -239,7 +239,8 @@ impl Dialler {
         let dial = async {
             Ok::<_, anyhow::Error>(match &self.stack {
                 Some(stack) => {
-                    let peer = Peer::new(Address::of(self.server), self.server.port());
+                    let peer =
+                        Peer::new(Address::of(self.server), self.server.port()).named(&self.args.server);
                     // The error's text already includes its cause.
                     let association = Association::connect(&stack.on_shard(shard), peer).await;
                     Carrier::Sctp(association.map_err(|error| anyhow!("{error}"))?)

@@ -27,28 +27,32 @@ pub(crate) struct Opening<'a> {
     pub(crate) trace: Option<Arc<Trace>>,
 }
 
-fn builder(opening: &Opening<'_>) -> StackBuilder {
+fn builder(opening: &Opening<'_>) -> Result<StackBuilder> {
     let Opening { common, runtimes, nodelay, trace } = opening;
     let builder = Stack::builder()
         .association(common.association(*nodelay))
         .local_addresses(common.address.iter().copied())
         .shards(runtimes.len())
         .runtimes(runtimes.iter().cloned());
-    match trace {
+    let builder = match trace {
         Some(trace) => builder.observer(Arc::clone(trace) as Arc<dyn PacketObserver>),
         None => builder,
-    }
+    };
+    Ok(match common.encryption()? {
+        Some(encryption) => builder.encryption(encryption),
+        None => builder,
+    })
 }
 
 /// A stack on raw IP at an address, with a shard for each runtime.
 pub(crate) fn raw(opening: &Opening<'_>, address: impl Into<Address>) -> Result<Stack> {
     let options = RawOptions { packet_socket: opening.common.packet_socket, ..RawOptions::default() };
-    builder(opening).raw_with(address, options, OutgoingPorts::default()).context("opening a raw IP socket")
+    builder(opening)?.raw_with(address, options, OutgoingPorts::default()).context("opening a raw IP socket")
 }
 
 /// Opens a stack on a UDP port, with one shard for each runtime.
 pub(crate) fn udp(opening: &Opening<'_>, address: SocketAddr, remote_port: u16) -> Result<Stack> {
-    builder(opening)
+    builder(opening)?
         .remote_encapsulation_port(remote_port)
         .udp(address)
         .with_context(|| format!("opening a UDP socket at {address}"))
