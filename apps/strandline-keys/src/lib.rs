@@ -46,27 +46,35 @@ On that host, strandline keygen --show prints the fingerprint.")]
         comment: Vec<String>,
         /// The list
         #[command(flatten)]
-        list: List,
+        list: ListFile,
     },
     /// Print the known hosts
+    #[command(after_help = "\
+Examples:
+  strandline trust list
+  strandline trust list --file /etc/strandline/known_hosts")]
     List {
         /// The list
         #[command(flatten)]
-        list: List,
+        list: ListFile,
     },
     /// Remove a host, or a key, from the known hosts
+    #[command(after_help = "\
+Examples:
+  strandline trust remove server.example
+  strandline trust remove SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU")]
     Remove {
         /// Name or fingerprint, as in the list
         what: String,
         /// The list
         #[command(flatten)]
-        list: List,
+        list: ListFile,
     },
 }
 
 /// Which list is meant.
 #[derive(Debug, Clone, clap::Args)]
-pub struct List {
+pub struct ListFile {
     /// File with the list [default: ~/.config/strandline/known_hosts]
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -131,7 +139,7 @@ impl Trust {
     }
 }
 
-impl List {
+impl ListFile {
     fn open(&self) -> Result<KnownHostsFile> {
         let file = self.file.clone().or_else(default_known_hosts);
         Ok(KnownHostsFile::new(file.context("there is no home directory: use --file FILE")?))
