@@ -15,6 +15,8 @@ mod connection;
 mod control;
 mod failure;
 mod fingerprint;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod header;
 mod identity;
 mod inbox;

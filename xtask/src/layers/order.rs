@@ -93,6 +93,7 @@ pub(super) const CRATES: [Rules; 8] = [
             apart(&["config", "failure"]),
             apart(&["connection"]),
             apart(&["layer"]),
+            apart(&["fuzzing"]),
         ],
         exceptions: &[],
     },

@@ -187,6 +187,28 @@ fn a_group_is_steered_as_the_rule_says() {
 }
 
 #[test]
+fn encrypted_datagrams_are_steered_by_connection() {
+    for places in [1, 2, 3, 4, 7, 64] {
+        let steering = Steering::new(places, 1).by_connection();
+        let program = group_program(&steering);
+        for kind in 0..=255 {
+            for id in [0_u64, 1, 2, 3, 0xffff_ffff, 0x1234_5678_9abc_def0, u64::MAX] {
+                let mut datagram = vec![kind];
+                datagram.extend(id.to_be_bytes());
+                datagram.push(0);
+                let source = IpAddr::from([192, 0, 2, 1]);
+                let place = run_behind(&program, &ip_header(source), &datagram);
+                assert_eq!(place, u32::from(steering.place_of(source, &datagram)), "{datagram:?}");
+                let with_id = (8..=11).contains(&kind);
+                let expected = if with_id { steering.place_of_tag(id as u32) } else { 0 };
+                assert_eq!(place, u32::from(expected));
+            }
+        }
+        assert_eq!(run(&program, &[8; 8]), 0, "too short for a connection ID");
+    }
+}
+
+#[test]
 fn filter_passes_only_its_place_and_port() {
     let steering = Steering::new(3, 99);
     let ranges = normalised(&[0..=9_999, 20_000..=65_535]);
