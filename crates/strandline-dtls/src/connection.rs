@@ -169,6 +169,15 @@ impl Connection {
         self.identity.as_ref()
     }
 
+    pub(crate) fn peer_cid(&self) -> Option<Cid> {
+        self.peer_cid
+    }
+
+    /// Returns whether this is a client that has not heard of its only server yet.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.role != Role::Server && self.peer_cid.is_none() && self.paths.known().count() == 1
+    }
+
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
     }

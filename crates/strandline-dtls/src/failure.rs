@@ -9,6 +9,9 @@ pub enum Failure {
     /// The peer is not who it should be.
     #[error(transparent)]
     Trust(#[from] TrustError),
+    /// Nobody listens at the server's address and port.
+    #[error("nobody listens at that address and UDP port")]
+    Unreachable,
     /// The handshake took too long.
     #[error("the DTLS handshake timed out")]
     TimedOut,

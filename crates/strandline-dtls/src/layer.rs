@@ -9,6 +9,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use rustls_pki_types::UnixTime;
 
+pub use self::icmp::PacketStart;
 use crate::abort::abort_packet;
 use crate::config::{Config, ConfigError};
 use crate::connection::{Connection, Context, Held};
@@ -523,5 +524,6 @@ fn wall_at((origin, wall): (Instant, UnixTime), now: Instant) -> UnixTime {
 }
 
 mod admission;
+mod icmp;
 #[cfg(test)]
 mod tests;

@@ -34,7 +34,7 @@ pub use failure::Failure;
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, IdentityError, PeerIdentity};
 pub use known_hosts::{KnownHost, KnownHosts, KnownHostsError, LineError};
-pub use layer::{Burst, Event, Layer, Sealed, Shard, Stats};
+pub use layer::{Burst, Event, Layer, PacketStart, Sealed, Shard, Stats};
 pub use packets::{Arrival, InitOf, Outgoing, Packets, Train};
 pub use rustls_pki_types::UnixTime;
 pub use trust::{AuthoritiesError, Trust, TrustError};

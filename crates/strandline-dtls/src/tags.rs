@@ -185,6 +185,15 @@ impl Tags {
         self.counts.contains_key(&connection)
     }
 
+    /// Returns the starts of packets to the peers of a connection's associations: ports and tag.
+    pub(crate) fn packets_of(&self, connection: Cid) -> impl Iterator<Item = [u8; 8]> {
+        self.remote.iter().filter(move |(_, owner)| owner.connection == connection).map(|(remote, _)| {
+            let ([l0, l1], [p0, p1]) = (remote.local_port.to_be_bytes(), remote.peer_port.to_be_bytes());
+            let [t0, t1, t2, t3] = remote.tag.to_be_bytes();
+            [l0, l1, p0, p1, t0, t1, t2, t3]
+        })
+    }
+
     /// Forgets a connection. Returns the associations that belonged to it.
     pub(crate) fn forget(&mut self, connection: Cid) -> Vec<Orphan> {
         self.remote.retain(|_, owner| owner.connection != connection);

@@ -15,7 +15,8 @@ use strandline::encryption::{
 };
 use strandline::memory::Network;
 use strandline::{
-    Association, AssociationConfig, Ended, Listener, Peer, RawOptions, SendInfo, Stack, StackBuilder,
+    Association, AssociationConfig, Ended, Endpoint, Listener, Peer, RawOptions, SendInfo, Stack,
+    StackBuilder,
 };
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
@@ -275,4 +276,44 @@ async fn raw_ip_is_not_encrypted() {
     let stack =
         builder().encryption(client).raw_with([127, 0, 0, 1], RawOptions::default(), Default::default());
     assert!(stack.unwrap_err().to_string().contains("encryption"));
+}
+
+#[tokio::test]
+async fn a_port_without_a_listener_is_reported() {
+    let (client, _) = both();
+    let here = udp(client, 1, "127.0.0.1:0");
+    let free = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let attempt = timeout(Duration::from_secs(5), Association::connect(&here, Peer::encapsulated(free, 7)));
+    let error = attempt.await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("nobody listens"), "{error}");
+}
+
+#[tokio::test]
+async fn another_key_cannot_restart_an_association() {
+    for same_key in [false, true] {
+        let (first, other, server) = (identity(), identity(), identity());
+        let second = if same_key { first.clone() } else { other.clone() };
+        let trust = Trust::nobody().pin(server.fingerprint());
+        let trusted = Trust::nobody().pin(first.fingerprint()).pin(other.fingerprint());
+        let (first_key, there) =
+            (first.fingerprint(), udp(Encryption::new(server, trusted), 1, "127.0.0.1:0"));
+        let listener = Listener::bind(&there, 7).unwrap();
+        let relay = Relay::start("127.0.0.1:0", "127.0.0.1:0", there.local_addr().unwrap()).await;
+        let to = Peer::encapsulated(relay.address(), 7);
+
+        let here = udp(Encryption::new(first, trust.clone()), 1, "127.0.0.1:0");
+        let endpoint = Endpoint::bind(&here, 4000).unwrap();
+        endpoint.connect(to.clone()).await.unwrap();
+        let association = listener.accept().await.unwrap();
+        let tag = association.status().unwrap().local_tag;
+
+        // To the server it has the address and ports of the first.
+        let here = udp(Encryption::new(second, trust), 1, "127.0.0.1:0");
+        let intruder = Endpoint::bind(&here, 4000).unwrap();
+        let attempt = timeout(Duration::from_secs(2), intruder.connect(to)).await;
+        assert_eq!(matches!(attempt, Ok(Ok(_))), same_key, "{attempt:?}");
+        let status = association.status().unwrap();
+        assert_eq!(status.local_tag != tag, same_key, "only its own peer restarts it");
+        assert_eq!(association.peer_identity().unwrap().fingerprint, first_key);
+    }
 }

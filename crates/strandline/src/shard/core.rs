@@ -180,9 +180,8 @@ impl Shard {
     /// Passes ICMP messages that arrived to the engine.
     pub(crate) fn take_errors(&self, state: &mut State, now: Time) {
         let State { engine, to_wake, secure, .. } = state;
-        if secure.is_some() {
-            // They quote encrypted packets.
-            return self.carrier.take_errors(|_| ());
+        if let Some(secure) = secure {
+            return self.carrier.take_errors(|error| secure.handle_icmp(engine, now, &error));
         }
         // On raw IP every socket receives all ICMP messages.
         let steer = self.steer.as_deref().filter(|_| self.carrier.raw().is_none());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use strandline_dtls::{Arrival, Burst, Event, Layer, Packets, PeerIdentity, Train};
-use strandline_proto::event::{AssociationId, Datagram, Transmit};
+use strandline_proto::event::{AssociationId, Datagram, IcmpError, IcmpKind, Transmit};
 use strandline_proto::time::Time;
 use strandline_proto::zone;
 use strandline_wire::Packet;
@@ -61,6 +61,16 @@ impl Secure {
         let arrival =
             Arrival { source: datagram.source, destination: datagram.destination, ecn: datagram.ecn };
         self.layer.handle_datagram(now, &arrival, datagram.bytes, &mut self.packets);
+    }
+
+    /// Tells the engine of an ICMP message about an encrypted packet.
+    pub(crate) fn handle_icmp(&mut self, engine: &mut Engine, now: Time, error: &IcmpError<'_>) {
+        let is_refused = error.kind == IcmpKind::ProtocolUnreachable;
+        let found = self.layer.handle_icmp(error.destination, error.quoted, is_refused);
+        let Some((destination, starts)) = found else { return };
+        for start in starts {
+            engine.handle_icmp(now, IcmpError { destination, kind: error.kind, quoted: &start });
+        }
     }
 
     /// Gives the engine the decrypted packets.

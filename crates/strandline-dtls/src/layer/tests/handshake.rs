@@ -176,3 +176,34 @@ fn peers_without_our_header_are_served() {
     world.secs(2);
     assert_eq!(world.hosts[1].layer.stats().connections, 0);
 }
+
+#[test]
+fn a_port_without_a_listener_ends_the_attempt() {
+    let mut world = World::trusting();
+    world.send(0, "192.0.2.9:9899", &init(PORTS, 0xc1));
+    let (_, to, quoted) = world.log[0].clone();
+    let mut forged = quoted.clone();
+    forged[4] ^= 1;
+    assert_eq!(world.hosts[0].layer.handle_icmp(to, &forged, true), None);
+    assert_eq!(world.hosts[0].layer.stats().connections, 1, "a guess changes nothing");
+    assert_eq!(world.hosts[0].layer.handle_icmp(to, &quoted[..9], true), None, "too short");
+    world.hosts[0].layer.handle_icmp(to, &quoted, true);
+    world.secs(1);
+    assert_eq!(world.hosts[0].failure(), Some(&Failure::Unreachable));
+    assert_eq!(world.hosts[0].received[0].1[12], kind::ABORT);
+}
+
+#[test]
+fn messages_about_datagrams_name_their_associations() {
+    let mut world = World::trusting();
+    world.associate();
+    world.log.clear();
+    world.up(b"too long");
+    let (_, to, quoted) = world.log[0].clone();
+    let found = world.hosts[0].layer.handle_icmp(to, &quoted, false).unwrap();
+    assert_eq!(found, (to, vec![[0x9c, 0x40, 0x13, 0x88, 0, 0, 0, 0x51]]));
+    assert_eq!(world.hosts[0].layer.handle_icmp(to, &quoted, true), None, "the peer may have moved");
+    let mut forged = quoted;
+    forged[4] ^= 1;
+    assert_eq!(world.hosts[0].layer.handle_icmp(to, &forged, false), None);
+}
