@@ -121,3 +121,6 @@ fn spki_of(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     let parsed = EndEntityCert::try_from(certificate).ok()?;
     Some(parsed.subject_public_key_info().to_vec())
 }
+
+#[cfg(test)]
+mod tests;

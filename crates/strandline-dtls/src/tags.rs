@@ -312,3 +312,6 @@ fn named(init: &Init<'_>) -> Vec<IpAddr> {
     let parameters = init.parameters.iter().map_while(Result::ok);
     parameters.filter_map(|raw| address(raw.parse().ok()?)).take(NAMED_MAX).collect()
 }
+
+#[cfg(test)]
+mod tests;

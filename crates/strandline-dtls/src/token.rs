@@ -55,3 +55,6 @@ impl Tokens {
         context.sign()
     }
 }
+
+#[cfg(test)]
+mod tests;
