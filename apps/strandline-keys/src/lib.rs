@@ -145,3 +145,6 @@ impl ListFile {
         Ok(KnownHostsFile::new(file.context("there is no home directory: use --file FILE")?))
     }
 }
+
+#[cfg(test)]
+mod tests;

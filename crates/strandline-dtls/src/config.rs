@@ -35,11 +35,11 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at most. Default 65,536.
+    /// Connections at most; each takes about 20 KB. Default 65,536.
     pub connections_max: usize,
-    /// Handshakes of clients in progress at most; each takes about 20 KB. Default 1,024.
+    /// Handshakes of clients in progress at most. Default 1,024.
     pub half_open_max: usize,
-    /// Handshakes that clients may begin per second, in the mean; each takes about 0.3 ms. Default 1,000.
+    /// Handshakes that clients may begin per second, in the mean; each takes a server about 0.2 ms. Default 1,000.
     pub handshakes_per_sec: u32,
     /// Time for a handshake. Default 15 s.
     pub handshake_timeout: Duration,
