@@ -38,6 +38,9 @@ use crate::shard::state::State;
 use crate::shard::steer::Steer;
 use crate::stack::{Stack, StackInner};
 
+/// Largest MTU that encrypted packets use: a record holds 16,384 bytes (RFC 9147 section 4).
+const RECORD_MTU_MAX: u16 = 16_384;
+
 /// The local ports that a stack on raw IP reserves for outgoing associations: a number of consecutive ports
 /// within a range. The number limits how many associations can exist with one port of a peer. Default: 1,024 of
 /// the dynamic ports (49,152 to 65,535).
@@ -354,11 +357,11 @@ impl StackBuilder {
         reserved: Option<ReservedPorts>,
     ) -> Result<Stack, StackError> {
         let clock = Clock::start();
-        self.prepare_encryption();
         if let Some(first) = carriers.first().filter(|first| first.is_of_the_kernel()) {
             note_own_addresses(&mut self.config, first);
             self.config.link_mtu = link_mtu();
         }
+        self.prepare_encryption();
         let followed = self.followed(carriers.first())?;
         let several = (carriers.len() > 1).then(|| Arc::new(Post::new(plan.rule.places())));
         let mut shards = Vec::with_capacity(carriers.len());
@@ -402,6 +405,9 @@ impl StackBuilder {
             return;
         }
         self.config.encapsulation_overhead += Layer::overhead();
+        let LinkMtu { within_host, to_others } = &mut self.config.link_mtu;
+        *within_host = RECORD_MTU_MAX.min(*within_host);
+        *to_others = RECORD_MTU_MAX.min(*to_others);
         if self.config.association.extensions.zero_checksum.is_none() {
             let association = Arc::make_mut(&mut self.config.association);
             association.extensions.zero_checksum = Some(ErrorDetectionMethod::SctpOverDtls);

@@ -133,6 +133,7 @@ async fn data_travels_both_ways() {
     let (here, there) = (udp(client, 1, "127.0.0.1:0"), udp(server, 1, "127.0.0.1:0"));
     let (client, server) = pair(&here, &there, at(&there, 7)).await;
     transfer(&client, &server, 20).await;
+    assert_eq!(client.paths()[0].mtu, 16_384, "a record's limit, on the loopback interface");
     assert!(client.status().unwrap().sends_zero_checksum, "DTLS protects packets better than the checksum");
     assert_eq!(client.shutdown().await, Ended::ShutDown);
     assert_eq!(there.stats().out_of_the_blue, 0);
