@@ -82,7 +82,7 @@ pub(super) const PROTO: Rules = Rules {
 };
 
 /// The crates with layers.
-pub(super) const CRATES: [Rules; 8] = [
+pub(super) const CRATES: [Rules; 9] = [
     PROTO,
     Rules {
         root: "crates/strandline-dtls/src/lib.rs",
