@@ -93,6 +93,8 @@ pub(crate) struct Connection {
     role: Role,
     pub(crate) is_established: bool,
     identity: Option<PeerIdentity>,
+    /// The peer's, DER; empty without one.
+    certificate: Vec<u8>,
     token: Vec<u8>,
     flight: VecDeque<Vec<u8>>,
     hello: Hello,
@@ -147,6 +149,7 @@ impl Connection {
             role,
             is_established: false,
             identity: None,
+            certificate: Vec::new(),
             token: Vec::new(),
             flight: VecDeque::new(),
             hello: Hello { next: None, wait: HELLO_FIRST, is_heard: is_plain },
@@ -176,6 +179,21 @@ impl Connection {
     /// Returns whether this is a client that has not heard of its only server yet.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.role != Role::Server && self.peer_cid.is_none() && self.paths.known().count() == 1
+    }
+
+    /// Returns whether the peer is the server that the user wants to reach at an address: this side has verified it as
+    /// such, or would. A client is trusted under any name, and may be at any address.
+    pub(crate) fn is_server(
+        &self,
+        address: SocketAddr,
+        name: Option<&str>,
+        trust: &Trust,
+        now: UnixTime,
+    ) -> bool {
+        match &self.role {
+            Role::Client { name: verified } if verified.as_deref() == name => true,
+            _ => trust.verify(Peer::Server { address, name }, &self.certificate, now).is_ok(),
+        }
     }
 
     pub(crate) fn is_plain(&self) -> bool {
@@ -394,6 +412,7 @@ impl Connection {
             Ok(verified) => {
                 cx.learned.extend(verified.learned);
                 self.identity = Some(verified.identity);
+                self.certificate = certificate.to_vec();
                 Ok(())
             }
             // A client believes to be connected before the server has seen its certificate: it must be told.

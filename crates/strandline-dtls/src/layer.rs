@@ -490,7 +490,8 @@ impl Layer {
             Outbound::Over(cid) if self.is_alive(cid, packet) => Some(cid),
             Outbound::Over(_) | Outbound::Init => {
                 let known = self.by_address.get(&destination).copied();
-                let cid = match known.filter(|cid| self.is_alive(*cid, packet)) {
+                let known = known.filter(|cid| self.is_alive(*cid, packet));
+                let cid = match known.filter(|cid| self.is_server(now, *cid, destination)) {
                     Some(cid) => cid,
                     None => self.dial(now, destination)?,
                 };
@@ -503,6 +504,14 @@ impl Layer {
                 None
             }
         }
+    }
+
+    /// Returns whether the peer of a connection is the server that is wanted at an address.
+    fn is_server(&self, now: Instant, cid: Cid, address: SocketAddr) -> bool {
+        let Some(connection) = self.connections.get(&cid) else { return false };
+        let name = self.names.get(&address).map(String::as_str);
+        let wall = wall_at(self.origin, now);
+        connection.is_server(address, name, &self.config.trust, wall)
     }
 
     /// Returns whether a connection may carry a packet. An INIT is a question: if several stay unanswered, the peer may have

@@ -1,6 +1,7 @@
 //! What others try: outsiders on the way, and peers that are authenticated as somebody else.
 
 use super::*;
+use crate::known_hosts::KnownHosts;
 
 /// A world with a second client, host 2, that the server trusts as well. Both have an association.
 fn with_rival() -> World {
@@ -130,4 +131,32 @@ fn reflected_tags_of_others_do_not_pass() {
     let connection = world.hosts[1].layer.by_address[&at("192.0.2.3:1003")];
     let abort = packet(PORTS, 0xc1, kind::ABORT, &[]);
     assert_eq!(world.hosts[1].layer.tags.on_inbound(connection, &abort), Inbound::Drop);
+}
+
+#[test]
+fn a_client_is_no_server_by_its_address() {
+    for is_pinned in [false, true] {
+        let (client, server) = (identity(), identity());
+        let pinned = [&client];
+        let mut own = config(&server, if is_pinned { &pinned } else { &[] });
+        // It may connect, being listed; but not under this address.
+        let listed = KnownHost {
+            name: "other.example".to_owned(),
+            fingerprint: client.fingerprint(),
+            comment: String::new(),
+        };
+        let mut hosts = KnownHosts::default();
+        hosts.add(listed);
+        own.trust = own.trust.hosts(hosts, false);
+        let mut world = World::new(config(&client, &[&server]), own);
+        world.associate();
+        world.send(1, "192.0.2.1:1001", &init((7, 8), 0x77));
+        world.secs(2);
+        assert_eq!(world.hosts[0].received.len(), usize::from(is_pinned));
+        let refused = matches!(world.hosts[1].failure(), Some(Failure::Trust(_)));
+        assert_eq!(refused, !is_pinned);
+        world.up(b"still here..");
+        world.secs(1);
+        assert_eq!(world.texts(1).last(), Some(&&b"still here.."[..]));
+    }
 }
