@@ -29,6 +29,9 @@ const FLIGHT_MAX: usize = 4;
 /// Bytes that a sealed packet is longer than the packet at most: header, record header, content type and tag.
 pub(crate) const SEALED_EXTRA_MAX: usize = HEADER_LEN_MAX + 5 + 1 + 16;
 
+/// Shortest time that a timer of dimpl runs.
+const TIMER_MIN: Duration = Duration::from_millis(5);
+
 /// Outputs of dimpl after one input at most.
 const OUTPUTS_MAX: usize = 256;
 
@@ -372,7 +375,8 @@ impl Connection {
                 Output::Timeout(at) => {
                     // dimpl answers with a distant time if there is no timer.
                     let is_near = at < cx.now + Duration::from_secs(3600);
-                    self.dtls_timeout = is_near.then_some(at);
+                    // It may ask for a timer that is due at once again and again, after damaged handshakes.
+                    self.dtls_timeout = is_near.then_some(at.max(cx.now + TIMER_MIN));
                     return Ok(());
                 }
                 Output::Packet(records) => {

@@ -97,6 +97,7 @@ struct World {
     loss: u32,
     duplication: u32,
     reordering: u32,
+    corruption: u32,
     /// The addresses that a NAT gives to those of hosts.
     nat: HashMap<SocketAddr, SocketAddr>,
     /// All datagrams that were sent.
@@ -121,6 +122,7 @@ impl World {
             loss: 0,
             duplication: 0,
             reordering: 0,
+            corruption: 0,
             nat: HashMap::new(),
             log: Vec::new(),
             all_used: true,
@@ -147,12 +149,15 @@ impl World {
         self.collect(host);
     }
 
-    fn emit(&mut self, host: usize, to: SocketAddr, bytes: Vec<u8>) {
+    fn emit(&mut self, host: usize, to: SocketAddr, mut bytes: Vec<u8>) {
         let from = self.hosts[host].address;
         let from = self.nat.get(&from).copied().unwrap_or(from);
         self.log.push((from, to, bytes.clone()));
         if self.chance(self.loss) {
             return;
+        }
+        if self.chance(self.corruption) {
+            self.corrupt(&mut bytes);
         }
         for _ in 0..1 + u32::from(self.chance(self.duplication)) {
             let late = if self.chance(self.reordering) { 15 } else { 0 };
@@ -160,6 +165,27 @@ impl World {
             self.number += 1;
             let flying = Flying { due, number: self.number, from, to, bytes: bytes.clone() };
             self.flying.push(Reverse(flying));
+        }
+    }
+
+    /// Changes some bytes of a datagram, or its length, or appends an earlier one.
+    fn corrupt(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..1 + self.rng.next_u32() % 4 {
+            let at = self.rng.next_u32() as usize % bytes.len().max(1);
+            match self.rng.next_u32() % 6 {
+                0 => bytes.truncate(at),
+                1 => bytes.extend_from_slice(&self.rng.next_u64().to_be_bytes()),
+                2 if !self.log.is_empty() => {
+                    let earlier = self.rng.next_u32() as usize % self.log.len();
+                    bytes.truncate(at);
+                    bytes.extend_from_slice(&self.log[earlier].2);
+                }
+                _ => {
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte ^= 1 << (self.rng.next_u32() % 8);
+                    }
+                }
+            }
         }
     }
 

@@ -160,3 +160,23 @@ fn a_client_is_no_server_by_its_address() {
         assert_eq!(world.texts(1).last(), Some(&&b"still here.."[..]));
     }
 }
+
+#[test]
+fn corrupted_datagrams_cause_no_panic() {
+    let (mut established, mut received) = (0, 0);
+    for seed in 0..300_u32 {
+        let mut world = World::trusting();
+        world.rng = ChaCha20Rng::seed_from_u64(seed.into());
+        world.corruption = 10 + seed % 50;
+        (world.duplication, world.reordering) = (10, 10);
+        for _ in 0..3 {
+            world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+            world.secs(3);
+        }
+        established += u32::from(world.hosts[0].layer.stats().established > 0);
+        let packets = world.hosts[1].received.iter();
+        received += packets.filter(|(_, packet)| packet != &init(PORTS, 0xc1)).count();
+    }
+    assert_eq!(received, 0, "what arrives is what was sent");
+    assert!(established > 150, "{established}");
+}
