@@ -38,7 +38,7 @@ Examples:
   strandline trust add '[192.0.2.7]:9899' SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU office
 On that host, strandline keygen --show prints the fingerprint.")]
     Add {
-        /// Name or address of the host, or [ADDRESS]:PORT
+        /// Name or address of the host, or `[ADDRESS]:PORT`
         name: String,
         /// Fingerprint of its key
         fingerprint: Fingerprint,

@@ -63,7 +63,7 @@ impl Steering {
     }
 
     /// Turns the rule into the one for encrypted datagrams. They begin with a byte of the range
-    /// [`CONNECTION_KINDS`] and a connection ID of eight bytes, whose low bits are the place: the ID that this side chose,
+    /// `CONNECTION_KINDS` and a connection ID of eight bytes, whose low bits are the place: the ID that this side chose,
     /// or in a client's first datagrams its own. All others have place 0.
     #[must_use]
     pub fn by_connection(self) -> Self {

@@ -2,9 +2,7 @@
 //!
 //! They are stored one after another in blocks, and a block counts the messages in it that are still needed. Adding a
 //! message is one copy, and releasing a run of them one subtraction, without an allocation or an atomic counter.
-//! Messages may leave in any order; a block becomes free with its last one.
-
-use std::collections::VecDeque;
+//! Messages may leave in any order; a block becomes free with its last one, whatever waits in others.
 
 /// Size of the first block in bytes. Each further one is twice as large, so that an association that sends little
 /// needs little.
@@ -18,7 +16,7 @@ pub(super) const COPY_MAX: usize = BLOCK_MAX / 4;
 /// The location of a message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    /// Number of the block, counted from the association's first one, modulo 2^32.
+    /// Index of the block.
     block: u32,
     start: u32,
     len: u32,
@@ -48,91 +46,93 @@ struct Block {
 }
 
 impl Block {
-    /// Adds a message for which there is room; this is the block of that `number`.
+    /// Adds a message for which there is room; this is the block with that index.
     #[inline]
-    fn push(&mut self, number: u32, message: &[u8]) -> Place {
+    fn push(&mut self, index: u32, message: &[u8]) -> Place {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(message);
         self.live += 1;
-        Place { block: number, start, len: message.len() as u32 }
+        Place { block: index, start, len: message.len() as u32 }
     }
 }
 
 /// The copies of one association.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    blocks: VecDeque<Block>,
-    /// Number of the first block.
-    first: u32,
-    /// Free blocks of the largest size, kept for reuse; freed with everything else once idle.
-    spare: Vec<Vec<u8>>,
+    blocks: Vec<Block>,
+    /// Index of the block that is written.
+    current: u32,
+    /// Indexes of the other blocks that nobody needs. The largest ones keep their memory, for reuse; it is freed with
+    /// everything else once idle.
+    free: Vec<u32>,
 }
 
 impl Copies {
     /// Adds a message of at most [`COPY_MAX`] bytes.
     #[inline]
     pub(super) fn push(&mut self, message: &[u8]) -> Place {
-        let number = self.first.wrapping_add(self.blocks.len() as u32);
-        if let Some(last) = self.blocks.back_mut()
-            && last.bytes.capacity() - last.bytes.len() >= message.len()
+        if let Some(current) = self.blocks.get_mut(self.current as usize)
+            && current.bytes.capacity() - current.bytes.len() >= message.len()
         {
-            return last.push(number.wrapping_sub(1), message);
+            return current.push(self.current, message);
         }
         self.begin_block(message.len());
-        match self.blocks.back_mut() {
-            Some(last) => last.push(number, message),
-            None => Place { block: number, start: 0, len: 0 },
+        match self.blocks.get_mut(self.current as usize) {
+            Some(current) => current.push(self.current, message),
+            None => Place { block: self.current, start: 0, len: 0 },
         }
     }
 
     /// Returns the bytes of a message.
     #[inline]
     pub(super) fn bytes(&self, place: Place) -> &[u8] {
-        let index = place.block.wrapping_sub(self.first) as usize;
-        let block = self.blocks.get(index).map_or(&[][..], |block| &block.bytes);
+        let block = self.blocks.get(place.block as usize).map_or(&[][..], |block| &block.bytes);
         block.get(place.start as usize..place.start as usize + place.len()).unwrap_or_default()
     }
 
     /// Releases `messages` messages of a block.
     pub(super) fn release(&mut self, block: u32, messages: u32) {
-        let index = block.wrapping_sub(self.first) as usize;
-        let Some(block) = self.blocks.get_mut(index) else { return };
-        debug_assert!(block.live >= messages, "released twice");
-        block.live = block.live.saturating_sub(messages);
-        if block.live == 0 {
-            block.bytes.clear(); // Written again from its beginning if it is the last one.
-            self.retire();
+        let Some(found) = self.blocks.get_mut(block as usize) else { return };
+        debug_assert!(found.live >= messages, "released twice");
+        found.live = found.live.saturating_sub(messages);
+        if found.live == 0 {
+            found.bytes.clear(); // Written again from its beginning if it is the current one.
+            if block != self.current {
+                self.retire(block);
+            }
         }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(|block| block.bytes.capacity()).sum();
-        let spare: usize = self.spare.iter().map(Vec::capacity).sum();
-        let lists =
-            self.blocks.capacity() * size_of::<Block>() + self.spare.capacity() * size_of::<Vec<u8>>();
-        blocks + spare + lists
+        blocks + self.blocks.capacity() * size_of::<Block>() + self.free.capacity() * size_of::<u32>()
     }
 
+    /// Makes a block with room for `len` bytes the current one, larger than the one before.
     #[cold]
     fn begin_block(&mut self, len: usize) {
-        let last = self.blocks.back().map_or(0, |block| block.bytes.capacity());
+        let before = self.blocks.get(self.current as usize);
+        let (last, is_free) = before.map_or((0, false), |block| (block.bytes.capacity(), block.live == 0));
         let size = (2 * last).max(len.next_power_of_two()).clamp(BLOCK_MIN, BLOCK_MAX);
-        let bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(size));
-        self.blocks.push_back(Block { bytes, live: 0 });
+        if !is_free {
+            self.current = self.free.pop().unwrap_or(self.blocks.len() as u32);
+        }
+        match self.blocks.get_mut(self.current as usize) {
+            Some(block) if block.bytes.capacity() >= size => {}
+            Some(block) => block.bytes = Vec::with_capacity(size),
+            None => self.blocks.push(Block { bytes: Vec::with_capacity(size), live: 0 }),
+        }
     }
 
-    /// Removes the blocks at the front that nobody needs.
+    /// Keeps a block that nobody needs for later, without its memory unless it is one of the largest.
     #[cold]
-    fn retire(&mut self) {
-        while self.blocks.len() > 1
-            && let Some(Block { live: 0, .. }) = self.blocks.front()
-            && let Some(block) = self.blocks.pop_front()
+    fn retire(&mut self, block: u32) {
+        if let Some(found) =
+            self.blocks.get_mut(block as usize).filter(|found| found.bytes.capacity() < BLOCK_MAX)
         {
-            self.first = self.first.wrapping_add(1);
-            if block.bytes.capacity() >= BLOCK_MAX {
-                self.spare.push(block.bytes);
-            }
+            found.bytes = Vec::new();
         }
+        self.free.push(block);
     }
 }
 
