@@ -150,7 +150,7 @@ pub fn simulate(args: &SimulateArgs) -> Result<Value> {
     pair.run_until(Duration::from_secs_f64(args.time), |pair| {
         while pair.a.endpoint.status(sender).is_some_and(|status| {
             let waiting = status.send_buffered.saturating_sub(status.unacknowledged_bytes as usize);
-            waiting < AHEAD_BYTES.max(args.size) && pair.a.endpoint.send_space(sender) >= args.size
+            waiting < AHEAD_BYTES.max(2 * args.size) && pair.a.endpoint.send_space(sender) >= args.size
         }) {
             let sent = pair.a.endpoint.send(pair.now, sender, SendInfo::default(), message.clone());
             if let Err(error) = sent {
@@ -209,6 +209,8 @@ impl SimulateArgs {
             },
             burst_max: self.burst,
             receive_buffer,
+            // The bulk must not pause where one message ends.
+            send_buffer: self.probe.map(|_| u32::try_from(4 * self.size).unwrap_or(u32::MAX)),
             partial_delivery_point: usual.partial_delivery_point.min(receive_buffer.unwrap_or(u32::MAX)),
             ..usual
         };

@@ -14,7 +14,7 @@ pub(super) const PROBES: StreamId = StreamId(1);
 /// Priority of the bulk: 0 is the highest.
 const BULK_PRIORITY: u16 = 10;
 /// What comes before the first message: the slow start of the bulk.
-const WARM_UP: Duration = Duration::from_secs(2);
+const WARM_UP: Duration = Duration::from_secs(5);
 
 /// The messages of one simulation.
 pub(super) struct Probes {
