@@ -88,7 +88,8 @@ impl KnownHosts {
 
     /// Appends a host. Returns false if it is listed with this key already.
     pub fn add(&mut self, host: KnownHost) -> bool {
-        let is_known = |known: &KnownHost| known.name == host.name && known.fingerprint == host.fingerprint;
+        let is_known =
+            |known: &KnownHost| known.is_named(&host.name) && known.fingerprint == host.fingerprint;
         if self.hosts().any(is_known) {
             return false;
         }
@@ -101,16 +102,26 @@ impl KnownHosts {
         let before = self.lines.len();
         let fingerprint = name_or_fingerprint.parse().ok();
         self.lines.retain(|line| match line {
-            Line::Host(host) => host.name != name_or_fingerprint && Some(host.fingerprint) != fingerprint,
+            Line::Host(host) => !host.is_named(name_or_fingerprint) && Some(host.fingerprint) != fingerprint,
             Line::Text(_) => true,
         });
         before - self.lines.len()
     }
 
-    /// Returns the keys of a host under any of its names; empty if it is unknown.
-    pub(crate) fn keys_of(&self, names: &[String]) -> Vec<Fingerprint> {
-        let named = self.hosts().filter(|host| names.contains(&host.name));
-        named.map(|host| host.fingerprint).collect()
+    /// Returns the keys of a host under a name; empty if it is unknown.
+    pub(crate) fn keys_of(&self, name: &str) -> Vec<Fingerprint> {
+        self.hosts().filter(|host| host.is_named(name)).map(|host| host.fingerprint).collect()
+    }
+
+    /// Returns whether a server at an address, which the user called `name`, has a key of the list: `None` if neither is
+    /// listed, false if either is listed with other keys only. An entry for the port counts instead of that of the address.
+    pub(crate) fn knows(&self, address: SocketAddr, name: Option<&str>, key: Fingerprint) -> Option<bool> {
+        let [with_port, plain] = names_of(address);
+        let of_port = self.keys_of(&with_port);
+        let of_address = if of_port.is_empty() { self.keys_of(&plain) } else { of_port };
+        let of_name = name.map_or_else(Vec::new, |name| self.keys_of(name));
+        let listed = [of_address, of_name].into_iter().filter(|keys| !keys.is_empty());
+        listed.map(|keys| keys.contains(&key)).reduce(|address, name| address && name)
     }
 
     /// Returns whether any host has this key.
@@ -128,6 +139,13 @@ impl core::fmt::Display for KnownHosts {
             }
         }
         Ok(())
+    }
+}
+
+impl KnownHost {
+    /// True if the host has this name. Case does not count in names of hosts (RFC 4343).
+    fn is_named(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
     }
 }
 
@@ -149,7 +167,8 @@ impl Line {
         }
         let trimmed = line.trim();
         if trimmed.is_empty() || trimmed.starts_with('#') {
-            return Ok(Self::Text(line.to_owned()));
+            // Without the carriage return of other systems, which the last line may have.
+            return Ok(Self::Text(line.trim_end().to_owned()));
         }
         let (name, rest) = trimmed.split_once(char::is_whitespace).ok_or(LineError::NoFingerprint)?;
         let rest = rest.trim_start();
@@ -163,13 +182,11 @@ impl Line {
     }
 }
 
-/// Returns the names under which a host at an address is looked up, the most specific first: `[address]:port`, the
-/// address, and the name that the user gave.
-pub(crate) fn names_of(address: SocketAddr, name: Option<&str>) -> Vec<String> {
+/// Returns the names under which a host at an address is looked up, the most specific first: `[address]:port` and the
+/// address.
+pub(crate) fn names_of(address: SocketAddr) -> [String; 2] {
     let ip = address.ip().to_canonical();
-    let mut names = vec![format!("[{ip}]:{}", address.port()), ip.to_string()];
-    names.extend(name.map(str::to_owned));
-    names
+    [format!("[{ip}]:{}", address.port()), ip.to_string()]
 }
 
 #[cfg(test)]

@@ -214,18 +214,17 @@ impl Hosts {
         name: Option<&str>,
         fingerprint: Fingerprint,
     ) -> Result<Listed, TrustError> {
-        let names = names_of(address, name);
         // Under which the user knows it: by the name if there is one.
-        let shown = names.last().cloned().unwrap_or_default();
-        let keys = self.lock().keys_of(&names);
-        if keys.contains(&fingerprint) {
-            return Ok(Listed::Yes);
+        let [_, plain] = names_of(address);
+        let shown = name.map_or(plain, str::to_owned);
+        match self.lock().knows(address, name, fingerprint) {
+            Some(true) => Ok(Listed::Yes),
+            Some(false) => Err(TrustError::Changed { name: shown, presented: fingerprint }),
+            None => {
+                let host = KnownHost { name: shown, fingerprint, comment: String::new() };
+                Ok(Listed::Unknown(self.first_use.then_some(host)))
+            }
         }
-        if !keys.is_empty() {
-            return Err(TrustError::Changed { name: shown, presented: fingerprint });
-        }
-        let host = KnownHost { name: shown, fingerprint, comment: String::new() };
-        Ok(Listed::Unknown(self.first_use.then_some(host)))
     }
 }
 

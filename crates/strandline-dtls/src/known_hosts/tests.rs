@@ -1,6 +1,8 @@
 use super::*;
 
 const KEY: &str = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
+/// Another one.
+const OTHER: &str = "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 #[test]
 fn a_list_is_written_as_it_was_read() {
@@ -36,6 +38,39 @@ fn a_bad_line_is_named() {
 
 #[test]
 fn a_host_is_known_by_several_names() {
-    let names = names_of("[::ffff:192.0.2.7]:9899".parse().unwrap(), Some("server.example"));
-    assert_eq!(names, ["[192.0.2.7]:9899", "192.0.2.7", "server.example"]);
+    let names = names_of("[::ffff:192.0.2.7]:9899".parse().unwrap());
+    assert_eq!(names, ["[192.0.2.7]:9899", "192.0.2.7"]);
+}
+
+/// A list that has other keys for the name that the user gave, in whatever case, or for the address, refuses the server.
+#[test]
+fn every_name_that_is_listed_must_have_the_key() {
+    let (key, other) = (KEY.parse().unwrap(), OTHER.parse().unwrap());
+    let address = "192.0.2.7:9899".parse().unwrap();
+    for (list, name, expected) in [
+        (format!("server.example {KEY}"), Some("SERVER.Example"), Some(true)),
+        (format!("SERVER.example {OTHER}"), Some("server.example"), Some(false)),
+        (format!("server.example {OTHER}\n192.0.2.7 {KEY}"), Some("server.example"), Some(false)),
+        (format!("server.example {KEY}\n192.0.2.7 {OTHER}"), Some("server.example"), Some(false)),
+        (format!("192.0.2.7 {OTHER}\n[192.0.2.7]:9899 {KEY}"), None, Some(true)),
+        (format!("192.0.2.7 {KEY}\n[192.0.2.7]:9899 {OTHER}"), None, Some(false)),
+        (format!("192.0.2.7 {OTHER}\n192.0.2.7 {KEY}"), None, Some(true)),
+        (format!("server.example {KEY}"), None, None),
+    ] {
+        let hosts = KnownHosts::parse(&list).unwrap();
+        assert_eq!(hosts.knows(address, name, key), expected, "{list}, {name:?}");
+    }
+    let mut hosts = KnownHosts::default();
+    let host =
+        |name: &str, fingerprint| KnownHost { name: name.to_owned(), fingerprint, comment: String::new() };
+    assert!(hosts.add(host("server.example", key)));
+    assert!(!hosts.add(host("Server.Example", key)) && hosts.add(host("server.example", other)));
+    assert_eq!(hosts.remove("SERVER.example"), 2);
+}
+
+#[test]
+fn last_line_may_end_with_a_carriage_return() {
+    let hosts = KnownHosts::parse(&format!("a {KEY}\r\n# own\r")).unwrap();
+    assert_eq!(hosts.to_string(), format!("a {KEY}\n# own\n"));
+    assert_eq!(KnownHosts::parse(&hosts.to_string()), Ok(hosts));
 }
