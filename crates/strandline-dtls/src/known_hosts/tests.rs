@@ -44,7 +44,7 @@ fn a_host_is_known_by_several_names() {
 
 /// A list that has other keys for the name that the user gave, in whatever case, or for the address, refuses the server.
 #[test]
-fn every_name_that_is_listed_must_have_the_key() {
+fn every_listed_name_must_have_the_key() {
     let (key, other) = (KEY.parse().unwrap(), OTHER.parse().unwrap());
     let address = "192.0.2.7:9899".parse().unwrap();
     for (list, name, expected) in [
