@@ -6,46 +6,21 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::REQUEST_TIMEOUT;
-use super::near::{Answered, Near};
+use super::asked::{Answers, pass};
+use super::near::Near;
 use crate::connect_request::{HEAD_MAX, Parsed, SUCCESS, failure, parse, status};
 use crate::protocol::Destination;
-use crate::registry::{End, Tracked};
-use crate::relay::{FIRST_MAX, prepare, reason};
+use crate::relay::FIRST_MAX;
 
 /// Serves a client.
 pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
-    let Ok(Some((to, first))) = timeout(REQUEST_TIMEOUT, asked(&mut tcp)).await else { return };
-    let tracked = near.track("http_connect", &to);
-    pass(tcp, near, to, first, early_reply, tracked).await;
-}
-
-async fn pass(
-    mut tcp: TcpStream,
-    near: Near,
-    to: Destination,
-    first: Bytes,
-    early_reply: bool,
-    mut tracked: Tracked,
-) {
-    let user = near.link.user();
-    let mut result = near.start(&to, &tcp, first, &tracked).await.map(Answered::not_yet).map_err(End::Failed);
-    if !early_reply && let Ok(answered) = result {
-        result = answered.answer().await;
-    }
-    match result {
-        Ok(answered) => {
-            if tcp.write_all(SUCCESS).await.is_err() || prepare(&tcp).is_err() {
-                return tracked.set_end(End::ResetHere);
-            }
-            near.carry(tcp, answered, tracked, user).await;
-        }
-        Err(end) => {
-            tracked.set_end(end);
-            let reason = reason(end);
-            // The client closes, or has closed.
-            let _ = tcp.write_all(&failure(status(reason), &reason.to_string())).await;
-        }
-    }
+    let Ok(Some(asked)) = timeout(REQUEST_TIMEOUT, asked(&mut tcp)).await else { return };
+    let answers = Answers {
+        way: "http_connect",
+        success: |_| SUCCESS.to_vec(),
+        failure: |reason| failure(status(reason), &reason.to_string()),
+    };
+    pass(tcp, near, asked, early_reply, answers).await;
 }
 
 /// Reads the request. Returns the destination, and what the client has sent behind. `None` if it asked for something else,

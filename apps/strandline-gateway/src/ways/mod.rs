@@ -1,5 +1,6 @@
 //! The ways in: sockets that accept TCP connections for a peer.
 
+mod asked;
 mod http;
 mod near;
 mod socks;

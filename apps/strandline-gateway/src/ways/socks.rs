@@ -6,46 +6,17 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::REQUEST_TIMEOUT;
-use super::near::{Answered, Near};
+use super::asked::{Answers, pass};
+use super::near::Near;
 use crate::protocol::Destination;
-use crate::registry::{End, Tracked};
-use crate::relay::{FIRST_MAX, prepare, reason};
+use crate::relay::FIRST_MAX;
 use crate::socks::{ACCEPTED, MESSAGE_MAX, NO_METHOD, Parsed, code, failure, greeting, request, success};
 
 /// Serves a client.
 pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
-    let Ok(Some((to, first))) = timeout(REQUEST_TIMEOUT, asked(&mut tcp)).await else { return };
-    let tracked = near.track("socks", &to);
-    pass(tcp, near, to, first, early_reply, tracked).await;
-}
-
-async fn pass(
-    mut tcp: TcpStream,
-    near: Near,
-    to: Destination,
-    first: Bytes,
-    early_reply: bool,
-    mut tracked: Tracked,
-) {
-    let user = near.link.user();
-    let mut result = near.start(&to, &tcp, first, &tracked).await.map(Answered::not_yet).map_err(End::Failed);
-    if !early_reply && let Ok(answered) = result {
-        result = answered.answer().await;
-    }
-    match result {
-        Ok(answered) => {
-            let written = tcp.write_all(&success(answered.at)).await;
-            if written.is_err() || prepare(&tcp).is_err() {
-                return tracked.set_end(End::ResetHere);
-            }
-            near.carry(tcp, answered, tracked, user).await;
-        }
-        Err(end) => {
-            tracked.set_end(end);
-            // The client closes, or has closed.
-            let _ = tcp.write_all(&failure(code(reason(end)))).await;
-        }
-    }
+    let Ok(Some(asked)) = timeout(REQUEST_TIMEOUT, asked(&mut tcp)).await else { return };
+    let answers = Answers { way: "socks", success, failure: |reason| failure(code(reason)) };
+    pass(tcp, near, asked, early_reply, answers).await;
 }
 
 /// Reads the greeting and the request. Returns the destination, and what the client has sent behind. `None` if it asked for

@@ -1,0 +1,53 @@
+//! What clients of SOCKS5 and HTTP CONNECT have in common: they name the destination, and are told what became of it.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::near::{Answered, Near};
+use crate::protocol::{Destination, Reason};
+use crate::registry::End;
+use crate::relay::{prepare, reason};
+
+/// How a protocol tells the outcome.
+pub(super) struct Answers {
+    /// The name of the way in the log and the metrics.
+    pub(super) way: &'static str,
+    /// The connection is there, from this address if it is known.
+    pub(super) success: fn(Option<SocketAddr>) -> Vec<u8>,
+    /// There is none.
+    pub(super) failure: fn(Reason) -> Vec<u8>,
+}
+
+/// Begins a connection for a client that has asked for one and has sent `first` behind, and passes its data. With
+/// `early_reply` the client is told of success before the far side has answered.
+pub(super) async fn pass(
+    mut tcp: TcpStream,
+    near: Near,
+    (to, first): (Destination, Bytes),
+    early_reply: bool,
+    answers: Answers,
+) {
+    let mut tracked = near.track(answers.way, &to);
+    let user = near.link.user();
+    let mut result = near.start(&to, &tcp, first, &tracked).await.map(Answered::not_yet).map_err(End::Failed);
+    if !early_reply && let Ok(answered) = result {
+        result = answered.answer().await;
+    }
+    match result {
+        Ok(answered) => {
+            let written = tcp.write_all(&(answers.success)(answered.at)).await;
+            if written.is_err() || prepare(&tcp).is_err() {
+                return tracked.set_end(End::ResetHere);
+            }
+            near.carry(tcp, answered, tracked, user).await;
+        }
+        Err(end) => {
+            tracked.set_end(end);
+            // The client closes, or has closed.
+            let _ = tcp.write_all(&(answers.failure)(reason(end))).await;
+        }
+    }
+}
