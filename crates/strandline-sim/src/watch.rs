@@ -282,8 +282,11 @@ impl Watch {
         let sends = |id: &&AssociationId| of(id).is_some();
         // An old COOKIE ECHO from an address that the peer has deleted makes another association with the same tag.
         let sends_there = |id: &&AssociationId| of(id).is_some_and(has_path);
-        let any = || self.memory.iter().find(|(_, memory)| is_of(memory)).map(|(id, _)| *id);
-        self.round.iter().find(sends_there).or_else(|| self.round.iter().find(sends)).copied().or_else(any)
+        let any = |has: &dyn Fn(&Memory) -> bool| {
+            self.memory.iter().find(|(_, memory)| is_of(memory) && has(memory)).map(|(id, _)| *id)
+        };
+        let there = self.round.iter().find(sends_there).copied().or_else(|| any(&has_path));
+        there.or_else(|| self.round.iter().find(sends).copied()).or_else(|| any(&|_| true))
     }
 
     /// Checks associations after they transmitted.

@@ -258,4 +258,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         8_000_029_848,
         "a SHUTDOWN was answered while no address could be a source, and the ASCONF was never repeated",
     ),
+    (
+        12_000_003_178,
+        "an old COOKIE ECHO made another association with the tag of a resting one (of the checker)",
+    ),
 ];
