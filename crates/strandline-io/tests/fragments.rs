@@ -1,11 +1,9 @@
 //! Fragmentation of packets longer than the path MTU, on a path that drops them without an ICMP message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
 use std::net::{IpAddr, SocketAddr};
 
-use common::{Namespace, assert_silent, receive};
+use crate::common::{Namespace, assert_silent, receive};
 use strandline_io::{Carrier, Outgoing, RawCarrier, RawOptions, UdpCarrier, UdpOptions};
 
 fn udp(address: &str) -> UdpCarrier {

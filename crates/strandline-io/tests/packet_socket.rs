@@ -1,11 +1,9 @@
 //! Raw IP sent by a packet socket, in separate network namespaces.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
 use std::net::{IpAddr, SocketAddr};
 
-use common::{Namespace, assert_silent, receive, wait_report};
+use crate::common::{Namespace, assert_silent, receive, wait_report};
 use strandline_io::{Carrier, IcmpKind, Outgoing, RawCarrier, RawOptions, SendStats};
 
 const THERE: &str = "10.77.0.2";

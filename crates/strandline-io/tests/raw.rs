@@ -1,15 +1,13 @@
 //! Raw IP over real sockets, in separate network namespaces.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use common::{Namespace, assert_silent, receive, wait_report};
+use crate::common::{Namespace, assert_silent, receive, wait_report};
 use strandline_io::{
     Carrier, EPHEMERAL_PORTS, IcmpKind, LockError, OpenError, Outgoing, PortLock, RawCarrier, RawOptions,
     RecvBatch, SendStats, Steering, UdpCarrier, UdpOptions,
@@ -335,7 +333,7 @@ impl Receiver {
     fn line(&mut self) -> String {
         if self.output.buffer().is_empty() {
             assert!(
-                common::wait_readable(self.output.get_ref(), common::TIMEOUT_MS),
+                crate::common::wait_readable(self.output.get_ref(), crate::common::TIMEOUT_MS),
                 "the example says nothing"
             );
         }
@@ -413,7 +411,7 @@ fn ephemeral_ports_are_locked_in_blocks() {
 
 #[test]
 fn a_missing_privilege_is_named_with_its_cure() {
-    common::require_root();
+    crate::common::require_root();
     let message =
         Receiver::failure("setpriv --bounding-set=-net_raw --inh-caps=-net_raw", "raw 127.0.0.1 5060");
     assert_eq!(message, OpenError::Privilege.to_string());

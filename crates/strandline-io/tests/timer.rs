@@ -2,11 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::disallowed_methods, reason = "a timer of the kernel's goes by its clock")]
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{TIMEOUT_MS, wait_readable};
+use crate::common::{TIMEOUT_MS, wait_readable};
 use strandline_io::Timer;
 
 const HOUR: Duration = Duration::from_secs(3600);

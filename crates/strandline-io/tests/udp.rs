@@ -1,12 +1,10 @@
 //! UDP encapsulation over real sockets.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use common::{Namespace, assert_silent, receive, wait_readable, wait_report};
+use crate::common::{Namespace, assert_silent, receive, wait_readable, wait_report};
 use strandline_io::{
     Carrier, IcmpKind, OpenError, Outgoing, RecvBatch, SendStats, Steering, UdpCarrier, UdpOptions,
 };
@@ -98,7 +96,7 @@ fn burst_arrives_as_train(address: &str) {
     left.send(&mut Outgoing::burst(right.local_addr(), &bytes, 1_452)).unwrap();
     assert_eq!(left.send_stats(), SendStats { packets: 41, dropped: 0, calls: 1 });
 
-    assert!(wait_readable(&right, common::TIMEOUT_MS));
+    assert!(wait_readable(&right, crate::common::TIMEOUT_MS));
     let mut batch = RecvBatch::new(4);
     assert_eq!(right.recv(&mut batch).unwrap(), 1, "the burst arrives in one buffer");
     let (meta, _) = batch.iter().next().unwrap();
@@ -178,7 +176,7 @@ fn full_send_buffer_blocks_without_duplicates() {
     while let Err(error) = sender.send(&mut outgoing) {
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
         blocked += 1;
-        assert!(common::wait(&sender, libc::POLLOUT, common::TIMEOUT_MS));
+        assert!(crate::common::wait(&sender, libc::POLLOUT, crate::common::TIMEOUT_MS));
     }
     assert!(blocked > 0, "the buffer never filled");
     let packets: Vec<_> = receive(&receiver, 200).into_iter().map(|(_, packet)| packet).collect();

@@ -1,11 +1,9 @@
 //! Link-local peers on two links, over real sockets in network namespaces of the tests' own.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use common::{Namespace, assert_silent, receive, run};
+use crate::common::{Namespace, assert_silent, receive, run};
 use strandline_io::{Carrier, OpenError, Outgoing, RawCarrier, RawOptions, UdpCarrier, UdpOptions};
 
 const HERE: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);

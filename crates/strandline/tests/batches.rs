@@ -1,11 +1,9 @@
 //! Tests of many small messages that are sent one by one and received in batches.
 
-mod common;
-
 use std::collections::HashMap;
 use std::time::Duration;
 
-use common::{all_arrived, pair, server, stacks, stacks_with};
+use crate::common::{all_arrived, pair, server, stacks, stacks_with};
 use strandline::memory::Network;
 use strandline::{Association, AssociationConfig, AssociationId, Endpoint, RecvError, SendInfo};
 

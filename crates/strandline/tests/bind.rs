@@ -1,11 +1,9 @@
 //! Sockets bound to some of the stack's addresses.
 #![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
-mod common;
-
 use std::net::IpAddr;
 
-use common::peer_at;
+use crate::common::peer_at;
 use strandline::memory::Network;
 use strandline::{
     Association, AssociationConfig, Bind, ConnectError, Ended, Endpoint, Listener, Peer, SendInfo, Stack,
@@ -98,7 +96,7 @@ async fn errors_name_what_is_wrong() {
 #[tokio::test]
 async fn udp_sockets_are_bound() {
     let any = "0.0.0.0:0".parse().unwrap();
-    let (here, there) = (common::udp_stack(), Stack::builder().udp(any).unwrap());
+    let (here, there) = (crate::common::udp_stack(), Stack::builder().udp(any).unwrap());
     let listener = Listener::bind(&there, Bind::port(7).at([127, 0, 0, 2])).unwrap();
     let port = peer_at(&there, 7);
     let peer = |address: [u8; 4]| {

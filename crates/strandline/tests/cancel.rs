@@ -1,12 +1,10 @@
 //! Tests that dropping futures loses nothing.
 
-mod common;
-
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{all_arrived, pair, server, stacks, stacks_with, until};
+use crate::common::{all_arrived, pair, server, stacks, stacks_with, until};
 use strandline::memory::Network;
 use strandline::{Association, AssociationConfig, Endpoint, Listener, SendInfo};
 use tokio::time::{interval, timeout};

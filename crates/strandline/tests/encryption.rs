@@ -1,15 +1,13 @@
 //! Encrypted stacks: on real sockets in real time, and in the in-memory network.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod common;
-
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{pattern, recv_whole};
+use crate::common::{pattern, recv_whole};
 use strandline::encryption::{
     Encryption, Identity, KnownHosts, KnownHostsFile, Options, Trust, create_identity, read_identity,
 };

@@ -1,13 +1,11 @@
 //! Tests of sockets that stop accepting, and of the graceful end of all associations of an endpoint.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::common::{SERVER, server, stacks, stacks_with, until};
 use bytes::Bytes;
-use common::{SERVER, server, stacks, stacks_with, until};
 use strandline::memory::{Fate, Network, Passing};
 use strandline::{
     AcceptError, Association, AssociationConfig, AssociationState, ConnectError, Ended, Endpoint, ErrorCause,

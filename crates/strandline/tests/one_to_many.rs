@@ -1,12 +1,10 @@
 //! Tests of one-to-many endpoints on the in-memory network, in virtual time.
 
-mod common;
-
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use crate::common::{SERVER, all_arrived, server, stacks, stacks_with};
 use bytes::Bytes;
-use common::{SERVER, all_arrived, server, stacks, stacks_with};
 use strandline::memory::Network;
 use strandline::{
     Association, AssociationConfig, ConnectError, Ended, Endpoint, Notification, Peer, SendError, SendInfo,

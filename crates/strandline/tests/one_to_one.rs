@@ -1,11 +1,9 @@
 //! Tests of one-to-one sockets on the in-memory network, in virtual time.
 
-mod common;
-
 use std::time::Duration;
 
+use crate::common::{all_arrived, pair, pattern, recv_whole, server, stacks, stacks_with};
 use bytes::Bytes;
-use common::{all_arrived, pair, pattern, recv_whole, server, stacks, stacks_with};
 use strandline::memory::{Fate, Network};
 use strandline::{
     Association, AssociationConfig, BindError, ConnectError, Ended, ErrorCause, ExtensionsConfig, Listener,

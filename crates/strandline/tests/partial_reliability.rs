@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
-mod common;
-
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{all_arrived, pair, stacks_with, until, with_switch};
+use crate::common::{all_arrived, pair, stacks_with, until, with_switch};
 use strandline::memory::Network;
 use strandline::{
     Association, AssociationConfig, Ended, ExtensionsConfig, Message, Notification, RecvError, RecvStream,

@@ -2,8 +2,6 @@
 //! `Readiness`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
@@ -11,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use common::{SERVER, pair, pattern, server, stacks, stacks_with, udp_stack, until};
+use crate::common::{SERVER, pair, pattern, server, stacks, stacks_with, udp_stack, until};
 use strandline::memory::Network;
 use strandline::{
     AcceptError, Association, AssociationConfig, Ended, Endpoint, Listener, NoNotification, Notification,

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
-mod common;
-
 use std::io;
 use std::time::Duration;
 
-use common::{all_arrived, pair, stacks, stacks_with, until};
+use crate::common::{all_arrived, pair, stacks, stacks_with, until};
 use strandline::memory::Network;
 use strandline::{
     Association, AssociationConfig, Ended, Endpoint, Events, ExtensionsConfig, Listener, Notification,
@@ -134,7 +132,7 @@ async fn a_late_reader_finds_the_reset() {
         let (here, there) = stacks_with(Network::builder(), &allowing(PeerRequests::ALL));
         let endpoint = many.then(|| Endpoint::bind(&there, 7).unwrap());
         let listener = (!many).then(|| Listener::bind(&there, 7).unwrap());
-        let client = Association::connect(&here, common::server(7)).await.unwrap();
+        let client = Association::connect(&here, crate::common::server(7)).await.unwrap();
         let accepted = match &listener {
             Some(listener) => Some(listener.accept().await.unwrap()),
             None => None,
@@ -251,7 +249,7 @@ async fn one_to_many() {
     let (here, there) = lossy();
     let endpoint = Endpoint::bind(&there, 7).unwrap();
     let mut notifications = endpoint.notifications();
-    let client = Association::connect(&here, common::server(7)).await.unwrap();
+    let client = Association::connect(&here, crate::common::server(7)).await.unwrap();
     client.send(b"one", SendInfo::on(STREAM)).await.unwrap();
     let (id, _) = endpoint.recv_from().await.unwrap();
     endpoint.control(id).unwrap().reset_streams(StreamDirection::Both, STREAM).unwrap();

@@ -1,13 +1,11 @@
 //! No reader sees a clean end after incomplete data: a peer that restarts while it sends, and a stack that ends.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod common;
-
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{SERVER, all_arrived, pattern, server, until, with_switch};
+use crate::common::{SERVER, all_arrived, pattern, server, until, with_switch};
 use strandline::memory::Network;
 use strandline::{
     Association, AssociationConfig, Ended, Endpoint, EndpointJoiner, Listener, Notification, RecvError,

@@ -1,13 +1,11 @@
 //! Tests of settings of a stack and its associations, on the in-memory network, in virtual time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{SERVER, all_arrived, pair, server, until};
+use crate::common::{SERVER, all_arrived, pair, server, until};
 use strandline::memory::{Fate, Network, Passing};
 use strandline::{
     Algorithm, Association, AssociationConfig, Endpoint, FastRetransmit, Listener, Reachability, SendInfo,

@@ -1,16 +1,14 @@
 //! Tests of stacks with several shards on the in-memory network, in virtual time.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod common;
-
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::common::{SERVER, server, stays, until, with_switch};
 use bytes::Bytes;
-use common::{SERVER, server, stays, until, with_switch};
 use strandline::memory::Network;
 use strandline::{
     AcceptError, Association, AssociationConfig, AssociationState, BindError, ConnectError, Ended, Endpoint,

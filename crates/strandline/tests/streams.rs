@@ -1,10 +1,8 @@
 //! Tests of streams as byte streams.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{pair, pattern, stacks, stacks_with};
+use crate::common::{pair, pattern, stacks, stacks_with};
 use strandline::memory::{Network, NetworkBuilder};
 use strandline::{
     Association, AssociationConfig, Ended, ExtensionsConfig, OpenStreamError, SendInfo, StreamCredit,
@@ -255,7 +253,7 @@ async fn readers_before_the_set_up_have_credit() {
     let config = AssociationConfig { extensions, ..AssociationConfig::default() };
     let (here, there) = stacks_with(Network::builder(), &config);
     let listener = strandline::Listener::bind(&there, 7).unwrap();
-    let client = Association::start(&here, common::server(7), 0, None).unwrap();
+    let client = Association::start(&here, crate::common::server(7), 0, None).unwrap();
     let _stalled = client.open_recv(StreamId(1)).unwrap();
     let mut read = client.open_recv(StreamId(2)).unwrap();
     let server = listener.accept().await.unwrap();

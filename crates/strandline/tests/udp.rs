@@ -1,11 +1,9 @@
 //! Tests with real UDP sockets on the loopback interface, in real time.
 
-mod common;
-
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{if_permitted, pattern, peer_at, recv_whole, udp_stack};
+use crate::common::{if_permitted, pattern, peer_at, recv_whole, udp_stack};
 use strandline::{
     Address, Algorithm, Association, AssociationConfig, ConnectError, Ended, Endpoint, Listener,
     Notification, PathError, Peer, Reliability, SendInfo, Stack, StackError, StreamId,

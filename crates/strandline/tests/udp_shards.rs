@@ -1,15 +1,13 @@
 //! Tests of stacks with several shards on real sockets, in real time.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod common;
-
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::{if_permitted, pattern, recv_whole};
+use crate::common::{if_permitted, pattern, recv_whole};
 use strandline::{
     Association, AssociationConfig, Ended, Endpoint, Listener, Peer, SendInfo, ShardStats, Stack,
     StackBuilder, StackError, UdpOptions,

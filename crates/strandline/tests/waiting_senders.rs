@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests panic as tests do")]
 
-mod common;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::common::{pair, server, stacks, stacks_with};
 use bytes::Bytes;
-use common::{pair, server, stacks, stacks_with};
 use strandline::memory::Network;
 use strandline::{Association, AssociationConfig, Ended, Endpoint, SendError, SendInfo, StreamId};
 use tokio::io::AsyncWriteExt;

@@ -9,7 +9,7 @@ async fn a_reset_is_no_clean_end() {
         let (_, mut send) = client.open_stream().await.unwrap().into_split();
         send.write_all(b"all of it").await.unwrap();
         let mut accepted = server.accept_stream().await.unwrap();
-        common::all_arrived(&client).await;
+        crate::common::all_arrived(&client).await;
         if dropped {
             drop(send)
         } else {

@@ -7,8 +7,6 @@
     reason = "helpers of tests panic as tests do"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod ends;
 
 use std::io::ErrorKind;
@@ -16,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::common::{pair, pattern, stacks, stacks_with, until};
 use bytes::Bytes;
-use common::{pair, pattern, stacks, stacks_with, until};
 use strandline::memory::{Network, NetworkBuilder};
 use strandline::{
     Association, AssociationConfig, DynamicStreams, Ended, ExtensionsConfig, FinishError, OpenStreamError,
@@ -204,7 +202,7 @@ async fn other_streams_are_for_messages() {
     let mut early = client.open_stream().await.unwrap();
     early.write_all(b"early").await.unwrap();
     client.send(b"a message", SendInfo::on(StreamId(9))).await.unwrap();
-    common::all_arrived(client).await;
+    crate::common::all_arrived(client).await;
     let reader = server.open_recv(StreamId(3)).unwrap();
     server.set_dynamic_streams(settings).unwrap();
     assert_eq!(server.recv().await.unwrap().unwrap().data, "a message");
@@ -226,7 +224,8 @@ async fn a_peer_without_resets_is_refused() {
     };
     let network = Network::new();
     let here = Stack::builder().association(config).memory(&network, [[10, 0, 0, 1].into()]).unwrap();
-    let there = Stack::builder().association(without).memory(&network, [common::SERVER.into()]).unwrap();
+    let there =
+        Stack::builder().association(without).memory(&network, [crate::common::SERVER.into()]).unwrap();
     let sides = pair(&here, &there).await;
     assert_eq!(sides.0.open_stream().await.unwrap_err(), OpenStreamError::NotDynamic);
     assert_eq!(sides.0.accept_stream().await.unwrap_err(), OpenStreamError::NotDynamic);
@@ -309,7 +308,7 @@ async fn streams_beyond_the_backlog_are_refused() {
         stream.write_all(&[number; 100]).await.unwrap();
         streams.push(stream.into_split());
     }
-    common::all_arrived(&client).await;
+    crate::common::all_arrived(&client).await;
     for (recv, send) in &mut streams[3..] {
         assert_eq!(recv.recv().await, Err(RecvError::Unfinished));
         assert_eq!(send.finished().await, Err(FinishError::Stopped));
