@@ -330,6 +330,22 @@ impl Features {
         self.agreed.has(extension)
     }
 
+    /// Returns true if the chunk type is that of an extension that was not negotiated, and is treated as unknown, whatever the
+    /// chunk holds: a peer may use the type for something else (RFC 9260 section 3.2). I-DATA and I-FORWARD-TSN are
+    /// violations instead (RFC 8260 section 2.1), and FORWARD TSN beside I-DATA.
+    pub(crate) const fn is_unknown(self, kind: u8) -> bool {
+        let extension = match kind {
+            kind::AUTH => Extensions::AUTHENTICATION,
+            kind::RE_CONFIG => Extensions::RE_CONFIG,
+            kind::FORWARD_TSN if !self.has(Extensions::INTERLEAVING) => Extensions::PARTIAL_RELIABILITY,
+            kind::ASCONF | kind::ASCONF_ACK => Extensions::DYNAMIC_ADDRESSES,
+            kind::NR_SACK => Extensions::NR_SACK,
+            kind::STREAM_CREDIT | kind::STREAM_BLOCKED => Extensions::STREAM_CREDIT,
+            _ => return false,
+        };
+        !self.has(extension)
+    }
+
     /// Returns true if messages that were sent may be given up: the peer can be told to skip them.
     pub(crate) const fn skips(self) -> bool {
         let chunk = if self.has(Extensions::INTERLEAVING) {

@@ -184,7 +184,15 @@ impl Association {
             // The endpoint handles a COOKIE ECHO before it passes the packet on, and drops an INIT. Padding has no
             // effect.
             Chunk::Heartbeat(_) | Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Pad(_) => {}
-            extension => return take_extension(self, cx, now, raw, &extension, (from, seen)),
+            extension @ (Chunk::ReConfig(_)
+            | Chunk::ForwardTsn(_)
+            | Chunk::NrSack(_)
+            | Chunk::IData(_)
+            | Chunk::IForwardTsn(_)
+            | Chunk::StreamCredit(_)
+            | Chunk::StreamBlocked(_)) => {
+                return take_extension(self, cx, now, raw, &extension, (from, seen));
+            }
         }
         true
     }
@@ -422,8 +430,7 @@ fn on_malformed(
     raw: &RawChunk<'_>,
     seen: &mut Seen,
 ) -> bool {
-    let is_other_sack = raw.kind == kind::NR_SACK && !association.features.has(Extensions::NR_SACK);
-    if is_other_sack || asconf::is_unknown(association, raw.kind) {
+    if association.features.is_unknown(raw.kind) {
         return Association::on_unknown(raw, seen);
     }
     association.violate(cx, now, "a chunk with a wrong length");
@@ -459,23 +466,18 @@ fn take_extension(
     chunk: &Chunk<'_>,
     context: (PathIndex, &mut Seen),
 ) -> bool {
+    if association.features.is_unknown(raw.kind) {
+        return Association::on_unknown(raw, context.1);
+    }
     match chunk {
-        Chunk::ReConfig(chunk) => take_re_config(association, cx, now, raw, chunk, context),
-        Chunk::ForwardTsn(chunk) => take_forward_tsn(association, cx, now, raw, chunk, context),
+        Chunk::ReConfig(chunk) => take_re_config(association, cx, now, chunk, context),
+        Chunk::ForwardTsn(chunk) => take_forward_tsn(association, cx, now, chunk, context),
         Chunk::IData(data) => take_i_data(association, cx, now, data, context),
         Chunk::IForwardTsn(chunk) => take_i_forward_tsn(association, cx, now, chunk, context),
-        Chunk::NrSack(_) if !association.features.has(Extensions::NR_SACK) => {
-            Association::on_unknown(raw, context.1)
-        }
         Chunk::NrSack(sack) => {
             context.1.sack = true;
             on_nr_sack_chunk(association, cx, now, sack);
             true
-        }
-        Chunk::StreamCredit(_) | Chunk::StreamBlocked(_)
-            if !association.features.has(Extensions::STREAM_CREDIT) =>
-        {
-            Association::on_unknown(raw, context.1)
         }
         Chunk::StreamCredit(chunk) => {
             credit::on_credit(association, cx, chunk);
@@ -489,18 +491,14 @@ fn take_extension(
     }
 }
 
-/// Processes a RE-CONFIG chunk, or treats it as unknown if the extension was not negotiated.
+/// Processes a RE-CONFIG chunk (RFC 6525).
 fn take_re_config(
     association: &mut Association,
     cx: &mut Shared,
     now: Time,
-    raw: &RawChunk<'_>,
     chunk: &chunk::ReConfig<'_>,
     (from, seen): (PathIndex, &mut Seen),
 ) -> bool {
-    if !association.features.has(Extensions::RE_CONFIG) {
-        return Association::on_unknown(raw, seen);
-    }
     if seen.re_configs < RE_CONFIGS_MAX {
         seen.re_configs += 1;
         reconfig::on_re_config(association, cx, now, chunk, from, &mut seen.report);
@@ -508,21 +506,17 @@ fn take_re_config(
     true
 }
 
-/// Processes a FORWARD TSN chunk, or treats it as unknown if the extension was not negotiated (RFC 3758 section 3.3.1).
+/// Processes a FORWARD TSN chunk (RFC 3758 section 3.6).
 fn take_forward_tsn(
     association: &mut Association,
     cx: &mut Shared,
     now: Time,
-    raw: &RawChunk<'_>,
     chunk: &chunk::ForwardTsn<'_>,
     (from, seen): (PathIndex, &mut Seen),
 ) -> bool {
     if association.features.has(Extensions::INTERLEAVING) {
         association.violate(cx, now, "FORWARD TSN although I-DATA was negotiated");
         return false;
-    }
-    if !association.features.has(Extensions::PARTIAL_RELIABILITY) {
-        return Association::on_unknown(raw, seen);
     }
     if !association.state.receives_data() || seen.forward_tsns == FORWARD_TSNS_MAX {
         return true;

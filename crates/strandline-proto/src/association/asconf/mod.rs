@@ -23,7 +23,6 @@ pub(crate) use self::request::{lasting, note_local, request};
 use super::addresses::{nearest, reset_sources};
 use super::context::Shared;
 use super::dynamic::{ANSWERS_MAX, DynamicAddresses, is_withheld, state_mut};
-use super::features::Extensions;
 use super::{Association, State, auth};
 use crate::event::PathChange;
 use crate::path::PathState;
@@ -181,10 +180,4 @@ pub(super) fn is_lost(association: &Association) -> bool {
 /// Returns the number of bytes that a packet of these chunks leaves for authentication.
 fn reserve(association: &Association) -> usize {
     auth::reserve_for(association, &[kind::ASCONF, kind::ASCONF_ACK])
-}
-
-/// True if the chunk belongs to an extension that was not negotiated.
-pub(super) fn is_unknown(association: &Association, kind: u8) -> bool {
-    matches!(kind, kind::ASCONF | kind::ASCONF_ACK)
-        && !association.features.has(Extensions::DYNAMIC_ADDRESSES)
 }

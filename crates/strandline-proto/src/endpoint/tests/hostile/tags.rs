@@ -238,6 +238,32 @@ fn extensions_that_were_not_negotiated_do_nothing() {
     }
 }
 
+/// A type may mean something else to the peer: a chunk that is too short for ours is no violation (RFC 9260 section 3.2).
+#[test]
+fn short_chunks_of_unknown_extensions_are_skipped() {
+    // Type, whether it is reported, whether the following chunks are processed.
+    for (number, reported, goes_on) in [
+        (kind::ASCONF, true, true),
+        (kind::ASCONF_ACK, false, true),
+        (kind::AUTH, false, false),
+        (kind::FORWARD_TSN, true, true),
+        (kind::NR_SACK, false, false),
+        (kind::RE_CONFIG, false, true),
+        (kind::STREAM_CREDIT, false, true),
+        (kind::STREAM_BLOCKED, false, true),
+    ] {
+        for len in 0..4 {
+            let mut raw = Raw::new();
+            let data = whole(raw.tsn, 0, b"after it");
+            let answer = raw.say_all(&[&AnyChunk { kind: number, flags: 0, value: &[1; 4][..len] }, &data]);
+            let errors = answer.iter().filter(|sent| has(kind::ERROR)(sent)).count();
+            assert_eq!(errors, usize::from(reported), "{number:#x} of {len} bytes");
+            assert_eq!(raw.read().len(), usize::from(goes_on), "{number:#x} of {len} bytes");
+            assert_eq!(raw.state(), "ESTABLISHED", "{number:#x} of {len} bytes");
+        }
+    }
+}
+
 /// A packet full of chunks to report: one ERROR of bounded length.
 #[test]
 fn reports_of_unknown_chunks_are_bounded() {
