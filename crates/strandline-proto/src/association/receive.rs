@@ -184,15 +184,7 @@ impl Association {
             // The endpoint handles a COOKIE ECHO before it passes the packet on, and drops an INIT. Padding has no
             // effect.
             Chunk::Heartbeat(_) | Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Pad(_) => {}
-            extension @ (Chunk::ReConfig(_)
-            | Chunk::ForwardTsn(_)
-            | Chunk::NrSack(_)
-            | Chunk::IData(_)
-            | Chunk::IForwardTsn(_)
-            | Chunk::StreamCredit(_)
-            | Chunk::StreamBlocked(_)) => {
-                return take_extension(self, cx, now, raw, &extension, (from, seen));
-            }
+            extension => return take_extension(self, cx, now, raw, &extension, (from, seen)),
         }
         true
     }
@@ -487,7 +479,27 @@ fn take_extension(
             credit::on_blocked(association, chunk);
             true
         }
-        _ => true,
+        // Those that `handle_chunk` processes. All are named, so that a new chunk type has its place.
+        Chunk::Data(_)
+        | Chunk::Init(_)
+        | Chunk::InitAck(_)
+        | Chunk::Sack(_)
+        | Chunk::Heartbeat(_)
+        | Chunk::HeartbeatAck(_)
+        | Chunk::Abort(_)
+        | Chunk::Shutdown(_)
+        | Chunk::ShutdownAck
+        | Chunk::Error(_)
+        | Chunk::CookieEcho(_)
+        | Chunk::CookieAck
+        | Chunk::Ecne(_)
+        | Chunk::Cwr(_)
+        | Chunk::ShutdownComplete(_)
+        | Chunk::Auth(_)
+        | Chunk::Asconf(_)
+        | Chunk::AsconfAck(_)
+        | Chunk::Pad(_)
+        | Chunk::Unknown(_) => true,
     }
 }
 
