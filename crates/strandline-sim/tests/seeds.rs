@@ -1,7 +1,7 @@
 //! A thousand worlds, and the seeds that once revealed a fault.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod named;
+use crate::named;
 
 use std::io::Write;
 
