@@ -13,8 +13,8 @@ use hyper_util::rt::TokioIo;
 use strandline::{Association, AssociationConfig, Ended, Peer, Stack, StackError};
 use tower_service::Service;
 
+use crate::happy_eyeballs::{race, resolve};
 use crate::host::port_of;
-use crate::race::{race, resolve};
 use crate::streams::{ConnectionError, HttpAssociation, HttpStream, Settings};
 
 /// SCTP port of URIs without one.

@@ -204,7 +204,17 @@ pub(super) const CRATES: [Rules; 9] = [
     Rules {
         root: "apps/strandline-http/src/lib.rs",
         layers: &[
-            apart(&["causes", "control", "exchange", "host", "interim", "race", "stall", "urls", "usage"]),
+            apart(&[
+                "causes",
+                "control",
+                "exchange",
+                "happy_eyeballs",
+                "host",
+                "interim",
+                "stall",
+                "urls",
+                "usage",
+            ]),
             apart(&["files", "framing", "graceful"]),
             apart(&["guard", "streams"]),
             apart(&["client", "server"]),

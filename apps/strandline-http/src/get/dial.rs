@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use crate::front::TlsStream;
-use crate::race;
+use crate::happy_eyeballs;
 
 /// Why there is no connection.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -89,7 +89,7 @@ impl Dial {
         let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
         let host = uri.host().unwrap_or_default();
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let tcp = race::tcp(host, port).await.map_err(|error| match error.kind() {
+        let tcp = happy_eyeballs::tcp(host, port).await.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => DialError::Host(error.to_string()),
             _ => DialError::Connect(format!("{host} port {port}: {error}")),
         })?;

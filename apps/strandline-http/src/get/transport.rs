@@ -28,7 +28,7 @@ use super::failure::Failure;
 use crate::causes::causes;
 use crate::client::Connector;
 use crate::front::alt_svc::{self, Announced};
-use crate::race::{ATTEMPT_DELAY, SCTP_WAIT, connected};
+use crate::happy_eyeballs::{ATTEMPT_DELAY, SCTP_WAIT, connected};
 use crate::streams::{HttpAssociation, HttpStream, Settings};
 
 /// TCP connections to one server, as browsers have them.

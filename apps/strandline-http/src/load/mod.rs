@@ -33,7 +33,7 @@ use self::requests::Prepared;
 use self::run::Test;
 use self::stats::Stats;
 use crate::client::outgoing_stack;
-use crate::race::resolve;
+use crate::happy_eyeballs::resolve;
 use crate::usage::{self, Usage};
 
 /// Default port of HTTP.

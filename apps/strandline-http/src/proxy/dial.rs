@@ -23,8 +23,8 @@ use super::early;
 use super::early_answer::Readable;
 use crate::client::Connector;
 use crate::front::{Breakable, Lingering, TlsStream};
+use crate::happy_eyeballs;
 use crate::host::port_of;
-use crate::race;
 use crate::stall::{Broken, WriteLimit};
 use crate::streams::Settings;
 
@@ -167,7 +167,7 @@ impl Way {
 /// Connects over TCP to the host of a URI.
 async fn over_tcp(uri: &Uri, default_port: u16) -> io::Result<TcpStream> {
     let port = port_of(uri, default_port).ok_or(io::ErrorKind::InvalidInput)?;
-    race::tcp(uri.host().unwrap_or_default(), port).await
+    happy_eyeballs::tcp(uri.host().unwrap_or_default(), port).await
 }
 
 impl Service<Uri> for Dial {

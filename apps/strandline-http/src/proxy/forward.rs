@@ -25,8 +25,8 @@ use crate::client::outgoing_stack;
 use crate::front::alt_svc;
 use crate::front::log::Sender;
 use crate::front::{Addresses, ConnectionArgs, Front, SctpAddresses, Shards};
+use crate::happy_eyeballs::{self, ATTEMPT_DELAY, SCTP_WAIT};
 use crate::host::is_authority;
-use crate::race::{self, ATTEMPT_DELAY, SCTP_WAIT};
 use crate::usage::Usage;
 
 /// Default port of HTTP.
@@ -190,7 +190,7 @@ impl Forward {
 
     async fn connect(&self, target: &Authority) -> Result<TcpStream, Failure> {
         let port = target.port_u16().ok_or(Failure::BadRequest("no port in its target"))?;
-        let connecting = tokio::time::timeout(self.connect_timeout, race::tcp(target.host(), port));
+        let connecting = tokio::time::timeout(self.connect_timeout, happy_eyeballs::tcp(target.host(), port));
         let connected = connecting.await.unwrap_or_else(|late| Err(late.into()));
         connected.map_err(|error| Failure::of_connect(&error, causes(&error)))
     }

@@ -26,8 +26,8 @@ use super::headers::{self, Hop};
 use super::tunnel::{Side, Tunnel, Tunnels};
 use crate::front::log::{AccessLog, Line, LoggedBody, Sender};
 use crate::front::{Handler, log_refused};
+use crate::happy_eyeballs::connected;
 use crate::interim::Interim;
-use crate::race::connected;
 use crate::stall::Broken;
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

@@ -1,6 +1,6 @@
 //! `strandline lab report`: the measurements beside the papers' published results, as one HTML file and as PNG.
 
-mod beside;
+mod baseline;
 mod chart;
 pub mod claims;
 mod page;

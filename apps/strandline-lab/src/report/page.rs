@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::claims::{self, Verdict};
-use super::{Drawn, Section, beside, tables};
+use super::{Drawn, Section, baseline, tables};
 use crate::figure::{escape, paint, show};
 use crate::plan::Mode;
 use crate::results::Machine;
@@ -137,7 +137,7 @@ fn section_text(section: &Section<'_>) -> String {
     for drawn in &section.drawn {
         html += &figure(drawn);
     }
-    html += &beside::tables(section);
+    html += &baseline::tables(section);
     html += &claim_list(section);
     let _ =
         writeln!(html, "<p class=\"differs\"><strong>What differs.</strong> {}</p>", numbers(&plan.differs));

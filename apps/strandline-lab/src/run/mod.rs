@@ -1,11 +1,11 @@
 //! `strandline lab run`: executes the runs of plans, and stores each result as soon as it is complete.
 
-mod doubts;
 pub mod extract;
 mod measure;
 mod progress;
 #[cfg(test)]
 mod tests;
+mod validity;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -303,7 +303,7 @@ impl Job {
         };
         match printed {
             Ok(printed) => {
-                invalid_because.extend(doubts::doubts(&self.plan, run, &printed.client));
+                invalid_because.extend(validity::doubts(&self.plan, run, &printed.client));
                 match extract::points(&self.plan, series, value.as_deref(), &printed, &run.variables) {
                     Ok(points) => record.points = points,
                     Err(wrong) => invalid_because.push(wrong),

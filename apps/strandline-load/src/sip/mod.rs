@@ -5,24 +5,24 @@ mod args;
 mod carrier;
 mod digest;
 mod engine;
+mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod keep_alive;
 mod load;
+mod local_server;
 mod orders;
 mod out;
 mod outcome;
-mod own;
 pub mod phones;
 mod plan;
 mod processes;
-mod put;
 mod run;
 mod script;
 mod session;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests stop at the first error")]
-mod tested;
+mod test_support;
 mod text;
 mod watch;
 

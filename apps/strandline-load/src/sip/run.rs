@@ -9,8 +9,8 @@ use strandline_output::outln;
 use tokio::task::LocalSet;
 
 use super::args::Args;
+use super::local_server::Own;
 use super::outcome::SipReport;
-use super::own::Own;
 use super::plan::Scenario;
 use super::processes::Stage;
 use super::script::Script;

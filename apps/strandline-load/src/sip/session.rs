@@ -8,7 +8,7 @@ use strandline_measure::{CpuTime, Schedule, now};
 use strandline_tls::ClientTls;
 
 use super::args::{Args, Lifetime, Transport};
-use super::carrier::{passing, sctp, set, tcp, udp};
+use super::carrier::{sctp, set, short_lived_tcp, tcp, udp};
 use super::digest::Credentials;
 use super::engine::Engine;
 use super::keep_alive::{KeepAlives, Kind};
@@ -62,9 +62,9 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
         }
         Transport::Tcp if args.scenario == Scenario::Call && args.lifetime != Lifetime::Persistent => {
             let dialog = args.lifetime == Lifetime::Dialog;
-            let each = if dialog { passing::For::Dialog } else { passing::For::Transaction };
+            let each = if dialog { short_lived_tcp::For::Dialog } else { short_lived_tcp::For::Transaction };
             let to = tcp::To { server, tls: None };
-            let (passing, addresses) = passing::open(to, &local, sources, each).await?;
+            let (passing, addresses) = short_lived_tcp::open(to, &local, sources, each).await?;
             let load = load(addresses);
             passing.serve(&load);
             load.send_by(Box::new(passing));

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::answer::{Came, value_of};
-use super::put::{Padded, put};
+use super::format::{Padded, put};
 
 /// A body as phones send it.
 const OFFER: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\

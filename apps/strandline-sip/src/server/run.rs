@@ -184,10 +184,10 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     if let Some(worker) = worker.as_mut() {
         worker.catch_up(&hub, &reloader)?;
     }
-    let set = input::set::Set::new().context("creating an epoll instance")?;
+    let set = input::epoll_set::Set::new().context("creating an epoll instance")?;
     sockets.serve(&hub, &set);
-    tokio::task::spawn_local(input::set::serve(Rc::clone(&set), Rc::clone(&hub)));
-    tokio::task::spawn_local(input::set::end_slow(Rc::clone(&set), Rc::clone(&hub)));
+    tokio::task::spawn_local(input::epoll_set::serve(Rc::clone(&set), Rc::clone(&hub)));
+    tokio::task::spawn_local(input::epoll_set::end_slow(Rc::clone(&set), Rc::clone(&hub)));
     tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub), set));
     tokio::task::spawn_local(input::work::work(Rc::clone(&hub)));
     if let Some(sought) = sought {
@@ -471,7 +471,7 @@ impl Sockets {
         all.find_map(|(one, carrier)| Some((one.port, (*carrier)?)))
     }
 
-    fn serve(&self, hub: &Rc<Hub>, set: &Rc<input::set::Set>) {
+    fn serve(&self, hub: &Rc<Hub>, set: &Rc<input::epoll_set::Set>) {
         if let Some(udp) = &self.udp {
             hub.transports.udp.replace(Some(Rc::clone(udp)));
             tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));

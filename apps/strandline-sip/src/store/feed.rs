@@ -93,7 +93,7 @@ impl Drop for Feed {
 
 /// The signs of life of a node.
 #[derive(Debug)]
-struct Life {
+struct Activity {
     beat: i64,
     /// How long no change was seen, counting only the time in which this node could look.
     silent: Duration,
@@ -105,7 +105,7 @@ pub(super) struct Follower<D> {
     run: Run,
     database: Option<D>,
     positions: Positions,
-    lives: HashMap<String, Life>,
+    lives: HashMap<String, Activity>,
     nodes: Vec<PeerNode>,
     /// The time of the last check of the nodes.
     looked: Option<Instant>,
@@ -220,11 +220,11 @@ impl<D: Database> Follower<D> {
             let life = self
                 .lives
                 .entry(row.name.clone())
-                .or_insert_with(|| Life { beat: row.beat, silent: age.saturating_sub(elapsed) });
+                .or_insert_with(|| Activity { beat: row.beat, silent: age.saturating_sub(elapsed) });
             if life.beat == row.beat {
                 life.silent += elapsed;
             } else {
-                *life = Life { beat: row.beat, silent: Duration::ZERO };
+                *life = Activity { beat: row.beat, silent: Duration::ZERO };
             }
             let is_alive = row.beat >= 0 && life.silent < lease;
             nodes.push(PeerNode { name: row.name.clone(), address: row.address.clone(), is_alive });

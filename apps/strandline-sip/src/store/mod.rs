@@ -21,7 +21,7 @@ mod settings;
 mod shared;
 mod sqlite;
 mod sqlite_file;
-mod sqlite_place;
+mod sqlite_file_identity;
 mod sqlite_plain;
 mod sqlite_workers;
 mod stats;

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use super::folding::{Folding, User};
 use super::sqlite_file::{connect, error, not_read, secret};
-use super::sqlite_place::Place;
+use super::sqlite_file_identity::Place;
 use super::sqlite_plain::{COMMITTED, committed, folded, on_committed, read_bindings, read_journal};
 use super::sqlite_workers::to_plain;
 use super::{Damage, Each, Store, StoreError};

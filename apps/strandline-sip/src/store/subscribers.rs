@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::auth::{Algorithm, Secret, Subscriber};
 
 use super::database::SubscriberRow as Row;
-use super::sqlite_place::Place;
+use super::sqlite_file_identity::Place;
 use super::stats::now;
 use super::{Kind, MySql, PostgreSql, Shared, StoreError};
 

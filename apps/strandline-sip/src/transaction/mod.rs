@@ -14,10 +14,10 @@
 
 mod account;
 mod balance;
+mod chunked_table;
 mod client;
 mod derive;
 mod flow;
-mod grown;
 mod hex;
 mod id;
 mod invite_client;

@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use super::grown::Grown;
+use super::chunked_table::ChunkedTable;
 use super::time::Time;
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ struct Queue {
 pub struct DeadlineQueues {
     queues: Vec<Queue>,
     /// For each key, its deadline and the queue that holds it. `Time::MAX` stands for none.
-    keys: Grown<(Time, u8)>,
+    keys: ChunkedTable<(Time, u8)>,
     latest: Time,
 }
 
@@ -141,11 +141,11 @@ impl DeadlineQueues {
 }
 
 /// Returns true if the entry matches the current deadline of its key.
-fn is_live(keys: &Grown<(Time, u8)>, number: u8, (at, key): (Time, u32)) -> bool {
+fn is_live(keys: &ChunkedTable<(Time, u8)>, number: u8, (at, key): (Time, u32)) -> bool {
     keys.get(key as usize) == Some(&(at, number))
 }
 
-fn skip_stale(queue: &mut Queue, keys: &Grown<(Time, u8)>, number: u8) {
+fn skip_stale(queue: &mut Queue, keys: &ChunkedTable<(Time, u8)>, number: u8) {
     while queue.entries.front().is_some_and(|entry| !is_live(keys, number, *entry)) {
         queue.entries.pop_front();
     }

@@ -1,18 +1,18 @@
 //! A table with reusable slots.
 
-use super::grown::Grown;
+use super::chunked_table::ChunkedTable;
 
 /// Values in numbered slots.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
-    places: Grown<Option<T>>,
+    places: ChunkedTable<Option<T>>,
     free: Vec<u32>,
     max: usize,
 }
 
 impl<T> Slots<T> {
     pub(crate) fn new(max: usize) -> Self {
-        Self { places: Grown::default(), free: Vec::new(), max }
+        Self { places: ChunkedTable::default(), free: Vec::new(), max }
     }
 
     /// Stores a value in a free slot and returns its number, or `None` if there are too many.

@@ -15,7 +15,7 @@ use super::*;
 use crate::get::Report;
 use crate::get::fetch::{Fetch, Limits, Search};
 use crate::get::output::Output;
-use crate::race::testing::Silent;
+use crate::happy_eyeballs::testing::Silent;
 
 const WHOLE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nnew";
 /// The time-outs of the tests.

@@ -16,13 +16,13 @@ use super::*;
 use crate::client::Connector;
 use crate::front::alt_svc::Announced;
 use crate::front::over_sctp;
+use crate::happy_eyeballs::testing::Silent;
 use crate::proxy::dial;
 use crate::proxy::forward::Forward;
 use crate::proxy::origins::Origins;
 use crate::proxy::relay::{Proxy, Routes, Settings};
 use crate::proxy::reverse::Reverse;
 use crate::proxy::testing::{Body, LIMIT, answer, full, settings};
-use crate::race::testing::Silent;
 use crate::server::{ServeOptions, serve};
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3));

@@ -1,8 +1,8 @@
 //! Transports of SIP messages.
 
-pub(super) mod passing;
 pub(super) mod sctp;
 pub(super) mod set;
+pub(super) mod short_lived_tcp;
 pub(super) mod tcp;
 pub(super) mod udp;
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::super::outcome::SipReport;
-use super::super::tested::{assert_given_up, engine, sent, start};
+use super::super::test_support::{assert_given_up, engine, sent, start};
 use super::*;
 
 /// Returns the answer of a server that only evaluates Via.

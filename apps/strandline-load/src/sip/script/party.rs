@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use super::format::Content;
 use super::template::Values;
 use crate::sip::answer::Came;
+use crate::sip::format::{Padded, put};
 use crate::sip::out::Out;
-use crate::sip::put::{Padded, put};
 use crate::sip::text::{Style, line};
 
 /// A request that has no final answer yet.

@@ -10,10 +10,10 @@ use super::party::{Dialog, Party, Request, Sent, acknowledge_refusal, begins_dia
 use super::template::Values;
 use crate::sip::answer::{Came, Mark, find};
 use crate::sip::digest::{Asking, Credentials};
+use crate::sip::format::put;
 use crate::sip::out::Out;
 use crate::sip::outcome::Outcome;
 use crate::sip::plan::{Plan, T1};
-use crate::sip::put::put;
 use crate::sip::text::{ANSWERED, Style, line};
 
 /// Maximum number of messages kept that arrive before their step; further ones are dropped, and missed later.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::sip::put::put;
+use crate::sip::format::put;
 
 /// The placeholders that a text may contain.
 const PLACES: [(&str, Place); 8] = [

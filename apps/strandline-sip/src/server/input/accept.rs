@@ -13,8 +13,8 @@ use crate::server::hub::Hub;
 use crate::server::socket::ConnectionLimits;
 use crate::transaction::Protocol;
 
-use super::fresh::Fresh;
-use super::set::Set;
+use super::epoll_set::Set;
+use super::new_connections::Fresh;
 use super::tcp::{SHED, greet, wire};
 
 /// A listening socket.

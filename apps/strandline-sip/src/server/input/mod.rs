@@ -1,13 +1,13 @@
 //! Input: a task for each socket, and for each connection with TLS or WebSocket.
 
 pub(super) mod accept;
-mod fresh;
+pub(super) mod epoll_set;
+mod framer;
 mod gathering;
 pub(super) mod mail;
+mod new_connections;
 mod reader;
 pub(super) mod sctp;
-pub(super) mod set;
-mod taker;
 pub(super) mod tcp;
 pub(super) mod udp;
 pub(super) mod work;

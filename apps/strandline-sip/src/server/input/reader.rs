@@ -9,7 +9,7 @@ use crate::server::hub::Hub;
 use crate::server::socket::{Connection, FIRST};
 use crate::transaction::Flow;
 
-use super::taker::{End, Taker};
+use super::framer::{End, Framer};
 
 /// Size of the read buffer that all connections of a shard share, in bytes.
 const READ: usize = 256 << 10;
@@ -21,13 +21,13 @@ thread_local! {
 }
 
 /// Closes a connection. Responses to its pending requests are still sent if the peer reads them.
-pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Taker) {
+pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Framer) {
     hub.transports.connections.closes(&connection);
     hub.intake.is_done().await;
     ended(&hub, &connection, reader);
 }
 
-pub(super) fn ended(hub: &Rc<Hub>, connection: &Connection, reader: impl Taker) {
+pub(super) fn ended(hub: &Rc<Hub>, connection: &Connection, reader: impl Framer) {
     reader.end(hub);
     gone(hub, connection);
 }
@@ -113,7 +113,7 @@ impl Reader {
     }
 }
 
-impl Taker for Reader {
+impl Framer for Reader {
     fn is_waiting(&self) -> bool {
         !self.begun.is_empty()
     }

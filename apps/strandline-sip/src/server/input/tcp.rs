@@ -18,9 +18,9 @@ use crate::transaction::{Flow, Protocol};
 use crate::server::hub::Hub;
 use crate::server::socket::{Begun, Connection, ConnectionLimits};
 
+use super::epoll_set::Set;
+use super::framer::Framer;
 use super::reader::{Reader, TIMEOUT, end, gone, with_room};
-use super::set::Set;
-use super::taker::Taker;
 use super::work::work_between;
 use super::ws;
 
@@ -75,7 +75,7 @@ pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) 
 }
 
 /// Starts the task that reads from an established connection.
-pub(super) fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Rc<Wire>, taker: impl Taker + 'static) {
+pub(super) fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Rc<Wire>, taker: impl Framer + 'static) {
     hub.service.borrow_mut().connection_opened(connection.id);
     if connection.opened(Rc::clone(&wire)) {
         tokio::task::spawn_local(Rc::clone(&connection).write_rest(Rc::clone(&wire)));
@@ -219,7 +219,7 @@ fn receive(
     hub: Rc<Hub>,
     connection: Rc<Connection>,
     wire: Rc<Wire>,
-    mut reader: impl Taker + 'static,
+    mut reader: impl Framer + 'static,
 ) -> impl Future<Output = ()> {
     async move {
         let mut begun = Begun::default();
@@ -247,7 +247,7 @@ fn receive(
 }
 
 /// Reads into the shared buffer and handles the bytes there. Returns false at the end of the stream.
-fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Taker, hub: &Rc<Hub>) -> Poll<bool> {
+fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Framer, hub: &Rc<Hub>) -> Poll<bool> {
     with_room(|room| {
         loop {
             if std::task::ready!(wire.poll_read_ready(context)).is_err() {

@@ -17,8 +17,8 @@ use crate::server::socket::{Connection, Connections, OpenedFrame, WebSocket, fra
 use crate::server::transports::WebSockets;
 use crate::transaction::Flow;
 
+use super::framer::{End, Framer};
 use super::reader::with_room;
-use super::taker::{End, Taker};
 
 /// Maximum size of a handshake, in bytes.
 const HEAD_MAX: usize = 8192;
@@ -262,7 +262,7 @@ impl Frames {
     }
 }
 
-impl Taker for Frames {
+impl Framer for Frames {
     fn is_waiting(&self) -> bool {
         self.unfinished || !self.begun.is_empty()
     }

@@ -16,11 +16,11 @@ use crate::transaction::{ClientId, Flow, Numbers, Protocol, WORKERS_MAX};
 
 use super::PER_SEC_LOG2;
 use super::account::{Account, Share};
+use super::activity::Activity;
 use super::aliases::Aliases;
+use super::check_schedule::Watch;
+use super::connection_age::Marks;
 use super::connection_limits::ConnectionLimits;
-use super::due::Watch;
-use super::life::Life;
-use super::marks::Marks;
 use super::websocket::WebSocket;
 
 /// Maximum number of bytes that may wait for one connection; a slower reader is disconnected.
@@ -78,7 +78,7 @@ pub(in crate::server) struct Connection {
     pub(super) accepted: Cell<bool>,
     /// True if the connection is in the list of those to be written to, or its own task writes.
     busy: Cell<bool>,
-    pub(in crate::server) life: Life,
+    pub(in crate::server) life: Activity,
     share: Share,
 }
 
@@ -198,7 +198,7 @@ impl Connections {
             pending: RefCell::default(),
             accepted: Cell::new(false),
             busy: Cell::new(false),
-            life: Life::default(),
+            life: Activity::default(),
             share: Share::of(&self.account),
         });
         self.watch.borrow_mut().add(self.now_secs.get(), connection.id);

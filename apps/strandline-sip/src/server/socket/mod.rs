@@ -1,19 +1,19 @@
 //! The sockets and their output. They don't depend on the service.
 
 mod account;
+mod activity;
 mod aliases;
+mod check_schedule;
+mod connection_age;
 mod connection_limits;
 mod connections;
-mod due;
 mod gate;
-mod heads;
-mod life;
+mod handshake_memory;
 mod mail;
-mod marks;
 mod sctp;
-mod strangers;
 mod tls;
 mod udp;
+mod unidentified;
 mod watch;
 mod websocket;
 
@@ -24,10 +24,10 @@ const PER_SEC_LOG2: u32 = 28;
 /// repetition with credentials.
 pub(super) const FIRST: u8 = 2;
 
+pub(super) use activity::Begun;
 pub use connection_limits::ConnectionLimits;
 pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::{Came, Gate, mark, threshold};
-pub(super) use life::Begun;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) use mail::fuzzing::run as letter;
 pub(super) use mail::{Letter, Mail};

@@ -25,7 +25,7 @@ impl Connections {
     /// Closes idle connections, and the largest ones if the buffers exceed their limit. `silence_max` returns
     /// how long a connection may be silent. Call it every second.
     pub(in crate::server) fn let_go(&self, now: Duration, silence_max: impl Fn(u64) -> Option<Duration>) {
-        // Never 0, which has a special meaning in `Life`.
+        // Never 0, which has a special meaning in `Activity`.
         let now_secs = now.as_secs().saturating_add(1) as u32;
         self.now_secs.set(now_secs);
         let limits = self.limits.get();

@@ -17,7 +17,7 @@ use crate::server::clock;
 use crate::server::metrics::Commits;
 
 use super::frame::{Hello, ToWorker};
-use super::keep::{Keep, Table};
+use super::persistent_state::{Keep, Table};
 
 /// How long to wait for a worker to confirm a change.
 const KNOWN: Duration = Duration::from_millis(250);

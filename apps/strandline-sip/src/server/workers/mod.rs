@@ -6,14 +6,14 @@
 //! administrative requests. Workers exchange messages for each other's connections directly.
 
 mod accepted;
-mod asking;
+mod admin_requests;
 mod descriptors;
 mod exchange;
 mod frame;
 mod group;
-mod keep;
 mod link;
 mod merged;
+mod persistent_state;
 mod supervisor;
 mod worker;
 

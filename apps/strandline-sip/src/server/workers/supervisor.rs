@@ -31,11 +31,11 @@ use crate::store::{Damage, SqliteWorkers};
 use crate::transaction::Protocol;
 
 use super::accepted::Accepted;
-use super::asking::{Asking, listen};
+use super::admin_requests::{Asking, listen};
 use super::exchange::{Exchange, ToStore, serve};
 use super::frame::{Hello, ToSupervisor, ToWorker};
 use super::group::Group;
-use super::keep::{Keep, Table};
+use super::persistent_state::{Keep, Table};
 use super::worker::has_sctp;
 
 /// The pause before a worker that has died again is restarted; it doubles each time.

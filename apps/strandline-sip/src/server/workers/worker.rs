@@ -26,7 +26,7 @@ use crate::service::{Seeds, Service};
 use crate::store::{ALONE, Damage, News, StoreError, worker_name};
 use crate::transaction::Protocol;
 
-use super::asking::SECOND;
+use super::admin_requests::SECOND;
 use super::descriptors::Inherited;
 use super::frame::ToSupervisor;
 use super::link::{Link, Order, Teller};

@@ -1,13 +1,13 @@
 use super::*;
 use crate::sip::engine::Engine;
 use crate::sip::plan::Scenario;
-use crate::sip::tested::{self, assert_given_up, sent, start};
+use crate::sip::test_support::{self, assert_given_up, sent, start};
 
 /// A call with a re-INVITE, as shipped.
 const CALL: &str = include_str!("../../../../scenarios/reinvite.toml");
 
 fn engine(script: &str, begin: Instant, closed: bool) -> Engine {
-    let mut engine = tested::engine(Scenario::File, closed, begin);
+    let mut engine = test_support::engine(Scenario::File, closed, begin);
     engine.play_by(Players::new(Script::read(script).unwrap()));
     engine
 }

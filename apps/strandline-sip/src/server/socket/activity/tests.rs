@@ -6,7 +6,7 @@ fn at(secs: u64) -> Duration {
 
 #[test]
 fn message_timer_starts_with_the_message() {
-    let (mut begun, life) = (Begun::default(), Life::default());
+    let (mut begun, life) = (Begun::default(), Activity::default());
     assert_eq!(begun.look(at(1), &life, false), None);
     assert_eq!(begun.look(at(2), &life, true), Some(at(2)));
     assert_eq!(begun.look(at(9), &life, true), Some(at(2)), "more of the same");
@@ -22,7 +22,7 @@ fn message_timer_starts_with_the_message() {
 
 #[test]
 fn stalled_peer_is_closed_and_slow_one_kept() {
-    let life = Life::default();
+    let life = Activity::default();
     assert_eq!([10, 40, 70].map(|now| life.stuck(now, true)), [0, 30, 60]);
     life.on_written();
     assert_eq!([100, 130].map(|now| life.stuck(now, true)), [0, 0]);

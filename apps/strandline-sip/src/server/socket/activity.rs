@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Records the activity of a connection. Times are in seconds since the start of the server.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Life {
+pub(in crate::server) struct Activity {
     /// Number of complete messages received, modulo 2^32.
     messages: Cell<u32>,
     /// True once a message was received.
@@ -20,7 +20,7 @@ pub(in crate::server) struct Life {
     stuck_secs: Cell<u32>,
 }
 
-impl Life {
+impl Activity {
     /// Records a complete message.
     pub(in crate::server) fn on_message(&self) {
         self.messages.set(self.messages.get().wrapping_add(1));
@@ -75,7 +75,12 @@ pub(in crate::server) struct Begun {
 
 impl Begun {
     /// Returns since when the last message has been incomplete, or `None` if there is none.
-    pub(in crate::server) fn look(&mut self, now: Duration, life: &Life, waiting: bool) -> Option<Duration> {
+    pub(in crate::server) fn look(
+        &mut self,
+        now: Duration,
+        life: &Activity,
+        waiting: bool,
+    ) -> Option<Duration> {
         // If further messages were completed meanwhile, it is a new one.
         if !waiting || self.messages != life.messages.get() {
             self.since = None;

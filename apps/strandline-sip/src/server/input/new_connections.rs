@@ -17,9 +17,9 @@ use crate::server::hub::Hub;
 use crate::server::socket::Connection;
 use crate::transaction::Protocol;
 
+use super::epoll_set::Set;
+use super::framer::{End, Framer};
 use super::reader::{Reader, end, ended, gone, with_room};
-use super::set::Set;
-use super::taker::{End, Taker};
 use super::work::work_between;
 
 /// How long a new connection stays unregistered; a message that arrives meanwhile is delayed by up to this

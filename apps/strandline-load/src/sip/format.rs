@@ -13,7 +13,7 @@ pub(super) trait Put {
 macro_rules! put {
     ($out:expr, $($what:expr),* $(,)?) => {
         {
-            $($crate::sip::put::Put::put(&$what, $out);)*
+            $($crate::sip::format::Put::put(&$what, $out);)*
         }
     };
 }

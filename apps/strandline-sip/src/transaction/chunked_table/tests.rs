@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn values_stay_where_they_are() {
-    let mut grown = Grown::default();
+    let mut grown = ChunkedTable::default();
     assert_eq!((grown.len(), grown.get(0)), (0, None));
     grown.push(0);
     let first = std::ptr::from_ref(grown.get(0).expect("it was put there"));

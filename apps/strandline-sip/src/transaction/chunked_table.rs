@@ -10,18 +10,18 @@ const PIECE: usize = 1 << PIECE_LOG2;
 
 /// A growable array in pieces of 1,024 values, which are never moved. It never shrinks.
 #[derive(Debug)]
-pub(super) struct Grown<T> {
+pub(super) struct ChunkedTable<T> {
     /// All pieces but the last are full.
     pieces: Vec<Vec<T>>,
 }
 
-impl<T> Default for Grown<T> {
+impl<T> Default for ChunkedTable<T> {
     fn default() -> Self {
         Self { pieces: Vec::new() }
     }
 }
 
-impl<T> Grown<T> {
+impl<T> ChunkedTable<T> {
     pub(super) fn push(&mut self, value: T) {
         match self.pieces.last_mut().filter(|piece| piece.len() < PIECE) {
             Some(piece) => piece.push(value),

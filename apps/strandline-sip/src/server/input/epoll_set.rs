@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 use crate::server::hub::Hub;
 use crate::server::socket::{Begun, Connection};
 
+use super::framer::Framer;
 use super::reader::{Reader, TIMEOUT, end, ended, with_room};
-use super::taker::Taker;
 use super::work::work_between;
 
 /// Maximum number of events taken at a time.

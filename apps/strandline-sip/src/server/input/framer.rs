@@ -9,7 +9,7 @@ use crate::server::hub::Hub;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End;
 
-pub(super) trait Taker {
+pub(super) trait Framer {
     /// Returns true if a message is incomplete.
     fn is_waiting(&self) -> bool;
 
