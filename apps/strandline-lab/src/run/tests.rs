@@ -6,7 +6,7 @@ use serde_json::json;
 use super::extract::{Printed, parse, points, without_intervals};
 use super::measure;
 use super::progress::{left, show_time};
-use super::validity::validity;
+use super::validity::doubts;
 use crate::network::NetworkKind;
 use crate::plan::template::Variables;
 use crate::plan::tests::{WHOLE, many_points, read};
