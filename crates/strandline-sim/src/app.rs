@@ -144,6 +144,8 @@ pub(crate) struct App {
     boundaries: Boundaries,
     limits: Option<Limits>,
     relocating: Option<Relocating>,
+    /// When the next schedule, reset and move were last asked for: each act would ask for them again.
+    asked: [Option<Time>; 3],
 }
 
 impl App {
@@ -163,6 +165,7 @@ impl App {
             boundaries: Boundaries::default(),
             limits: plan.limits.map(Limits::new),
             relocating: plan.relocate.clone().map(|plan| Relocating::new(now, plan)),
+            asked: [None; 3],
             plan,
             sent: 0,
             received: 0,
@@ -322,7 +325,7 @@ impl App {
             return Ok(());
         };
         let next = scheduling.act(cx.now, cx.endpoint, self.end.id, self.plan.streams)?;
-        cx.wakes.extend(next.map(|next| (next, self.end.id)));
+        self.wake_once(cx, 0, next);
         Ok(())
     }
 
@@ -330,7 +333,7 @@ impl App {
         let Some(reconfiguring) = &mut self.reconfiguring else { return Ok(()) };
         if self.up && !self.shutting_down && self.calm.is_none() {
             let next = reconfiguring.act(cx.now, cx.endpoint, self.end.id)?;
-            cx.wakes.push((next, self.end.id));
+            self.wake_once(cx, 1, Some(next));
         }
         Ok(())
     }
@@ -339,9 +342,16 @@ impl App {
         let Some(relocating) = &mut self.relocating else { return Ok(()) };
         if self.up && !self.shutting_down && self.calm.is_none() {
             let next = relocating.act(cx.now, cx.endpoint, self.end.id)?;
-            cx.wakes.extend(next.map(|next| (next, self.end.id)));
+            self.wake_once(cx, 2, next);
         }
         Ok(())
+    }
+
+    /// Plans a wake-up unless it is planned already.
+    fn wake_once(&mut self, cx: &mut Context<'_>, of: usize, at: Option<Time>) {
+        let Some(at) = at.filter(|at| *at <= cx.now || self.asked[of] != Some(*at)) else { return };
+        self.asked[of] = Some(at);
+        cx.wakes.push((at, self.end.id));
     }
 
     fn on_address_outcome(&mut self, cx: &mut Context<'_>, event: &Event) -> Result<(), Violation> {

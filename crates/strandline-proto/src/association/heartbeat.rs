@@ -94,8 +94,12 @@ impl Association {
         }
     }
 
-    /// Sends a HEARTBEAT on a path.
+    /// Sends a HEARTBEAT on a path. While no address may be its source, it is deferred by an RTO.
     pub(super) fn send_heartbeat(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        if self.flags.sourceless {
+            let path = self.paths.get_mut(index);
+            return path.heartbeat.defer(now + path.rto.rto());
+        }
         let nonce = cx.nonce();
         let random = cx.rng_word();
         let config = Arc::clone(&self.config);
@@ -118,6 +122,10 @@ impl Association {
 
     /// Sends a path MTU probe: a HEARTBEAT padded with PAD, with IP fragmentation forbidden.
     pub(super) fn send_mtu_probe(&mut self, cx: &mut Shared, now: Time, index: PathIndex, size: usize) {
+        // One that does not leave would count as lost.
+        if self.flags.sourceless {
+            return;
+        }
         let nonce = cx.nonce();
         self.paths.get_mut(index).pmtu.on_probe_sent(now, nonce);
         self.send_padded(cx, now, index, (size, nonce));

@@ -43,6 +43,8 @@ pub(super) struct Memory {
     /// (RFC 5682 section 2 step 2b).
     pub(super) may_ask: ByAddress<(u16, u32)>,
     pub(super) moves: Moves,
+    /// Set when a path was removed: the number that followed what was sent by then.
+    removed: Option<Tsn>,
 }
 
 /// The F-RTO test: after T3-rtx one packet reveals what became of the others (RFC 5682).
@@ -62,6 +64,7 @@ pub(super) fn counters(status: &Status) -> [u32; 4] {
 impl Memory {
     /// Forgets a path that was removed: what was in flight there is sent again elsewhere.
     pub(super) fn on_removed(&mut self, address: IpAddr) {
+        self.removed = self.board.next_tsn();
         self.board.on_removed(address);
         self.bounds.remove(address);
         self.mtus.remove(address);
@@ -84,7 +87,8 @@ impl Memory {
             // Events that allow a packet regardless of window and rate: probes, time-outs, fast retransmissions.
             exempt: probes + timeouts + recoveries,
             opened: false,
-            several: paths > 1,
+            // What was sent on a removed path is acknowledged, marked and lost afterwards.
+            several: paths > 1 || self.removed.is_some_and(|until| !self.board.has_passed(until)),
         }
     }
 

@@ -262,4 +262,6 @@ pub const SEEDS: &[(u64, &str)] = &[
         12_000_003_178,
         "an old COOKIE ECHO made another association with the tag of a resting one (of the checker)",
     ),
+    (12_000_015_349, "a mark of what was sent on a path that was removed since (of the checker)"),
+    (12_000_019_825, "a HEARTBEAT that no address could be the source of counted as unanswered"),
 ];

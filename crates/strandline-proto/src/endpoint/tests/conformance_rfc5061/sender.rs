@@ -328,6 +328,27 @@ fn only_address_is_replaced() {
     assert_eq!(paths(&pair, SERVER, server), [(new, Reachability::Active)]);
 }
 
+/// A HEARTBEAT that can't leave while the only address is replaced is no error of its path.
+#[test]
+fn heartbeat_without_a_source_waits() {
+    let (mut pair, client, _) = established();
+    let (old, new) = (address(CLIENT, 0), new_address(CLIENT, 0));
+    lose(&mut pair, CLIENT, old);
+    gain(&mut pair, CLIENT, new);
+    request(&mut pair, CLIENT, client, &[AddressRequest::Add(new.ip()), AddressRequest::Delete(old.ip())])
+        .unwrap();
+    let now = pair.now;
+    pair.hosts[CLIENT].endpoint.request_heartbeat(now, client, address(SERVER, 0).ip()).unwrap();
+    pair.pass(Duration::from_secs(8));
+    let paths = pair.hosts[CLIENT].endpoint.paths(client).unwrap();
+    assert_eq!(outcomes(&pair, CLIENT).iter().filter(|(_, o)| *o == AddressOutcome::Performed).count(), 2);
+    assert_eq!((paths[0].error_count, paths[0].state), (0, Reachability::Active));
+    let lost = |(_, event): &(AssociationId, Event)| {
+        matches!(event, Event::PathChanged { change: PathChange::PotentiallyFailed, .. })
+    };
+    assert!(!pair.hosts[CLIENT].events.iter().any(lost));
+}
+
 /// Behind a NAT: the addresses are named by nothing but the packet.
 #[test]
 fn wildcards_move_to_the_source() {
