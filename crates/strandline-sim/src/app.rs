@@ -113,6 +113,15 @@ pub(crate) struct Context<'a> {
     pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
 }
 
+/// When an application does something next.
+#[derive(Debug, Default)]
+struct Times {
+    next_send: Time,
+    next_read: Time,
+    /// When the next schedule, reset and move were last asked for: each act would ask for them again.
+    asked: [Option<Time>; 3],
+}
+
 /// The state of an application.
 #[derive(Debug)]
 pub(crate) struct App {
@@ -132,9 +141,8 @@ pub(crate) struct App {
     received: u32,
     echoes: VecDeque<(u16, bool, usize)>,
     blocked: bool,
-    next_send: Time,
     readable: bool,
-    next_read: Time,
+    times: Times,
     shutting_down: bool,
     peer_shut_down: bool,
     /// Since when there are no more faults.
@@ -144,8 +152,6 @@ pub(crate) struct App {
     boundaries: Boundaries,
     limits: Option<Limits>,
     relocating: Option<Relocating>,
-    /// When the next schedule, reset and move were last asked for: each act would ask for them again.
-    asked: [Option<Time>; 3],
 }
 
 impl App {
@@ -165,15 +171,13 @@ impl App {
             boundaries: Boundaries::default(),
             limits: plan.limits.map(Limits::new),
             relocating: plan.relocate.clone().map(|plan| Relocating::new(now, plan)),
-            asked: [None; 3],
             plan,
             sent: 0,
             received: 0,
             echoes: VecDeque::new(),
             blocked: false,
-            next_send: Time::ZERO,
             readable: false,
-            next_read: Time::ZERO,
+            times: Times::default(),
             shutting_down: false,
             peer_shut_down: false,
             calm: None,
@@ -349,8 +353,8 @@ impl App {
 
     /// Plans a wake-up unless it is planned already.
     fn wake_once(&mut self, cx: &mut Context<'_>, of: usize, at: Option<Time>) {
-        let Some(at) = at.filter(|at| *at <= cx.now || self.asked[of] != Some(*at)) else { return };
-        self.asked[of] = Some(at);
+        let Some(at) = at.filter(|at| *at <= cx.now || self.times.asked[of] != Some(*at)) else { return };
+        self.times.asked[of] = Some(at);
         cx.wakes.push((at, self.end.id));
     }
 
@@ -366,7 +370,7 @@ impl App {
             return Ok(());
         }
         let hurry = self.calm.is_some() || self.closed.is_some();
-        if !hurry && cx.now < self.next_read {
+        if !hurry && cx.now < self.times.next_read {
             return Ok(());
         }
         let mut batch = match self.plan.reading {
@@ -400,8 +404,8 @@ impl App {
         if let Reading::Pauses { pause_max, .. } = self.plan.reading
             && batch == 0
         {
-            self.next_read = cx.now + cx.random.duration(Duration::ZERO, pause_max);
-            cx.wakes.push((self.next_read, self.end.id));
+            self.times.next_read = cx.now + cx.random.duration(Duration::ZERO, pause_max);
+            cx.wakes.push((self.times.next_read, self.end.id));
         }
         Ok(())
     }
@@ -418,7 +422,7 @@ impl App {
                 self.read(cx)?;
             }
         }
-        while self.left > 0 && !self.blocked && (self.calm.is_some() || cx.now >= self.next_send) {
+        while self.left > 0 && !self.blocked && (self.calm.is_some() || cx.now >= self.times.next_send) {
             let sizes = self.plan.sizes;
             let len = cx.random.log_range(sizes.first, sizes.last) as usize;
             let stream = cx.random.below(u64::from(self.plan.streams.max(1))) as u16;
@@ -429,8 +433,8 @@ impl App {
             self.left = self.left.saturating_sub(1);
             self.sent += 1;
             if self.calm.is_none() && self.plan.gap_max > Duration::ZERO {
-                self.next_send = cx.now + cx.random.duration(Duration::ZERO, self.plan.gap_max);
-                cx.wakes.push((self.next_send, self.end.id));
+                self.times.next_send = cx.now + cx.random.duration(Duration::ZERO, self.plan.gap_max);
+                cx.wakes.push((self.times.next_send, self.end.id));
             }
         }
         Ok(())
