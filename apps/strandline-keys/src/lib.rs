@@ -93,7 +93,7 @@ impl Keygen {
             return Ok(());
         }
         if path.exists() {
-            bail!("{} exists: it stays as it is; --show prints its fingerprint", path.display());
+            bail!("{} already exists; not overwritten. --show prints its fingerprint", path.display());
         }
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;

@@ -26,7 +26,7 @@ fn a_key_is_made_once_and_trusted() {
     let key = folder.join("below/key.pem");
     let fingerprint = read_identity(&key).unwrap().fingerprint();
     let again = run(&folder, "keygen --out DIR/below/key.pem").unwrap_err().to_string();
-    assert!(again.contains("stays as it is"), "{again}");
+    assert!(again.contains("already exists; not overwritten"), "{again}");
     run(&folder, "keygen --out DIR/below/key.pem --show").unwrap();
 
     let list = folder.join("hosts");

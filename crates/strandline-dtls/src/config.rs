@@ -16,7 +16,7 @@ const HANDSHAKE_LEN_MAX: usize = 1150;
 /// How a layer authenticates itself and its peers, and its limits.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Who this side is.
+    /// Identity of this endpoint.
     pub identity: Identity,
     /// Which peers are trusted.
     pub trust: Trust,

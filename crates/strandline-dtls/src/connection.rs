@@ -71,7 +71,7 @@ struct Hello {
     /// When the next is due; `None` before the handshake is complete, and once the peer has confirmed.
     next: Option<Instant>,
     wait: Duration,
-    /// The peer's was right.
+    /// Whether the peer's Hello was valid.
     is_heard: bool,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct End {
     pub(crate) cid: Cid,
     /// `None` until it is known, and with peers that have none.
     pub(crate) peer_cid: Option<Cid>,
-    /// Without a header of ours.
+    /// Whether this connection omits the outer header.
     pub(crate) is_plain: bool,
 }
 
@@ -91,12 +91,12 @@ pub(crate) struct Connection {
     pub(crate) cid: Cid,
     /// `None` until it is known, and with peers that have none.
     peer_cid: Option<Cid>,
-    /// Without a header of ours.
+    /// Whether this connection omits the outer header.
     is_plain: bool,
     role: Role,
     pub(crate) is_established: bool,
     identity: Option<PeerIdentity>,
-    /// The peer's, DER; empty without one.
+    /// The peer's certificate, DER; empty without one.
     certificate: Vec<u8>,
     token: Vec<u8>,
     flight: VecDeque<Vec<u8>>,
@@ -106,7 +106,7 @@ pub(crate) struct Connection {
     early: Vec<Vec<u8>>,
     /// Messages to be sent once dimpl has been emptied.
     pending: Vec<(Control, SocketAddr, Option<IpAddr>)>,
-    /// Why the client is refused, once the handshake is complete so that it can be told.
+    /// Why the client is refused. It is sent a Refuse once the handshake is complete.
     refused: Option<TrustError>,
     pub(crate) paths: Paths,
     /// The local address that the peer uses.
@@ -500,7 +500,7 @@ impl Connection {
             Control::Response { nonce } => {
                 if let Some((old, new)) = self.paths.on_response(arrival.source, nonce) {
                     self.local = arrival.destination;
-                    tracing::debug!(%old, %new, "a peer has moved");
+                    tracing::debug!(%old, %new, "peer address changed");
                 }
                 Ok(())
             }

@@ -6,11 +6,11 @@ use crate::trust::TrustError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The peer is not who it should be.
+    /// The peer's identity is not trusted.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// Nobody listens at the server's address and port.
-    #[error("nobody listens at that address and UDP port")]
+    /// Nothing listens at the server's address and port.
+    #[error("port unreachable")]
     Unreachable,
     /// The handshake took too long.
     #[error("the DTLS handshake timed out")]
@@ -18,8 +18,8 @@ pub enum Failure {
     /// The peer does something that DTLS forbids, or has nothing in common.
     #[error("DTLS: {0}")]
     Dtls(String),
-    /// Somebody changed the connection IDs on the way.
-    #[error("the connection IDs of both sides differ")]
+    /// The connection IDs were changed on the way.
+    #[error("connection ID mismatch: handshake tampered with")]
     Confirmation,
     /// The peer does not trust the key of this side.
     #[error("the peer does not trust this side's key")]

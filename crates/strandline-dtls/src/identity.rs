@@ -7,7 +7,7 @@ use webpki::EndEntityCert;
 
 use crate::fingerprint::Fingerprint;
 
-/// Who this side is: a private key on P-256 and a certificate for it.
+/// Identity of this endpoint: a private key on P-256 and a certificate for it.
 #[derive(Clone)]
 pub struct Identity {
     pub(crate) certificate: Vec<u8>,
@@ -33,10 +33,10 @@ pub enum IdentityError {
     #[error("the certificate can't be read: X.509 version 3 is expected")]
     BadCertificate,
     /// The certificate is for another key.
-    #[error("the certificate is not for this private key")]
+    #[error("certificate does not match the private key")]
     OtherKey,
     /// A key or certificate could not be made.
-    #[error("making a key: {0}")]
+    #[error("generating a key failed: {0}")]
     Generate(String),
 }
 
@@ -95,7 +95,7 @@ impl core::fmt::Debug for Identity {
     }
 }
 
-/// Who a peer has proved to be.
+/// The identity that a peer has proved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerIdentity {

@@ -87,7 +87,7 @@ pub enum SackFrequency {
 }
 
 /// The order in which queued messages of different streams are sent (RFC 8260 section 3). Messages of one stream keep
-/// their order. A message is sent to its end before another one begins.
+/// their order. Unless interleaving (RFC 8260) was agreed on, a message is sent to its end before another one begins.
 ///
 /// [`Priority`](Self::Priority) and [`WeightedFairQueueing`](Self::WeightedFairQueueing) depend on a value of each
 /// stream, which the others ignore; it can be set at any time ([`StreamValue`](crate::endpoint::StreamValue)). With all but

@@ -44,7 +44,7 @@ impl ErrorDetectionMethod {
 
 /// How much unread data each of the peer's streams may hold (docs/stream-credit.md).
 ///
-/// A stream begins with `initial` bytes. While its reader waits for credit the allowance doubles, up to `max`. What all
+/// A stream begins with `initial` bytes. While its reader keeps up, the allowance doubles, up to `max`. What all
 /// streams hold together stays within the receive buffer. A message longer than half of the initial allowance may be
 /// received in parts (see [`Message`](crate::event::Message)), because the rest of it comes once the beginning was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

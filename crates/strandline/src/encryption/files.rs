@@ -140,7 +140,7 @@ impl KnownHostsFile {
 impl OnLearned for KnownHostsFile {
     fn learned(&self, host: &KnownHost) {
         if let Err(error) = self.change(|hosts| hosts.add(host.clone())) {
-            tracing::error!(%error, "a server could not be added to the known hosts");
+            tracing::error!(%error, "adding a server to the known hosts failed");
         }
     }
 }

@@ -179,7 +179,7 @@ impl Secure {
                     tracing::debug!(%address, "encrypted connection with an anonymous client established");
                 }
                 Event::Failed(address, failure) => {
-                    tracing::warn!(%address, error = %failure, "no encrypted connection");
+                    tracing::warn!(%address, error = %failure, "DTLS connection failed");
                 }
                 Event::Learned(host) => {
                     tracing::info!(name = host.name, key = %host.fingerprint, "server added to known hosts");
