@@ -113,7 +113,7 @@ Examples:
     Demo(strandline_load::demo::Args),
     /// Make a key for encrypted associations, and print its fingerprint
     Keygen(strandline_keys::Keygen),
-    /// Hosts whose keys are known: add, list, remove
+    /// Manage known hosts
     #[command(
         subcommand,
         after_help = "\

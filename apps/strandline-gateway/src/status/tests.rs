@@ -29,3 +29,19 @@ fn rates_are_differences_of_two_looks() {
 fn sizes_have_a_unit() {
     assert_eq!((size(999.0), size(1500.0), size(2e9)), ("999 B".into(), "1.5 kB".into(), "2.0 GB".into()));
 }
+
+#[test]
+fn alerts_are_documented_and_have_metrics() {
+    let rules = include_str!("../../../../docs/strandline-gateway-alerts.yml");
+    let page = include_str!("../../../../docs/gateway.md");
+    let alerts: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    assert_eq!(page.lines().filter(|line| line.starts_with("| Gateway")).count(), alerts.len());
+    for alert in alerts {
+        let name = alert.lines().next().unwrap();
+        assert!(page.contains(&format!("| {name} |")), "{name} isn't in the table");
+        for rest in alert.split("strandline_gateway_").skip(1) {
+            let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_').unwrap();
+            assert!(page.contains(&format!("| `strandline_gateway_{}", &rest[..end])), "{}", &rest[..end]);
+        }
+    }
+}

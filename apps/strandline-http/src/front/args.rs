@@ -50,8 +50,7 @@ pub struct ConnectionArgs {
     /// Threads, and engines for SCTP. Default: one for each core
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub shards: Option<u16>,
-    /// TCP connections at the same time; further ones wait. As many on streams of all associations; further ones are
-    /// reset
+    /// Maximum TCP connections (more wait) and, separately, maximum streams over all associations (more are reset)
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
     /// SCTP: congestion control of this side's data: rfc9260, cubic, bbr, dctcp or swift. cubic takes no more than
@@ -61,14 +60,14 @@ pub struct ConnectionArgs {
     /// Seconds for the head of a request to arrive, idle time included
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub head_timeout: u32,
-    /// Seconds after which a connection, or a stream of HTTP/2, is reset whose client takes nothing
+    /// Write timeout: reset a connection or HTTP/2 stream whose client reads nothing for SECS
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub write_timeout: u32,
     /// Seconds after which an HTTP/2 connection without requests, or an association without connections on its
     /// streams, is closed
     #[arg(long, value_name = "SECS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     pub idle_timeout: u32,
-    /// Seconds that requests in progress have once the server is told to end
+    /// Grace period for requests in progress at shutdown
     #[arg(long, value_name = "SECS", default_value_t = 30)]
     pub drain_timeout: u32,
     /// Report the addresses as JSON

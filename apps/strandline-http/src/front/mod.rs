@@ -12,6 +12,7 @@ mod replies;
 mod shards;
 mod tcp;
 mod tls;
+mod traffic;
 
 use std::error::Error;
 use std::future::Future;
@@ -40,6 +41,7 @@ pub(crate) use self::breakable::{Breakable, Lingering};
 use self::log::{AccessLog, Line, Sender, Transport};
 pub(crate) use self::shards::Shards;
 pub(crate) use self::tls::TlsStream;
+use self::traffic::{Counted, Traffic};
 use crate::server::{Part, ServeOptions, StreamInfo, serve_on};
 use crate::streams::{Budget, Settings};
 
@@ -128,6 +130,8 @@ pub(crate) struct Front {
     tcp: TcpListener,
     tls: Option<ServerTls>,
     sctp: Vec<Arc<Listener>>,
+    /// The stacks of the listeners.
+    stacks: Vec<Stack>,
     limits: Limits,
     shards: Shards,
 }
@@ -145,7 +149,7 @@ impl Front {
             raw: None,
             metrics: None,
         };
-        let mut sctp = Vec::new();
+        let (mut sctp, mut stacks) = (Vec::new(), Vec::new());
         if let Some(addresses) = addresses.sctp {
             let runtimes = shards.runtimes();
             let builder = || {
@@ -159,12 +163,14 @@ impl Front {
             if let Some(address) = addresses.raw {
                 let raw = builder().raw_with(address, RawOptions::default(), OutgoingPorts::default())?;
                 sctp.push(Arc::new(Listener::bind(&raw, port)?));
+                stacks.push(raw);
             }
             listening.sctp = Some(port);
             listening.encapsulation = stack.local_addr();
             listening.raw = addresses.raw.map(|address| address.to_string());
+            stacks.push(stack);
         }
-        Ok(Self { listening, tcp, tls: addresses.tls, sctp, limits, shards })
+        Ok(Self { listening, tcp, tls: addresses.tls, sctp, stacks, limits, shards })
     }
 
     /// Announces the addresses and serves. The first SIGINT or SIGTERM ends the server gracefully; the second one
@@ -182,10 +188,14 @@ impl Front {
         let log = handler.access_log().cloned();
         // The task that serves metrics.
         let tasks = LocalSet::new();
+        let traffic = Arc::new(Traffic::default());
         if let Some(address) = connections.metrics {
-            let listening = metrics::listen(address, log.clone());
+            let stacks = std::mem::take(&mut self.stacks);
+            let sources = metrics::Sources { traffic: Arc::clone(&traffic), stacks, log: log.clone() };
+            let listening = metrics::listen(address, sources);
             self.listening.metrics = Some(tasks.run_until(listening).await?);
         }
+        let handler = Arc::new(Counted { handler, traffic });
         self.listening.print(heading, connections.json)?;
         let (tell, told) = watch::channel(0);
         let count = async move {

@@ -72,12 +72,19 @@ fn limits() -> Limits {
 
 /// A client with a window for each stream, and its connection.
 async fn http2(window: u32) -> (SendRequest<Bytes>, tokio::task::JoinHandle<Result<(), h2::Error>>) {
+    http2_to(Sizes, window).await
+}
+
+async fn http2_to(
+    handler: impl Handler,
+    window: u32,
+) -> (SendRequest<Bytes>, tokio::task::JoinHandle<Result<(), h2::Error>>) {
     let (here, there) = tokio::io::duplex(1 << 20);
     let sender = Sender { address: None, transport: Transport::Tcp, stream: None };
     let (stop, stopping) = watch::channel(());
     tokio::spawn(async move {
         let _stop = stop;
-        let _ = tcp::connection(there, sender, Arc::new(Sizes), limits(), stopping).await;
+        let _ = tcp::connection(there, sender, Arc::new(handler), limits(), stopping).await;
     });
     let mut builder = h2::client::Builder::new();
     let (client, connection) = builder.initial_window_size(window).handshake(here).await.unwrap();
@@ -113,6 +120,31 @@ async fn stalled_http2_streams_are_reset_alone() {
         let small = get(&mut client, "/0").await;
         assert_eq!(read(small).await, (0, None), "the connection goes on");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_and_responses_are_counted() {
+    let traffic = Arc::new(Traffic::default());
+    let counted = Counted { handler: Arc::new(Sizes), traffic: Arc::clone(&traffic) };
+    let (mut client, _connection) = http2_to(counted, 1000).await;
+    assert_eq!(read(get(&mut client, "/10").await).await, (10, None));
+    let request = Request::get("http://a/never").body(()).unwrap();
+    let (response, _) = client.send_request(request, true).unwrap();
+    assert_eq!(read(get(&mut client, "/20").await).await, (20, None));
+    assert_eq!(traffic.responses(), [("1xx", 0), ("2xx", 2), ("3xx", 0), ("4xx", 0), ("5xx", 0)]);
+    assert_eq!(traffic.in_progress(), 1, "one is never answered");
+    // A client that gives its request up takes it out of the count.
+    drop((response, client));
+    let sender = Sender { address: None, transport: Transport::Tcp, stream: None };
+    let refusing = Counted { handler: Arc::new(Sizes), traffic: Arc::clone(&traffic) };
+    refusing.refused(StatusCode::BAD_REQUEST, Version::HTTP_11, sender);
+    assert_eq!(traffic.responses()[3], ("4xx", 1));
+    let given_up = async {
+        while traffic.in_progress() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, given_up).await.expect("the request ends with its connection");
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,4 +275,20 @@ async fn floods_of_http2_resets_end_the_connection() {
     let enhance_your_calm = 11;
     assert_eq!(frames.next(GOAWAY).await.map(|(_, code)| code), Some(enhance_your_calm));
     assert_eq!(frames.next(GOAWAY).await, None, "the connection ends");
+}
+
+#[test]
+fn alerts_are_documented_and_have_metrics() {
+    let rules = include_str!("../../../../docs/strandline-http-alerts.yml");
+    let page = include_str!("../../../../docs/http.md");
+    let alerts: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    assert_eq!(page.lines().filter(|line| line.starts_with("| Http")).count(), alerts.len());
+    for alert in alerts {
+        let name = alert.lines().next().unwrap();
+        assert!(page.contains(&format!("| {name} |")), "{name} isn't in the table");
+        for rest in alert.split("strandline_http_").skip(1) {
+            let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_').unwrap();
+            assert!(page.contains(&format!("| `strandline_http_{}", &rest[..end])), "{}", &rest[..end]);
+        }
+    }
 }

@@ -14,7 +14,7 @@ Examples:
   strandline http get https://www.example.com/ --cacert authorities.pem
                                                              TLS on TCP
   strandline http get localhost:8080/a localhost:8080/b -o one -o two -C -
-                                                             to a file each, from where it ends
+                                                             to a file each, resuming partial ones
   strandline http get --page http+sctp://127.0.0.1:8080/ -d page --create-dirs --json
                                                              a page with its images, styles and scripts
 The exit code is that of the first URL that failed, in the order given: 2 wrong options, 3 malformed URL, 6 unknown host, 7 no connection, 18 partial file, 22 status
@@ -25,8 +25,7 @@ pub struct Args {
     /// Without a scheme it is http://. USER:PASSWORD@ before the host is for Basic authentication
     #[arg(value_name = "URL", required = true)]
     pub(super) urls: Vec<String>,
-    /// Write the response to this file (-: standard output). Several are for as many URLs in turn; one URL more goes to
-    /// standard output
+    /// Write the response to this file (-: standard output). Repeat for each URL; a URL without -o goes to stdout
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["directory", "page"])]
     pub(super) output: Vec<PathBuf>,
     /// Write each response to a file in this directory, named by the end of its path. Default for several URLs:
@@ -54,11 +53,10 @@ pub struct Args {
     /// Accept any certificate
     #[arg(short = 'k', long)]
     pub(super) insecure: bool,
-    /// Go on where a file ends that is there already: -C -, as for curl. With --page only --force continues images, styles
-    /// and scripts
+    /// Resume a partial download (-C -, as curl). With --page, images, styles and scripts are resumed only with --force
     #[arg(short = 'C', long, value_name = "-", value_parser = ["-"])]
     pub(super) continue_at: Option<String>,
-    /// Go on where a file ends, as -C -; named as for wget
+    /// Resume a partial download, as -C - (the name of wget's option)
     #[arg(short = 'c', long = "continue")]
     pub(super) resume: bool,
     /// Times that a request is repeated if its connection fails or stalls, or the server answers 408, 429, 500, 502, 503
@@ -71,10 +69,10 @@ pub struct Args {
     /// Seconds to connect; 0: no limit
     #[arg(long, value_name = "SECS", default_value = "30", value_parser = seconds)]
     pub(super) connect_timeout: Duration,
-    /// Seconds without a byte of the response after which it has failed; 0: no limit
+    /// Fail a response that receives no byte for SECS; 0: no limit
     #[arg(short = 'y', long, value_name = "SECS", default_value = "60", value_parser = seconds)]
     pub(super) speed_time: Duration,
-    /// Bytes of a response at most
+    /// Maximum response size
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) max_filesize: Option<u64>,
     /// Show no progress

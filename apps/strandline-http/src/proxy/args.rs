@@ -17,16 +17,16 @@ pub(super) struct UpstreamArgs {
     /// Requests and tunnels at the same time; further requests get 503
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests_max: u32,
-    /// Seconds to connect to an upstream server, or 504
+    /// Seconds to connect to an upstream server; the client gets 504 afterwards
     #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     connect_timeout: u32,
-    /// Seconds for the next part of a response, or 504; also for the next part of a request's body to be taken
+    /// Seconds to wait for the next part of a response (504 afterwards), or for the server to read more of a request's body
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     response_timeout: u32,
-    /// Seconds after which an association with a server is given up that sends nothing, not even answers to HEARTBEATs
+    /// Abort an association whose server sends nothing for SECS, not even answers to HEARTBEATs
     #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     silence_timeout: u32,
-    /// Seconds without a byte after which a tunnel ends (CONNECT, WebSocket)
+    /// Reset a tunnel (CONNECT, WebSocket) without a byte for SECS
     #[arg(long, value_name = "SECS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
     tunnel_timeout: u32,
 }

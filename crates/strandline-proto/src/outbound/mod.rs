@@ -9,6 +9,23 @@
 //!
 //! This half knows no packets, timers or congestion windows: `association` asks for one chunk after another while those
 //! allow it, and applies the effects of each acknowledgement to each path.
+//!
+//! | files | concern |
+//! |---|---|
+//! | [`messages`], [`copies`] | messages from `push` until they are acknowledged, and their bytes |
+//! | [`queue`], [`scheduler`], [`scheduling`], [`settings`] | what is sent next, and what the application set about it |
+//! | [`bundle`], [`fragment`], [`cut`], [`write`] | new data: whole messages, fragments, TSNs and SSNs, chunks |
+//! | [`interleaving`] | I-DATA |
+//! | [`credit`], [`accounts`], [`parked`] | credit of streams, and messages that wait for it |
+//! | [`outstanding`], [`send_window`], [`send_times`], [`resent`], [`lowest`] | what was sent, when, and again |
+//! | [`window`], [`window_opened`] | the peer's receive window and window probes |
+//! | [`acknowledge`], [`on_sack`], [`gaps`], [`ack`] | SACK, NR-SACK and SHUTDOWN; effects on the paths |
+//! | [`rack`], [`loss_detection`], [`miss_indications`], [`too_soon`] | loss detection by time and by RFC 9260 |
+//! | [`retransmit`], [`timeout`], [`congestion_event`], [`asked`] | retransmission, time-outs, their congestion events |
+//! | [`frto`], [`spurious`] | spurious time-outs and retransmissions |
+//! | [`partial`] | messages that are given up |
+//! | [`reconfigure`], [`held`], [`watched`], [`dynamic`] | resets of streams, and streams opened at run time |
+//! | [`state`] | read-only queries |
 
 mod accounts;
 mod ack;

@@ -188,7 +188,10 @@ impl AnyScheduler {
     /// Returns true if all chunks of a packet must be of one stream.
     #[inline]
     pub(super) const fn fills_packets_by_stream(&self) -> bool {
-        matches!(self, Self::RoundRobinPerPacket(_))
+        match self {
+            Self::RoundRobinPerPacket(_) => true,
+            Self::Fcfs(_) | Self::RoundRobin(_) | Self::Priority(_) | Self::Fair(_) => false,
+        }
     }
 }
 
@@ -286,6 +289,10 @@ impl Scheduler for AnyScheduler {
 
     fn retain(&mut self, messages: &mut Messages, keep: &mut Keep<'_>) {
         each!(self, scheduler => scheduler.retain(messages, keep));
+    }
+
+    fn take_stream(&mut self, messages: &mut Messages, stream: StreamId) -> Vec<MessageKey> {
+        each!(self, scheduler => scheduler.take_stream(messages, stream))
     }
 
     fn has_reserve(&self, stream: StreamId) -> bool {
