@@ -1,5 +1,20 @@
 //! One association: its fields and its interface to the endpoint. Each procedure of RFC 9260 has its own file beside
 //! this one. The halves that send and receive data, and the paths, are sub-states that do not know the association.
+//!
+//! | files | concern |
+//! |---|---|
+//! | [`setup`], [`offer`], [`cookie`], [`features`], [`restart`] | set-up, negotiation of extensions, restart |
+//! | [`receive`], [`data`], [`transmit`], [`build`], [`gather`] | packets in and out, bundling |
+//! | [`timeout`], [`counts`] | timers, deadlines, error counts |
+//! | [`heartbeat`], [`verification`], [`unreachable`], [`paths`], [`own`], [`sack_size`] | paths: heartbeats, ICMP, addresses of this host |
+//! | [`multipath`], [`ecn`], [`buffers`] | several paths at once, ECN, auto-tuned buffers |
+//! | [`abandon`], [`expiry`], [`forward`] | partial reliability |
+//! | [`reconfig`], [`credit`] | reconfiguration of streams, stream credit |
+//! | [`auth`], [`keys`] | authenticated chunks |
+//! | [`asconf`], [`addresses`], [`dynamic`] | dynamic addresses |
+//! | [`zero_checksum`] | checksums of zero |
+//! | [`teardown`], [`state`] | shutdown and abort, the state machine |
+//! | [`context`], [`extras`], [`report`], [`diagnostics`] | what associations share, rare state, status, log events |
 
 pub(crate) mod abandon;
 pub(crate) mod addresses;

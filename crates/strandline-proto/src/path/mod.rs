@@ -1,5 +1,15 @@
 //! Paths: the destinations of a peer and the state of each one: congestion window, RTO, reachability and MTU (RFC
 //! 9260 sections 5.4, 6.3, 6.4, 7 and 8). [`PathSet`] chooses among them.
+//!
+//! | files | concern |
+//! |---|---|
+//! | [`set`], [`destination`], [`state`], [`settings`], [`choices`] | the paths, one path, its state and settings |
+//! | [`heartbeat`], [`reachability`], [`verification`], [`silence`] | heartbeats, failure detection, fail-over |
+//! | [`rto`], [`frto`], [`asking`] | RTO, F-RTO |
+//! | [`tlp`], [`tlp_budget`], [`single_packet`] | tail-loss probes |
+//! | [`prr`], [`pacer`], [`bursts`], [`arrivals`] | recovery, pacing, bursts, full windows |
+//! | [`pmtu`], [`proof`], [`link`] | path MTU |
+//! | [`ecn_trial`], [`path_cache`] | ECN validation, values of earlier associations |
 
 mod arrivals;
 mod asking;
