@@ -1,6 +1,6 @@
 //! The SCTP engine of RFC 9260 as a state machine: no I/O, no clock, no threads, no randomness of its own.
 //!
-//! [`Endpoint`](endpoint::Endpoint) is the state machine of all associations of one endpoint, and its documentation is
+//! [`Endpoint`] is the state machine of all associations of one endpoint, and its documentation is
 //! the contract. The caller passes datagrams, ICMP messages, the time and commands, and takes events and packets. The
 //! crate `strandline` does that on sockets with tokio.
 //!

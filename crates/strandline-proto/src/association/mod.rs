@@ -6,7 +6,7 @@
 //! | [`setup`], [`offer`], [`cookie`], [`features`], [`restart`] | set-up, negotiation of extensions, restart |
 //! | [`receive`], [`data`], [`transmit`], [`build`], [`gather`] | packets in and out, bundling |
 //! | [`timeout`], [`counts`] | timers, deadlines, error counts |
-//! | [`heartbeat`], [`verification`], [`unreachable`], [`paths`], [`own`], [`sack_size`] | paths: heartbeats, ICMP, addresses of this host |
+//! | [`heartbeat`], [`verification`], [`mod@unreachable`], [`paths`], [`own`], [`sack_size`] | paths: heartbeats, ICMP, addresses of this host |
 //! | [`multipath`], [`ecn`], [`buffers`] | several paths at once, ECN, auto-tuned buffers |
 //! | [`abandon`], [`expiry`], [`forward`] | partial reliability |
 //! | [`reconfig`], [`credit`] | reconfiguration of streams, stream credit |
