@@ -1,5 +1,5 @@
 //! In steady state the engine allocates nothing per packet. Counted over a stream between two endpoints, including
-//! sending, acknowledging, timers and reading.
+//! sending, acknowledging, timers and reading. An idle association keeps little, as the allocator counts it.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -9,6 +9,7 @@ use std::time::Duration;
 use allocation_counter::measure;
 use bytes::Bytes;
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
+use strandline_proto::congestion::Algorithm;
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram, Event, SendInfo};
 use strandline_proto::number::StreamId;
@@ -27,9 +28,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(seed: u8, address: &str) -> Self {
-        // So small that the windows soon reach their full size and stay there.
-        let association = AssociationConfig { send_buffer: Some(200_000), ..AssociationConfig::default() };
+    fn new(seed: u8, address: &str, association: AssociationConfig) -> Self {
         let config = EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() };
         let endpoint = Endpoint::new(config, [seed; 32], Time::ZERO).unwrap();
         Self { endpoint, associations: Vec::new(), address: address.parse().unwrap() }
@@ -85,24 +84,40 @@ struct World {
 
 impl World {
     fn new(associations: u16) -> Self {
-        let mut client = Side::new(1, "192.0.2.1:9899");
-        let mut server = Side::new(2, "192.0.2.2:9899");
-        server.endpoint.listen(7).unwrap();
-        for number in 0..associations {
-            let connect = Connect { local_port: 10_000 + number, ..Connect::to(server.address, 7) };
-            client.associations.push(client.endpoint.connect(Time::ZERO, connect).unwrap());
-        }
-        let mut world = Self { client, server, now: Time::ZERO, buffer: vec![0; 65_536] };
-        for _ in 0..10 {
-            world.step();
-        }
-        assert_eq!(world.server.associations.len(), usize::from(associations));
+        // So small that the windows soon reach their full size and stay there.
+        let config = AssociationConfig { send_buffer: Some(200_000), ..AssociationConfig::default() };
+        let mut world = Self::without_associations(&config);
+        world.connect(associations);
         world
     }
 
-    /// Runs 50 microseconds: packets each way, timers, events, and reading. Returns the bytes read.
+    fn without_associations(config: &AssociationConfig) -> Self {
+        let client = Side::new(1, "192.0.2.1:9899", config.clone());
+        let mut server = Side::new(2, "192.0.2.2:9899", config.clone());
+        server.endpoint.listen(7).unwrap();
+        Self { client, server, now: Time::ZERO, buffer: vec![0; 65_536] }
+    }
+
+    /// Sets associations up.
+    fn connect(&mut self, associations: u16) {
+        for number in 0..associations {
+            let connect = Connect { local_port: 10_000 + number, ..Connect::to(self.server.address, 7) };
+            self.client.associations.push(self.client.endpoint.connect(self.now, connect).unwrap());
+        }
+        for _ in 0..10 {
+            self.step();
+        }
+        assert_eq!(self.server.associations.len(), usize::from(associations));
+    }
+
+    /// Runs 50 microseconds. Returns the bytes read.
     fn step(&mut self) -> usize {
-        self.now += Duration::from_micros(50);
+        self.pass(Duration::from_micros(50))
+    }
+
+    /// Lets time pass, then handles packets each way, timers, events, and reads. Returns the bytes read.
+    fn pass(&mut self, time: Duration) -> usize {
+        self.now += time;
         self.client.carry(self.now, &mut self.server, &mut self.buffer);
         self.server.carry(self.now, &mut self.client, &mut self.buffer);
         for side in [&mut self.client, &mut self.server] {
@@ -180,4 +195,44 @@ fn data_in_both_directions_costs_no_allocation() {
 #[test]
 fn several_associations_cost_no_allocation() {
     assert_none("5 associations", 5, &[8192, 200], &[200]);
+}
+
+/// Returns the bytes that the allocator counts after associations were set up, have sent data and have been idle, on
+/// both sides together.
+fn idle_bytes(config: &AssociationConfig, associations: u16) -> (i64, World) {
+    let mut world = World::without_associations(config);
+    for side in [&mut world.client, &mut world.server] {
+        side.associations.reserve(usize::from(associations));
+    }
+    let message = messages(&[5000]);
+    let info = measure(|| {
+        world.connect(associations);
+        for id in &world.client.associations {
+            world.client.endpoint.send(world.now, *id, SendInfo::default(), message[0].clone()).unwrap();
+        }
+        let read: usize = (0..2000).map(|_| world.pass(Duration::from_millis(10))).sum();
+        assert_eq!(read, 5000 * usize::from(associations));
+    });
+    (info.bytes_current, world)
+}
+
+/// What each further idle association takes by the allocator's count, shares of tables and queues included, and by the
+/// account of its endpoint.
+#[test]
+fn idle_associations_stay_small() {
+    for (congestion, counted_most, reported_most) in
+        [(Algorithm::Cubic, 1024, 800), (Algorithm::Dctcp, 1280, 1024), (Algorithm::Bbr, 1536, 1280)]
+    {
+        let config = AssociationConfig { congestion, ..AssociationConfig::default() };
+        let (few, _) = idle_bytes(&config, 512);
+        let (many, world) = idle_bytes(&config, 1024);
+        let counted = (many - few) / (2 * 512);
+        let reported = [&world.client, &world.server]
+            .map(|side| side.endpoint.memory(side.associations[0]).unwrap().total())
+            .into_iter()
+            .max()
+            .unwrap();
+        println!("{congestion:?}: {counted} bytes of each idle association, {reported} reported");
+        assert!(counted <= counted_most && reported <= reported_most, "{congestion:?}");
+    }
 }

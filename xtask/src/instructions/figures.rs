@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::Each;
 
 /// Maximum deviation that doesn't count as a change, in percent.
-const TOLERANCE_PERCENT: f64 = 3.0;
+const TOLERANCE_PERCENT: f64 = 2.0;
 
 /// A measured figure.
 #[derive(Debug, Clone, Copy)]

@@ -272,3 +272,24 @@ fn section_3_3_2_own_init_and_init_ack_conform() {
     assert_eq!(pair.log[1].tag(), init.initiate_tag);
     assert_eq!(pair.log[2].tag(), ack.initiate_tag);
 }
+
+/// RFC 4820: a PAD chunk is skipped, and a PAD parameter of an INIT neither reported nor kept in the State Cookie.
+#[test]
+fn padding_is_skipped_and_left_out() {
+    let mut raw = Raw::new();
+    let pad = AnyChunk { kind: kind::PAD, flags: 0xff, value: &[7; 40] };
+    let sent = raw.say_all(&[&pad, &whole(raw.tsn, 0, b"a"), &pad, &whole(raw.tsn + 1, 1, b"b")]);
+    assert_eq!(raw.read(), [b"a", b"b"]);
+    assert!(!sent.iter().any(has(kind::ERROR)));
+
+    let answer_len = |parameters: &[u8]| {
+        let mut pair = Pair::new();
+        let init = Init { parameters: Parameters::new(parameters), ..init(Tsn(1)) };
+        let sent = pair.forge(CLIENT, (RAW_PORT, PORT), VerificationTag(0), |p| assert!(p.push(&init)));
+        pair.deliver(&sent);
+        assert_eq!(pair.wire[0].kinds(), [kind::INIT_ACK]);
+        pair.wire[0].bytes.len()
+    };
+    let padded = [&[0x80, 0x05, 0, 204][..], &[1; 200], &[0x80, 0x05, 0, 4]].concat();
+    assert_eq!(answer_len(&padded), answer_len(&[]));
+}

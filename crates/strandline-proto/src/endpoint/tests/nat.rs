@@ -1,7 +1,10 @@
-//! Clients behind one NAT (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
+//! Clients behind a NAT (RFC 6951 section 5.4), or behind one with the same SCTP port
+//! (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
 
+use strandline_wire::Data;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::Chunk;
+use strandline_wire::number::{Ssn, Tsn};
 
 use super::*;
 
@@ -88,4 +91,37 @@ fn a_restart_from_the_same_port_is_taken() {
     run_neighbour(&mut pair, &mut again);
     assert_eq!(pair.hosts[SERVER].endpoint.stats().restarts, 1);
     assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
+}
+
+/// RFC 6951 section 5.4: packets of an association go to the port that its latest ones came from, once the NAT has mapped
+/// them to another. Packets without the verification tag, and INIT chunks, show nothing about that.
+#[test]
+fn association_follows_its_encapsulation_port() {
+    let (mut pair, client, server) = Pair::established();
+    pair.hosts[CLIENT].addresses[0].set_port(50_001);
+    pair.send(CLIENT, client, 0, b"from the new port");
+    pair.send(SERVER, server, 0, b"an answer");
+    let log = pair.log.len();
+    pair.pass(Duration::from_secs(2));
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "from the new port");
+    assert_eq!(pair.recv(CLIENT, client).unwrap().data, "an answer");
+    let port = |pair: &Pair| pair.hosts[SERVER].endpoint.paths(server).unwrap()[0].address.port();
+    assert_eq!(port(&pair), 50_001);
+    let last = pair.log[log..].iter().rfind(|sent| sent.source == address(SERVER, 0)).unwrap();
+    assert_eq!(last.destination.port(), 50_001, "the acknowledgement");
+
+    let tag = pair.log[log..].iter().find(|sent| sent.source.port() == 50_001).unwrap().tag();
+    let data = Data::whole(Tsn(1), StreamId(0), Ssn(9), b"x");
+    for wrong in [VerificationTag(tag.0 ^ 1), VerificationTag(0)] {
+        let mut forged = pair.forge(CLIENT, (5000, PORT), wrong, |packet| assert!(packet.push(&data)));
+        forged.source.set_port(6666);
+        pair.deliver(&forged);
+        assert_eq!(port(&pair), 50_001, "{wrong:?}");
+    }
+    let mut second = neighbour(&pair, 9);
+    run_neighbour(&mut pair, &mut second);
+    assert_eq!(port(&pair), 50_001, "an INIT");
+    pair.send(SERVER, server, 0, b"still there");
+    pair.run();
+    assert_eq!(pair.recv(CLIENT, client).unwrap().data, "still there");
 }
