@@ -17,7 +17,7 @@ use crate::tree::{Tree, Violation};
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches
 /// and the laboratory, which runs the model of a link in real time, may use only `strandline`, and what helps
 /// programs; tests and xtask may use all, and nothing may use them.
-const CRATES: [(&str, &[&str]); 19] = [
+const CRATES: [(&str, &[&str]); 20] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -31,6 +31,7 @@ const CRATES: [(&str, &[&str]); 19] = [
     ("strandline-ops", &["strandline-output", "strandline-tls"]),
     ("strandline-ipc", &[]),
     ("strandline-fuzzing", &[]),
+    ("strandline-preload", &[]),
     ("strandline", &["strandline-wire", "strandline-proto", "strandline-io", "strandline-dtls"]),
     ("strandline-lab", &["strandline", "strandline-output", "strandline-netem", "strandline-sim"]),
     (

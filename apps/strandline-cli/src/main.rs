@@ -32,6 +32,7 @@ Examples:
   strandline perf server               measure throughput; on another host: strandline perf client ADDR
   strandline http serve DIR            a directory's files over TCP and SCTP streams
   strandline gateway --help            TCP connections of any program on the streams of one association
+  strandline run wget http://192.0.2.7/  a program through a gateway
   strandline keygen                    a key for encrypted associations; see docs/encryption.md
   strandline sip --domain example.com  SIP registrar and proxy on 127.0.0.1:5060
   strandline completions bash          print completions for bash
@@ -107,6 +108,9 @@ Examples:
     /// Carry TCP connections of unmodified programs on the streams of one association between two gateways
     #[command(after_help = strandline_gateway::command::EXAMPLES)]
     Gateway(Box<strandline_gateway::command::Gateway>),
+    /// Run a program whose TCP connections go through a gateway
+    #[command(after_help = strandline_gateway::command::RUN_EXAMPLES)]
+    Run(strandline_gateway::command::Run),
     /// Run a SIP server: registrar and proxy on UDP, TCP, TLS, WebSocket and SCTP
     Sip(strandline_sip::server::Args),
     /// Compare SCTP, TCP and UDP on this machine with the tables of a 2008 paper
@@ -194,6 +198,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Lab(lab) => lab.run(env!("STRANDLINE_COMMIT")),
         Command::Http(http) => http.run(),
         Command::Gateway(gateway) => gateway.run(),
+        Command::Run(run) => run.run(),
         Command::Sip(args) => strandline_sip::server::run(&args),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Keygen(keygen) => keygen.run().map(|()| ExitCode::SUCCESS),

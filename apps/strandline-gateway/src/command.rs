@@ -4,8 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::config::Args;
+pub use crate::config::Args;
 use crate::status::StatusArgs;
+
+pub use crate::program::{EXAMPLES as RUN_EXAMPLES, Run};
 
 /// Examples for the help of the command.
 pub const EXAMPLES: &str = "\
@@ -28,8 +30,9 @@ pub struct Gateway {
     args: Args,
 }
 
+/// What a gateway can be asked.
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Show the connections of a gateway that runs, and their rates
     #[command(after_help = "\
 Examples:
@@ -40,6 +43,12 @@ Examples:
 }
 
 impl Gateway {
+    /// Returns the command with these parts, which the parser has read.
+    #[must_use]
+    pub fn new(command: Option<Command>, args: Args) -> Self {
+        Self { command, args }
+    }
+
     /// Runs the gateway, or the subcommand.
     ///
     /// # Errors

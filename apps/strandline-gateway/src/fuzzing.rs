@@ -2,12 +2,12 @@
 
 use crate::protocol::{Destination, Opening, Reply};
 use crate::rules::Rule;
-use crate::{connect_request, socks};
+use crate::{connect_request, preload_request, socks};
 
 /// What a peer or a client sends first. The first byte is the kind.
 pub fn gateway(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 5 {
+    match kind % 6 {
         0 => opening(bytes),
         1 => reply(bytes),
         2 => socks_client(bytes),
@@ -22,11 +22,12 @@ pub fn gateway(bytes: &[u8]) {
                 );
             }
         }
-        _ => {
+        4 => {
             if let connect_request::Parsed::Whole(to, len) = connect_request::parse(bytes) {
                 assert!(len <= bytes.len() && to.port != 0, "a head within the bytes");
             }
         }
+        _ => preload(bytes),
     }
 }
 
@@ -48,6 +49,14 @@ fn reply(bytes: &[u8]) {
         // Text that isn't UTF-8 is longer once it is, and may be cut.
         (Reply::Failed { reason, .. }, Ok(Reply::Failed { reason: other, .. })) => assert_eq!(reason, other),
         _ => assert_eq!(again, Ok(reply), "a reply survives encoding"),
+    }
+}
+
+fn preload(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk() else { return };
+    if let Some(preload_request::Request::Connect { to, padding, .. }) = preload_request::parse(bytes) {
+        assert!(to.port() != 0 && to.ip() == to.ip().to_canonical(), "a destination");
+        assert!(padding <= 1 << 20, "padding has a limit");
     }
 }
 

@@ -4,9 +4,9 @@
 //! it leads; the far one connects onward. The association lasts, so that a new connection begins with the window that others
 //! have opened, and needs no round trip of its own. docs/gateway.md is for operators.
 //!
-//! Modules from the bottom: `protocol`, `rules`, `socks`, `connect_request` and `proxy_protocol` parse and decide, without
-//! I/O; `config` checks; `registry` and `limits` count; `relay` moves data; `onward`, `far` and `link` are the sides of an
-//! association; `ways` are the ways in; `run` puts it together.
+//! Modules from the bottom: `protocol`, `rules`, `socks`, `connect_request`, `preload_request` and `proxy_protocol` parse
+//! and decide, without I/O; `config` checks; `registry` and `limits` count; `relay` moves data; `onward`, `far` and `link` are the sides of an
+//! association; `ways` are the ways in; `run` puts it together. `program` is `strandline run`.
 //!
 //! # The end of a connection
 //!
@@ -32,6 +32,8 @@ mod gateway;
 mod limits;
 mod link;
 mod onward;
+mod preload_request;
+mod program;
 mod protocol;
 mod proxy_protocol;
 mod registry;

@@ -13,8 +13,10 @@ pub mod http;
 pub mod metrics;
 mod process;
 mod source;
+mod window;
 
 pub use config::{Document, Flaw, Reload, Reloads, report};
 pub use files::{Files, Unreadable};
 pub use process::raise_open_files;
 pub use source::network;
+pub use window::{narrow_window, open_window};

@@ -189,8 +189,8 @@ pub(super) const CRATES: [Rules; 9] = [
     Rules {
         root: "apps/strandline-gateway/src/lib.rs",
         layers: &[
-            apart(&["access_log", "clock", "protocol", "proxy_protocol", "shards", "status"]),
-            apart(&["connect_request", "limits", "rules", "socks"]),
+            apart(&["access_log", "clock", "program", "protocol", "proxy_protocol", "shards", "status"]),
+            apart(&["connect_request", "limits", "preload_request", "rules", "socks"]),
             apart(&["config", "fuzzing", "onward", "registry"]),
             apart(&["flows", "gateway", "relay", "stacks"]),
             apart(&["far"]),

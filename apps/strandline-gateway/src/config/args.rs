@@ -35,6 +35,9 @@ pub struct Args {
     /// Serve HTTP CONNECT here
     #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
     http_connect: Vec<String>,
+    /// Serve programs of `strandline run` here
+    #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
+    preload: Vec<String>,
     /// Accept connections here, and let the peer connect to HOST:PORT; with udp/ before, datagrams
     #[arg(long, value_name = "[udp/][ADDRESS:]PORT=[PEER:]HOST:PORT")]
     forward: Vec<String>,
@@ -53,7 +56,7 @@ pub struct Args {
     /// Connect directly over TCP while there is no association, for the peers of --peer
     #[arg(long)]
     fallback_tcp: bool,
-    /// Answer SOCKS and CONNECT before the destination has: saves a round trip, and failures become resets
+    /// Answer SOCKS, CONNECT and `strandline run` before the destination has: saves a round trip, and failures become resets
     #[arg(long)]
     early_reply: bool,
     /// Serve status and Prometheus metrics at this address
@@ -110,6 +113,7 @@ impl Args {
         };
         file.socks.extend(self.socks.iter().map(proxy));
         file.http_connect.extend(self.http_connect.iter().map(proxy));
+        file.preload.extend(self.preload.iter().map(proxy));
         file.forward.extend(self.forward.iter().map(|text| forward(text, &names)));
         file.reverse.extend(self.reverse.iter().map(|text| forward(text, &names)));
         let transparent = |text: &String| {

@@ -17,6 +17,7 @@ pub(super) struct File {
     pub(super) peer: Vec<Peer>,
     pub(super) socks: Vec<Proxy>,
     pub(super) http_connect: Vec<Proxy>,
+    pub(super) preload: Vec<Proxy>,
     pub(super) forward: Vec<Forward>,
     pub(super) reverse: Vec<Forward>,
     pub(super) redirect: Vec<Transparent>,

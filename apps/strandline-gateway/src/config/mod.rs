@@ -103,6 +103,7 @@ pub(crate) struct Way {
 pub(crate) enum WayKind {
     Socks { early_reply: bool },
     HttpConnect { early_reply: bool },
+    Preload { early_reply: bool },
     Forward { to: Destination },
     Redirect,
     Tproxy,
@@ -114,6 +115,7 @@ impl WayKind {
         match self {
             Self::Socks { .. } => "socks",
             Self::HttpConnect { .. } => "http_connect",
+            Self::Preload { .. } => "preload",
             Self::Forward { .. } => "forward",
             Self::Redirect => "redirect",
             Self::Tproxy => "tproxy",
@@ -328,6 +330,16 @@ fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<UdpForward>)
             &way.peer,
             WayKind::HttpConnect { early_reply: way.early_reply },
         )?;
+    }
+    for (at, way) in file.preload.iter().enumerate() {
+        let listen = local(&format!("preload[{at}].listen"), &way.listen)?;
+        if !listen.ip().to_canonical().is_loopback() && !file.insecure {
+            let message = format!(
+                "{listen} is reachable from other machines: `strandline run` uses a gateway of its own host"
+            );
+            return Err(wrong(format!("preload[{at}].listen"), message));
+        }
+        add("preload", at, &way.listen, &way.peer, WayKind::Preload { early_reply: way.early_reply })?;
     }
     for (at, way) in file.forward.iter().enumerate() {
         let to = way.to.parse().map_err(|error: String| wrong(format!("forward[{at}].to"), error))?;

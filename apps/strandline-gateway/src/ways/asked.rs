@@ -32,7 +32,8 @@ pub(super) async fn pass(
 ) {
     let mut tracked = near.track(answers.way, &to);
     let user = near.link.user();
-    let mut result = near.start(&to, &tcp, first, &tracked).await.map(Answered::not_yet).map_err(End::Failed);
+    let mut result =
+        near.start(&to, Some(&tcp), first, &tracked).await.map(Answered::not_yet).map_err(End::Failed);
     if !early_reply && let Ok(answered) = result {
         result = answered.answer().await;
     }

@@ -3,6 +3,7 @@
 mod asked;
 mod http;
 mod near;
+mod preload;
 mod socks;
 mod transparent;
 mod udp;
@@ -45,6 +46,9 @@ fn listener(way: &Way) -> io::Result<TcpListener> {
             socket.set_ip_transparent_v6(true)?
         }
     }
+    if matches!(way.kind, WayKind::Preload { .. }) {
+        strandline_ops::narrow_window(&socket)?;
+    }
     socket.bind(&way.listen.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
@@ -54,13 +58,14 @@ fn listener(way: &Way) -> io::Result<TcpListener> {
 pub(crate) async fn serve(listener: TcpListener, kind: WayKind, link: Arc<Link>, gateway: Arc<Gateway>) {
     let kind = Arc::new(kind);
     let own = listener.local_addr().ok();
+    let sockets = Arc::<preload::Sockets>::default();
     let accepting = async {
         let mut errors = AcceptErrors::default();
         loop {
             match listener.accept().await {
                 Ok((tcp, client)) => {
                     let near = Near { gateway: Arc::clone(&gateway), link: Arc::clone(&link), client };
-                    tokio::spawn(accepted(Arc::clone(&kind), tcp, near, own));
+                    tokio::spawn(accepted(Arc::clone(&kind), tcp, near, own, Arc::clone(&sockets)));
                 }
                 Err(error) => {
                     let found = errors.on_error(&error);
@@ -78,10 +83,17 @@ pub(crate) async fn serve(listener: TcpListener, kind: WayKind, link: Arc<Link>,
     }
 }
 
-async fn accepted(kind: Arc<WayKind>, tcp: TcpStream, near: Near, own: Option<SocketAddr>) {
+async fn accepted(
+    kind: Arc<WayKind>,
+    tcp: TcpStream,
+    near: Near,
+    own: Option<SocketAddr>,
+    sockets: Arc<preload::Sockets>,
+) {
     match &*kind {
         WayKind::Socks { early_reply } => socks::serve(tcp, near, *early_reply).await,
         WayKind::HttpConnect { early_reply } => http::serve(tcp, near, *early_reply).await,
+        WayKind::Preload { early_reply } => preload::serve(tcp, near, *early_reply, sockets).await,
         WayKind::Forward { to } => near.pass("forward", tcp, to.clone()).await,
         WayKind::Redirect => transparent::redirected(tcp, near, own).await,
         WayKind::Tproxy => transparent::diverted(tcp, near, own).await,

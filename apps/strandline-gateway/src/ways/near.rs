@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::config::Fallback;
 use crate::gateway::{Gateway, Stage};
-use crate::link::{Link, User};
+use crate::link::Link;
 use crate::onward;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::registry::{About, End, Tracked};
@@ -59,20 +59,21 @@ impl Near {
             return tracked.set_end(End::ResetHere);
         }
         let user = self.link.user();
-        match self.start(&to, &tcp, Bytes::new(), &tracked).await {
+        match self.start(&to, Some(&tcp), Bytes::new(), &tracked).await {
             Ok(started) => self.carry(tcp, Answered::not_yet(started), tracked, user).await,
             Err(reason) => tracked.set_end(End::Failed(reason)),
         }
     }
 
-    /// Begins a connection to a destination. `first` is what the client has sent so far; what has arrived since goes with it.
+    /// Begins a connection to a destination. `first` is what the client has sent so far; if that is nothing, what has arrived
+    /// at `tcp` goes with it.
     ///
     /// # Errors
     /// If there is no association, or a direct connection failed.
     pub(super) async fn start(
         &self,
         to: &Destination,
-        tcp: &TcpStream,
+        tcp: Option<&TcpStream>,
         first: Bytes,
         tracked: &Tracked,
     ) -> Result<Started, Reason> {
@@ -82,7 +83,7 @@ impl Near {
         let (_, stream) = self.link.open().await?;
         tracked.entry.set_stream(stream.id().0);
         let (recv, mut send) = stream.into_split();
-        let first = if first.is_empty() { arrived(tcp) } else { first };
+        let first = if first.is_empty() { tcp.map(arrived).unwrap_or_default() } else { first };
         let opening = Opening::Connect { to: to.clone(), source: Some(self.client) };
         let sent = send.send(opening.encode(&first).into()).await;
         sent.map_err(|_| Reason::NoAssociation)?;
@@ -106,10 +107,17 @@ impl Near {
         Ok(Started::Direct(tcp))
     }
 
-    /// Moves the data of a connection. Returns while it does, if there is a stream, and otherwise at its end.
-    pub(super) async fn carry(&self, tcp: TcpStream, answered: Answered, mut tracked: Tracked, user: User) {
+    /// Moves the data of a connection. Returns while it does, if there is a stream, and otherwise at its end. `held` is dropped
+    /// at its end.
+    pub(super) async fn carry<H: Send + 'static>(
+        &self,
+        tcp: TcpStream,
+        answered: Answered,
+        mut tracked: Tracked,
+        held: H,
+    ) {
         match answered.started {
-            Started::Stream(recv, send) => relay::start(tcp, (recv, send), answered.before, tracked, user),
+            Started::Stream(recv, send) => relay::start(tcp, (recv, send), answered.before, tracked, held),
             Started::Direct(direct) => {
                 tracked.entry.set_connected();
                 let end = tokio::select! {
@@ -117,7 +125,7 @@ impl Near {
                     () = self.gateway.reached(Stage::Cut) => End::ResetThere,
                 };
                 tracked.set_end(end);
-                drop(user);
+                drop(held);
             }
         }
     }

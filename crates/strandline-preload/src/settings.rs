@@ -1,0 +1,99 @@
+//! What `strandline run` says to the library, in one variable of the environment, which `exec` passes on.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
+
+use crate::system;
+
+/// The variable: the gateway's address, then words, all separated by commas: `loopback`, `fallback=none`, `direct=NETWORK`.
+const VARIABLE: &std::ffi::CStr = c"STRANDLINE_GATEWAY";
+/// Networks to which connections are direct.
+const NETWORKS_MAX: usize = 64;
+
+/// Where connections go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) gateway: SocketAddr,
+    /// Connections are direct while the gateway does not listen.
+    pub(crate) has_fallback: bool,
+    takes_loopback: bool,
+    direct: [Option<(IpAddr, u8)>; NETWORKS_MAX],
+}
+
+static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
+
+/// Reads the settings while the program has one thread.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOADING: extern "C" fn() = at_loading;
+
+extern "C" fn at_loading() {
+    system::prepare();
+    settings();
+}
+
+/// Returns the settings; `None` if the variable is missing or wrong, and nothing is to be done.
+pub(crate) fn settings() -> Option<&'static Settings> {
+    SETTINGS.get_or_init(read).as_ref()
+}
+
+fn read() -> Option<Settings> {
+    // SAFETY: the name ends with a zero.
+    let value = unsafe { libc::getenv(VARIABLE.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: it ends with a zero, and lasts for this call.
+    let value = unsafe { std::ffi::CStr::from_ptr(value) };
+    parse(value.to_str().ok()?)
+}
+
+fn parse(text: &str) -> Option<Settings> {
+    let mut words = text.split(',');
+    let gateway = words.next()?.parse().ok()?;
+    let mut settings =
+        Settings { gateway, has_fallback: true, takes_loopback: false, direct: [None; NETWORKS_MAX] };
+    let mut networks = settings.direct.iter_mut();
+    for word in words {
+        match word.split_once('=') {
+            None if word == "loopback" => settings.takes_loopback = true,
+            Some(("fallback", "none")) => settings.has_fallback = false,
+            Some(("direct", network)) => {
+                let (ip, len) = network.split_once('/')?;
+                *networks.next()? = Some((ip.parse().ok()?, len.parse().ok()?));
+            }
+            _ => return None,
+        }
+    }
+    Some(settings)
+}
+
+impl Settings {
+    /// Returns whether connections to an address don't go through the gateway.
+    pub(crate) fn is_direct(&self, address: SocketAddr) -> bool {
+        let ip = address.ip().to_canonical();
+        let is_local = ip.is_loopback() || ip.is_unspecified();
+        let is_gateway = SocketAddr::new(ip, address.port()) == self.gateway;
+        let is_link_local = match ip {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        };
+        (is_local && !self.takes_loopback)
+            || is_gateway
+            || is_link_local
+            || ip.is_multicast()
+            || address.port() == 0
+            || self.direct.iter().flatten().any(|(network, len)| contains(*network, *len, ip))
+    }
+}
+
+fn contains(network: IpAddr, len: u8, ip: IpAddr) -> bool {
+    let differs = |bits: u32, difference: u128| {
+        len != 0 && u32::from(len) <= bits && difference >> (bits - u32::from(len)) != 0
+    };
+    match (network, ip) {
+        (IpAddr::V4(network), IpAddr::V4(ip)) => !differs(32, u128::from(network.to_bits() ^ ip.to_bits())),
+        (IpAddr::V6(network), IpAddr::V6(ip)) => !differs(128, network.to_bits() ^ ip.to_bits()),
+        _ => false,
+    }
+}
