@@ -6,4 +6,5 @@ mod ends;
 mod failures;
 mod kept;
 mod many;
+mod programs;
 mod ways;

@@ -8,7 +8,7 @@ use crate::common::{PATIENCE, World, bytes, patient, read_all, read_exactly};
 use crate::failures::socks;
 
 /// Answers each HTTP request with this text until the test ends.
-fn serve_http(listener: &TcpListener, text: &'static str) {
+pub fn serve_http(listener: &TcpListener, text: &'static str) {
     let listener = listener.try_clone().unwrap();
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {

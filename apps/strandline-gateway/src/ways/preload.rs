@@ -20,7 +20,7 @@ use super::REQUEST_TIMEOUT;
 use super::near::{Answered, Near};
 use crate::clock::now;
 use crate::preload_request::{Outcome, REQUEST, Request, answer, parse};
-use crate::protocol::{Destination, Reason};
+use crate::protocol::Destination;
 use crate::registry::End;
 use crate::relay::{prepare, reason};
 

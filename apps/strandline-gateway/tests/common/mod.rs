@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline-gateway");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline-gateway");
 /// Time limit of every wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,0 +1,196 @@
+//! Unmodified programs by `strandline run`.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+use crate::common::{PROGRAM, World};
+use crate::ways::serve_http;
+
+/// The library, built as `make build` does, only without optimisation.
+static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
+    let test = std::env::current_exe().unwrap();
+    let target = test.ancestors().nth(3).unwrap();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["build", "--quiet", "--locked", "--package", "strandline-preload", "--target-dir"])
+        .arg(target);
+    assert!(cargo.current_dir(root).status().unwrap().success(), "building the library");
+    target.join("debug/libstrandline_preload.so")
+});
+
+/// Runs a command with `strandline run` and these options.
+fn run(options: &str, program: &[&str]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.arg("run").args(options.split_whitespace()).arg("--").args(program);
+    command.env("STRANDLINE_PRELOAD_LIBRARY", &*LIBRARY).output().unwrap()
+}
+
+/// Runs a command that must succeed, and returns what it has written.
+fn told(options: &str, program: &[&str]) -> String {
+    let output = run(options, program);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program:?}: {}: {errors}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The options for the gateway of a world, and for destinations on loopback.
+fn by(world: &World) -> String {
+    format!("--gateway {} --loopback", world.near.way(0))
+}
+
+fn script(name: &str) -> String {
+    format!("{}/tests/programs/{name}.py", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns how many connections came by `strandline run`.
+fn count(world: &World) -> u64 {
+    let metrics = world.near.admin("metrics");
+    let line = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("strandline_gateway_connections_total{way=\"preload\"} "));
+    line.map_or(0, |count| count.parse().unwrap())
+}
+
+/// Serves each connection by sending back what comes.
+fn serve_echo(listener: &TcpListener) -> SocketAddr {
+    let address = listener.local_addr().unwrap();
+    let listener = listener.try_clone().unwrap();
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut &stream, &mut &stream);
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn curl_and_wget_fetch_without_knowing() {
+    let world = World::with("--allow 127.0.0.1:1", "--preload 0");
+    serve_http(&world.server, "a page");
+    let server = world.server.local_addr().unwrap();
+    let url = format!("http://{server}/");
+    let curl =
+        told(&by(&world), &["curl", "-sS", "--tcp-fastopen", "-w", " %{remote_ip}:%{remote_port}", &url]);
+    assert_eq!(curl, format!("a page {server}"));
+    assert_eq!(told(&by(&world), &["wget", "-q", "-O", "-", &url]), "a page");
+    assert_eq!(count(&world), 2);
+    let refused = run(&by(&world), &["curl", "-sS", "http://127.0.0.1:1/"]);
+    assert_eq!(refused.status.code(), Some(7), "curl: couldn't connect");
+    let refused = run(&by(&world), &["wget", "-O", "-", "http://127.0.0.1:1/"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("Connection refused"));
+}
+
+#[test]
+fn connections_look_as_any_others() {
+    for early in ["", "--early-reply"] {
+        let world =
+            World::with("--allow 127.0.0.1:1 --allow 255.255.255.255:80", &format!("--preload 0 {early}"));
+        let port = serve_echo(&world.server).port().to_string();
+        let program = ["python3", &script("connect"), &port, "1", "2"];
+        if early.is_empty() {
+            assert_eq!(told(&by(&world), &program), "all is well\n");
+            assert!(count(&world) > 60, "they came by the gateway");
+        } else {
+            // Failures are resets then.
+            let code = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); s.sendall(b'x'); \
+                        print(s.recv(1), s.getpeername()[1])";
+            assert_eq!(told(&by(&world), &["python3", "-c", code, &port]), format!("b'x' {port}\n"));
+        }
+    }
+}
+
+#[test]
+fn sockets_are_unconnected_while_the_server_is_silent() {
+    let config = std::env::temp_dir().join(format!("strandline-gateway-pending-{}.toml", std::process::id()));
+    std::fs::write(&config, "[limits]\nconnect_timeout_secs = 1\n").unwrap();
+    // A queue that is full: the kernel answers no further client.
+    let silent = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    silent.listen(0).unwrap();
+    let address = silent.local_addr().unwrap().as_socket().unwrap();
+    let full: Vec<socket2::Socket> = (0..4)
+        .map(|_| {
+            let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            client.set_nonblocking(true).unwrap();
+            let _ = client.connect(&address.into());
+            client
+        })
+        .collect();
+    let world = World::with(&format!("--config {} --allow {address}", config.display()), "--preload 0");
+    std::fs::remove_file(config).unwrap();
+    let told = told(&by(&world), &["python3", &script("pending"), &address.port().to_string()]);
+    assert_eq!(told, "all is well\n");
+    drop(full);
+}
+
+#[test]
+fn options_say_what_goes_directly() {
+    let world = World::with("", "--preload 0");
+    let port = serve_echo(&world.server).port().to_string();
+    let gateway = format!("--gateway {}", world.near.way(0));
+    let program = [
+        "python3",
+        "-c",
+        "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))",
+        &port,
+    ];
+    told(&gateway, &program);
+    told(&format!("{gateway} --loopback --direct 127.0.0.0/8"), &program);
+    assert_eq!(count(&world), 0);
+    told(&format!("{gateway} --loopback --direct 10.0.0.0/8"), &program);
+    assert_eq!(count(&world), 1);
+}
+
+#[test]
+fn without_a_gateway_connections_are_direct() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = serve_echo(&listener).port().to_string();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let options = format!("--gateway {} --loopback", closed.local_addr().unwrap());
+    drop(closed);
+    let program = [
+        "python3",
+        "-c",
+        "import asyncio, sys; asyncio.run(asyncio.open_connection('127.0.0.1', int(sys.argv[1])))",
+        &port,
+    ];
+    let output = run(&options, &program);
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stderr).contains("no gateway at"));
+    let output = run(&format!("{options} --fallback none"), &program);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ConnectionRefusedError"));
+}
+
+#[test]
+fn the_exit_status_is_the_programs() {
+    let world = World::with("--allow 127.0.0.1:1", "--preload 0 --socks 0");
+    // SOCKS comes first.
+    let gateway = format!("--gateway {}", world.near.way(1));
+    assert_eq!(run(&gateway, &["sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(run(&gateway, &["no-such-program"]).status.code(), Some(127));
+    assert!(told(&gateway, &["env"]).contains("LD_PRELOAD=/"));
+    let wrong = run(&format!("--gateway {}", world.near.way(0)), &["true"]);
+    assert!(!wrong.status.success());
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("is not the --preload of a gateway"));
+}
+
+#[test]
+fn programs_without_a_loader_are_refused() {
+    let world = World::with("", "--preload 0");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, program) = (folder.join("static.c"), folder.join(format!("static-{}", std::process::id())));
+    std::fs::File::create(&source).unwrap().write_all(b"int main(void) { return 0; }\n").unwrap();
+    let built = Command::new("gcc").arg("-static").arg("-o").args([&program, &source]).status();
+    assert!(built.expect("tests/interop/setup quick installs gcc").success());
+    let refused = run(&by(&world), &[program.to_str().unwrap()]);
+    std::fs::remove_file(&program).unwrap();
+    let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success());
+    assert!(errors.contains("is statically linked") && errors.contains("nftables"), "{errors}");
+}
