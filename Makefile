@@ -19,12 +19,12 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 run: ## build, measure SCTP beside TCP and UDP (two minutes), then a SIP server with phones and its live page (Ctrl-C ends it)
-	cargo build --release --locked --package strandline-cli
+	cargo build --release --locked --package strandline-cli --package strandline-preload
 	$(PROGRAM) demo
 	$(PROGRAM) demo sip
 
-build: ## the program with all its stores, optimised: target/release/strandline
-	cargo build --release --locked --package strandline-cli --features databases
+build: ## the program with all its stores, optimised: target/release/strandline, and the library of `strandline run` beside it
+	cargo build --release --locked --package strandline-cli --package strandline-preload --features strandline-cli/databases
 
 test: test-deps ## everything quick: unit, component, simulation (1,000 seeds), doc-tests, quick interop, a fuzz smoke run
 	cargo test --workspace --locked --no-fail-fast
