@@ -36,16 +36,15 @@ pub(crate) fn connect(socket: Socket, to: SocketAddr, settings: &Settings) -> Ou
     if socket.peer().map(crate::canonical) == Some(settings.gateway) {
         return again(socket, settings);
     }
-    if socket.is_marked() && socket.phase() == Phase::Closed {
-        let found = socket.number(libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
-        if found != 0 {
-            return failed(socket, found, settings);
-        }
-        socket.unmark();
-    }
-    if socket.has_interface() {
+    // One that connects directly, or has: a second call reports how far it is, whatever address it is given.
+    if socket.phase() != Phase::Closed || socket.has_interface() {
         return Outcome::NotMine;
     }
+    let found = socket.number(libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
+    if found != 0 {
+        return failed(socket, found, settings);
+    }
+    socket.unmark();
     match begin(socket, to, settings) {
         Ok(()) if socket.is_nonblocking() => Outcome::Failed(libc::EINPROGRESS),
         Ok(()) => wait(socket, libc::EINPROGRESS, settings),
@@ -79,7 +78,10 @@ fn begin(socket: Socket, to: SocketAddr, settings: &Settings) -> Result<(), Refu
         }
         other => return Err(Refusal::Reported(other)),
     };
-    result.and_then(|()| say(socket, to)).map_err(|error| {
+    result.and_then(|()| say(socket, to, settings)).map_err(|error| {
+        if error == libc::EISCONN {
+            return Refusal::Reported(error);
+        }
         dissolve(socket);
         Refusal::NoGateway(error)
     })
@@ -121,7 +123,11 @@ fn established(socket: Socket) -> Result<(), c_int> {
 }
 
 /// Sends the request and the padding, and marks the socket.
-fn say(socket: Socket, to: SocketAddr) -> Result<(), c_int> {
+fn say(socket: Socket, to: SocketAddr, settings: &Settings) -> Result<(), c_int> {
+    // Another thread may have connected it elsewhere.
+    if socket.peer().map(crate::canonical) != Some(settings.gateway) {
+        return Err(libc::EISCONN);
+    }
     let request = request::connect(to, socket.cookie().ok_or(libc::ENOPROTOOPT)?);
     let buffer = socket.number(libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(BUFFER_MIN);
     // Only a program's own setting is so low once there is a connection.
@@ -175,8 +181,7 @@ fn again(socket: Socket, settings: &Settings) -> Outcome {
 
 /// Makes a socket whose connection failed as new, and finds the cause.
 fn failed(socket: Socket, found: c_int, settings: &Settings) -> Outcome {
-    let error = cause(socket, found, settings);
-    socket.unmark();
+    let error = if socket.is_marked() { cause(socket, found, settings) } else { found };
     dissolve(socket);
     Outcome::Failed(error)
 }
