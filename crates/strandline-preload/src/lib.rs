@@ -7,7 +7,7 @@
 //! # How a program learns of success
 //!
 //! A program polls for POLLOUT, or waits in `connect`. So its socket, which is connected to the gateway at once, must not
-//! become writable before the gateway has a connection to the destination. Behind the [request](mod@request) go some kilobytes
+//! become writable before the gateway has a connection to the destination. Behind the request go some kilobytes
 //! of padding, which the gateway's tiny receive window has no room for, and TCP_NOTSENT_LOWAT is so low that a socket with
 //! unsent bytes is not writable. When the destination has answered, the gateway opens the window and reads the padding, and
 //! the kernel reports POLLOUT. A failure is a reset, and the gateway is asked for the cause.
