@@ -1,5 +1,7 @@
 //! The results as text tables.
 
+use std::cmp::Ordering;
+
 use crate::judge::{Rounds, Verdict, summary};
 use crate::plan::{Metric, Plan, Row};
 use crate::statistics::Summary;
@@ -54,10 +56,26 @@ pub(crate) fn print_verdicts(plan: &Plan, verdicts: &[(String, Vec<Verdict>)]) {
     println!("\n## What must hold\n");
     let head = ["row", "metric", "of", "ours", "against", "theirs", "ratio (range)", "must", "aim", "met"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
-    for (row, verdicts) in verdicts {
-        lines.extend(verdicts.iter().map(|verdict| verdict_line(plan, row, verdict)));
-    }
+    let named = |(row, verdicts): &'_ (String, Vec<Verdict>)| -> Vec<(String, Verdict)> {
+        verdicts.iter().map(|verdict| (row.clone(), verdict.clone())).collect()
+    };
+    let mut all: Vec<(String, Verdict)> = verdicts.iter().flat_map(named).collect();
+    all.sort_by(|(_, a), (_, b)| standing(a).partial_cmp(&standing(b)).unwrap_or(Ordering::Equal));
+    lines.extend(all.iter().map(|(row, verdict)| verdict_line(plan, row, verdict)));
     print_table(&lines);
+}
+
+/// Returns a key that orders verdicts from the worst to the best: missed bounds first, those that must hold before the
+/// aims, and among each kind by the share of the bound that was reached.
+fn standing(verdict: &Verdict) -> (u8, f64) {
+    let (kind, bound) = match verdict {
+        Verdict { must: Some(must), must_is_met: Some(false), .. } => (0, *must),
+        Verdict { must: Some(must), must_is_met: None, .. } => (1, *must),
+        Verdict { aim: Some(aim), aim_is_met: Some(false), .. } => (2, *aim),
+        Verdict { must, aim, .. } => (3, must.or(*aim).unwrap_or(1.0)),
+    };
+    let Some(reached) = verdict.ratio.map(|ratio| ratio.median) else { return (kind, 0.0) };
+    (kind, if verdict.less_is_better { bound / reached } else { reached / bound })
 }
 
 fn verdict_line(plan: &Plan, row: &str, verdict: &Verdict) -> Vec<String> {

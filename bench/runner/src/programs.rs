@@ -14,6 +14,8 @@ pub(crate) enum Program {
     Strandline,
     /// An example of strandline-load.
     Transaction,
+    /// An example of strandline-load.
+    Beside,
     UsrsctpStream,
     UsrsctpTransaction,
     DcsctpStream,
@@ -27,9 +29,10 @@ pub(crate) enum Program {
     Nginx,
 }
 
-const NAMES: [(&str, Program); 12] = [
+const NAMES: [(&str, Program); 13] = [
     ("strandline", Program::Strandline),
     ("transaction", Program::Transaction),
+    ("beside", Program::Beside),
     ("usrsctp-stream", Program::UsrsctpStream),
     ("usrsctp-transaction", Program::UsrsctpTransaction),
     ("dcsctp-stream", Program::DcsctpStream),
@@ -127,7 +130,7 @@ impl Program {
     pub(crate) fn path(self) -> Result<PathBuf> {
         Ok(match self {
             Self::Strandline => root()?.join("target/release/strandline"),
-            Self::Transaction => root()?.join("target/release/examples/transaction"),
+            Self::Transaction | Self::Beside => root()?.join("target/release/examples").join(self.name()),
             Self::DcsctpStream | Self::QuinnStream | Self::KernelStream => {
                 out()?.join("release").join(self.name())
             }
@@ -142,8 +145,8 @@ impl Program {
     fn build(self) -> Result<()> {
         match self {
             Self::Strandline => cargo(&root()?, &["--locked", "--package", "strandline-cli"]),
-            Self::Transaction => {
-                cargo(&root()?, &["--locked", "--package", "strandline-load", "--example", "transaction"])
+            Self::Transaction | Self::Beside => {
+                cargo(&root()?, &["--locked", "--package", "strandline-load", "--example", self.name()])
             }
             Self::DcsctpStream | Self::QuinnStream | Self::KernelStream => {
                 let target = out()?;

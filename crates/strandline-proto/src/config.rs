@@ -173,7 +173,8 @@ pub struct AssociationConfig {
     /// Maximum size of an auto-tuned send buffer, in bytes. Default 64 MiB.
     pub send_buffer_max: u32,
     /// Maximum size of a message that `send` accepts, in bytes. Default 16 MiB. At most the send buffer is accepted
-    /// at a time, except that one message is always accepted into an empty buffer.
+    /// at a time, except that one message is always accepted into an empty buffer, or into an auto-tuned one that is at most
+    /// half full.
     pub message_size_max: u32,
     /// Number of received bytes from which on a message whose turn it is is delivered in parts (RFC 9260 section
     /// 6.9), so that it need not fit the receive buffer. Default 512 KiB.

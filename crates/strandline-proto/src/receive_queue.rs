@@ -19,6 +19,12 @@ const SHARE_MIN: u32 = 6_000;
 /// Over a path with a longer round-trip time most of the window is on the way, not in the queue.
 const SHORT_RTT: Duration = Duration::from_millis(5);
 
+/// Maximum share of a flow in bytes over a path with at most this round-trip time; over a longer one it is larger in
+/// proportion, so that a flow may always carry 21 Gbit/s. More would only wait in the queue: what shares the socket, and
+/// the processor's cache, with a bulk transfer would have to wait longer.
+const FLOW_MAX: u32 = 512 << 10;
+const FLOW_RTT: Duration = Duration::from_micros(200);
+
 /// Divides the queue among the flows that arrive at the same time.
 #[derive(Debug)]
 pub(crate) struct ReceiveQueue {
@@ -45,10 +51,10 @@ impl ReceiveQueue {
         self.bytes != u32::MAX
     }
 
-    /// Returns the share of a flow in bytes.
-    fn share(&self) -> u32 {
+    /// Returns the share in bytes of a flow over a path with this round-trip time.
+    fn share(&self, rtt: Duration) -> u32 {
         let flows = self.flows.max(self.flows_before).max(1);
-        (self.bytes / flows).max(SHARE_MIN)
+        (self.bytes / flows).min(flow_max(rtt)).max(SHARE_MIN)
     }
 
     fn begin_interval(&mut self, now: Time) {
@@ -59,6 +65,12 @@ impl ReceiveQueue {
         self.until = now + INTERVAL;
         self.interval = self.interval.checked_add(1).unwrap_or(1);
     }
+}
+
+/// Returns the maximum share of a flow in bytes over a path with this round-trip time.
+fn flow_max(rtt: Duration) -> u32 {
+    let bytes = u64::from(FLOW_MAX) * rtt.max(FLOW_RTT).as_micros() as u64 / FLOW_RTT.as_micros() as u64;
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// The share of an association.
@@ -92,10 +104,10 @@ impl Share {
         packets: u8,
         least: u32,
     ) {
-        if rtt.is_none_or(|rtt| rtt >= SHORT_RTT) {
+        let Some(rtt) = rtt.filter(|rtt| *rtt < SHORT_RTT) else {
             self.units = u16::MAX;
             return;
-        }
+        };
         if now >= queue.until {
             queue.begin_interval(now);
         }
@@ -109,7 +121,7 @@ impl Share {
         self.packets = self.packets.saturating_add(packets);
         if self.packets >= FLOW_MIN {
             queue.flows = queue.flows.saturating_add(u32::from(!was_flow));
-            self.units = Self::of(queue.share().max(least)).units;
+            self.units = Self::of(queue.share(rtt).max(least)).units;
         }
     }
 

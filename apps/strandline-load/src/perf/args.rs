@@ -198,6 +198,9 @@ pub struct ClientArgs {
     /// Pass messages to SCTP without copying them, as applications with shared buffers do
     #[arg(long)]
     pub no_copy: bool,
+    /// Write and read through the byte stream of one stream, as applications written for TCP do
+    #[arg(long, conflicts_with_all = ["no_copy", "unordered", "streams"])]
+    pub byte_stream: bool,
     /// Report the longest time without received data, and when paths failed and recovered (SCTP)
     #[arg(long)]
     pub pauses: bool,
@@ -228,6 +231,8 @@ impl ClientArgs {
         ensure!(!tcp || !self.common.raw, "--raw requires SCTP: omit it with --transport tcp");
         ensure!(!tcp || self.streams == 1, "TCP has no streams: omit --streams, or use -P");
         ensure!(!tcp || !self.no_copy, "TCP always copies: omit --no-copy");
+        ensure!(!tcp || !self.byte_stream, "TCP is a byte stream: omit --byte-stream");
+        ensure!(!self.byte_stream || !self.pauses, "--pauses requires messages: omit it with --byte-stream");
         ensure!(!tcp || !self.pauses, "--pauses requires SCTP: omit it with --transport tcp");
         ensure!(!tcp || self.trace.is_none(), "--trace requires SCTP: omit it with --transport tcp");
         ensure!(!tcp || self.common.address.is_empty(), "TCP has one path: omit --address");
@@ -250,6 +255,7 @@ impl ClientArgs {
             unordered: self.unordered,
             nagle: self.nagle,
             no_copy: self.no_copy,
+            byte_stream: self.byte_stream,
             pauses: self.pauses,
             bits_per_second: self.rate,
         };

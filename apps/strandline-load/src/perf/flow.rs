@@ -134,13 +134,17 @@ impl Flow {
     }
 
     /// Starts receiving.
-    pub(crate) fn start_receiver(&self, number: u16, pauses: bool, workers: &mut JoinSet<Ended>) {
+    pub(crate) fn start_receiver(&self, number: u16, parameters: &Parameters, workers: &mut JoinSet<Ended>) {
         let tally = Arc::clone(&self.received);
         let flow = usize::from(number);
         match self.link.clone() {
             Link::Sctp(association, shard) => {
+                let (byte_stream, pauses) = (parameters.byte_stream, parameters.pauses);
                 let run = async move {
-                    let result = sctp::receive(association, tally, pauses).await;
+                    let result = match byte_stream {
+                        true => sctp::read(association, tally).await,
+                        false => sctp::receive(association, tally, pauses).await,
+                    };
                     Ended { flow, sender: false, at: now(), result }
                 };
                 workers.spawn_on(run, &shard);

@@ -49,6 +49,7 @@ fn reported(peer: &SideReport, role: Role, direction: Direction, transport: Tran
         unordered: false,
         nagle: false,
         no_copy: false,
+        byte_stream: false,
         pauses: true,
         bits_per_second: Some(1_000_000),
     };

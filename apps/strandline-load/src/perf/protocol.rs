@@ -82,6 +82,9 @@ pub(crate) struct Parameters {
     /// Whether the sender passes messages without a copy.
     #[serde(default)]
     pub(crate) no_copy: bool,
+    /// Whether both sides use the byte stream of stream 0.
+    #[serde(default)]
+    pub(crate) byte_stream: bool,
     /// Whether the receiver measures pauses between received data.
     #[serde(default)]
     pub(crate) pauses: bool,

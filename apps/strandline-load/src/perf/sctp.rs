@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use strandline::{Association, Ppid, SendInfo, StreamId};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::budget::{Budget, Turn};
 use super::protocol::{Figures, Parameters};
@@ -19,6 +20,8 @@ const END: Ppid = Ppid(0x5345_4e44);
 const END_BYTES: usize = 16;
 /// Maximum number of messages that a receiver reads at once.
 const BATCH: usize = 256;
+/// Maximum number of bytes that a reader of a byte stream reads at once.
+const READ_BYTES: usize = 128 << 10;
 /// Interval at which a sender that waits for its next message checks whether to stop.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -36,13 +39,19 @@ pub(crate) async fn send(
     let streams = parameters.streams.min(status.outbound_streams).max(1);
     let mut info = SendInfo::default();
     info.unordered = parameters.unordered;
+    let mut stream = match parameters.byte_stream {
+        true => Some(association.open_send(info.stream)?),
+        false => None,
+    };
     let mut count = Count::default();
     while !stop.load(Ordering::Relaxed) {
         match budget.turn(now) {
             Turn::Send { messages, bytes } => {
                 let message = data.get(..bytes).context("a message's length exceeds its data")?;
                 for _ in 0..messages {
-                    if parameters.no_copy {
+                    if let Some(stream) = &mut stream {
+                        stream.write_all(message).await?;
+                    } else if parameters.no_copy {
                         association.send_bytes(data.slice(..bytes), info).await?;
                     } else {
                         // The message is copied, as for an application that has its data in its own buffer.
@@ -61,7 +70,36 @@ pub(crate) async fn send(
     let mut end = [0; END_BYTES];
     end[..8].copy_from_slice(&count.bytes.to_be_bytes());
     end[8..].copy_from_slice(&count.messages.to_be_bytes());
-    association.send(&end, SendInfo::default().ppid(END).immediate()).await?;
+    // A byte stream has no message that could be told from others.
+    let stream = StreamId(u16::from(parameters.byte_stream));
+    association.send(&end, SendInfo::on(stream).ppid(END).immediate()).await?;
+    Ok(())
+}
+
+/// Reads a byte stream until everything has arrived that the other side reports on another stream to have sent.
+pub(crate) async fn read(association: Association, tally: Arc<Tally>) -> anyhow::Result<()> {
+    let mut stream = association.open_recv(StreamId(0))?;
+    let mut buffer = vec![0; READ_BYTES];
+    let (mut count, mut expected) = (Count::default(), None);
+    while expected.is_none_or(|expected: Count| count.bytes < expected.bytes) {
+        tokio::select! {
+            biased;
+            read = stream.read(&mut buffer) => match read? {
+                0 => bail!("the peer ended the association before all bytes arrived"),
+                read => {
+                    count.bytes += read as u64;
+                    count.messages += 1;
+                    tally.set(count.bytes, count.messages);
+                }
+            },
+            message = association.recv(), if expected.is_none() => {
+                let message = message?.context("the peer ended the association before all bytes arrived")?;
+                expected = Some(parse_end(&message.data).context("the last message is malformed")?);
+            }
+        }
+    }
+    let sent = expected.unwrap_or_default().bytes;
+    ensure!(count.bytes == sent, "received {} bytes, but the peer sent {sent}", count.bytes);
     Ok(())
 }
 

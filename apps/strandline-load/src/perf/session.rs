@@ -117,7 +117,7 @@ impl Running {
         let tracker = Tracker::start(&flows, parameters.omit_seconds > 0.0)?;
         for (number, flow) in (0_u16..).zip(&flows) {
             if parameters.receives(role) {
-                flow.start_receiver(number, parameters.pauses, &mut workers);
+                flow.start_receiver(number, &parameters, &mut workers);
             }
             if parameters.sends(role) {
                 flow.start_sender(number, &load, &mut workers);

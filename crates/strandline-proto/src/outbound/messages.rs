@@ -34,7 +34,7 @@ impl MessageKey {
 pub(super) enum Payload {
     /// In the user's own buffer.
     Shared(Bytes),
-    /// Among the association's copies: counting references to a small message would cost more than the copy.
+    /// Among the association's copies. Counting references to a small message would cost more than its copy.
     Copied(Place),
 }
 
@@ -141,7 +141,7 @@ impl Default for Messages {
 }
 
 impl Messages {
-    /// Copies the bytes of a small message, which `insert` must take next.
+    /// Copies the bytes of a message, which `insert` must take next.
     #[inline]
     pub(super) fn copy(&mut self, bytes: &[u8]) -> Payload {
         Payload::Copied(self.copies.push(bytes))

@@ -91,7 +91,6 @@ use crate::reliability::Reliability;
 use crate::stats::SentAgain;
 use crate::stream_numbers::StreamNumbers;
 use crate::time::Time;
-use copies::COPY_MAX;
 use cut::{Cut, cut_next};
 use interleaving::{EXTRA_LEN, Interleaving, interleaves};
 use messages::{Message, MessageKey, Messages, Payload};
@@ -189,6 +188,7 @@ impl Busy {
         config: &AssociationConfig,
     ) -> Self {
         let mut queue = Queue::new(settings, config.stream_scheduler, config.send_buffer_start());
+        queue.is_fixed = config.send_buffer.is_some();
         if interleaves {
             queue.set_interleaves(true);
         }
@@ -245,8 +245,8 @@ impl Outbound {
     ///
     /// # Errors
     /// Returns [`SendError::WouldBlock`] if the send buffer or `send_messages_max` would be exceeded, except that one
-    /// message is always accepted into an empty buffer; `writable` follows (see [`SackOutcome::Applied`]).
-    /// `send_buffer` is called only when the buffer seems to be full. Bytes count against it until they are
+    /// message is always accepted into an empty buffer, or into an auto-tuned one that is at most half full; `writable`
+    /// follows (see [`SackOutcome::Applied`]). `send_buffer` is called only when the buffer seems to be full. Bytes count against it until they are
     /// cumulatively acknowledged. [`SendError::Empty`], [`SendError::TooLarge`] and [`SendError::InvalidStream`] are
     /// for messages that can never be sent.
     #[inline]
@@ -283,9 +283,7 @@ impl Outbound {
         send_buffer: impl FnOnce(u32) -> u32,
     ) -> Result<(), SendError> {
         let busy = self.room_for(info, data.len(), config, send_buffer)?;
-        let small = data.len() <= COPY_MAX;
-        let payload =
-            if small { busy.messages.copy(data) } else { Payload::Shared(Bytes::copy_from_slice(data)) };
+        let payload = busy.messages.copy(data);
         let key = busy.queue.push(&mut busy.messages, Message::new(info, payload));
         if !info.reliability.is_full() {
             busy.on_limited(now, key, info.reliability);

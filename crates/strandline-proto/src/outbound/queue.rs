@@ -50,6 +50,8 @@ pub(super) struct Queue {
     blocked: Option<Blocked>,
     /// Size of the send buffer in bytes.
     limit: u32,
+    /// The size is configured, and not auto-tuned.
+    pub(super) is_fixed: bool,
     /// Messages that wait for a reset of their streams, and the counts of dynamic streams; allocated while there are any.
     pub(super) watched: Option<Box<Watched>>,
     /// Messages of streams that wait for credit; allocated while there are any.
@@ -105,6 +107,14 @@ pub(super) fn unpark(queue: &mut Queue, messages: &mut Messages, stream: StreamI
         queue.scheduler.push(messages, &queue.settings, stream, key);
     }
     queue.parked.take_if(|parked| parked.is_empty());
+}
+
+/// True if a message of `len` bytes has to wait while `buffered` bytes are in the send buffer. A long one need not fit an
+/// auto-tuned buffer: it is accepted once half of that is free, as otherwise the path would run dry before it.
+fn exceeds(queue: &Queue, buffered: usize, len: usize) -> bool {
+    let limit = queue.limit as usize;
+    let low = if queue.is_fixed { 0 } else { limit / 2 };
+    buffered > low && buffered + len > limit
 }
 
 impl Queue {
@@ -191,7 +201,7 @@ impl Queue {
     }
 
     fn is_over(&self, len: usize) -> bool {
-        self.buffered_bytes + len > self.limit as usize && self.buffered_bytes > 0
+        exceeds(self, self.buffered_bytes, len)
     }
 
     /// True if a message of `len` bytes has room once `bytes` bytes and `count` unsent messages have left. The queue holds
@@ -204,7 +214,7 @@ impl Queue {
     ) -> bool {
         let buffered = self.buffered_bytes.saturating_sub(bytes);
         let waiting = unparked(self).saturating_sub(count);
-        waiting < messages_max && (buffered == 0 || buffered + len <= self.limit as usize)
+        waiting < messages_max && !exceeds(self, buffered, len)
     }
 
     /// Adds a message for which there is room. Returns its key.
@@ -282,7 +292,8 @@ impl Queue {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         let grown = send_buffer > config.send_buffer_start();
         let low = if grown { send_buffer - send_buffer / GROWN_FREE_DIVISOR } else { send_buffer / 2 };
-        let bytes_max = send_buffer.saturating_sub(len).min(low);
+        let least = if self.is_fixed { 0 } else { send_buffer / 2 };
+        let bytes_max = send_buffer.saturating_sub(len).max(least).min(low);
         let messages_max = config.send_messages_max / 2;
         let before = self.blocked.unwrap_or(Blocked { bytes_max, messages_max });
         self.blocked = Some(Blocked {

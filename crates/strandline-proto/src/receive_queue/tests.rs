@@ -20,28 +20,28 @@ fn update(queue: &mut ReceiveQueue, now: Time, shares: &mut [Share]) -> u32 {
 
 #[test]
 fn one_flow_has_the_whole_queue() {
-    let mut queue = ReceiveQueue::new(1_024_000);
+    let mut queue = ReceiveQueue::new(512_000);
     let mut one = shares(1);
     for ms in 0..100 {
-        assert_eq!(update(&mut queue, at(ms), &mut one), 1_024_000);
+        assert_eq!(update(&mut queue, at(ms), &mut one), 512_000);
     }
 }
 
 #[test]
 fn flows_divide_the_queue() {
-    let mut queue = ReceiveQueue::new(1_024_000);
+    let mut queue = ReceiveQueue::new(512_000);
     let mut ten = shares(10);
-    assert_eq!(update(&mut queue, at(0), &mut ten), 102_400);
-    assert_eq!(update(&mut queue, at(1), &mut ten), 102_400);
+    assert_eq!(update(&mut queue, at(0), &mut ten), 51_200);
+    assert_eq!(update(&mut queue, at(1), &mut ten), 51_200);
     // The next interval begins with the number of the one before.
-    assert_eq!(update(&mut queue, at(0) + INTERVAL, &mut ten[..1]), 102_400);
+    assert_eq!(update(&mut queue, at(0) + INTERVAL, &mut ten[..1]), 51_200);
     // Flows that ended leave their shares to the others one interval later.
-    assert_eq!(update(&mut queue, at(0) + 2 * INTERVAL, &mut ten[..1]), 1_024_000);
+    assert_eq!(update(&mut queue, at(0) + 2 * INTERVAL, &mut ten[..1]), 512_000);
 }
 
 #[test]
 fn share_allows_a_few_packets() {
-    let mut queue = ReceiveQueue::new(1_024_000);
+    let mut queue = ReceiveQueue::new(512_000);
     let mut many = shares(10_000);
     let least = update(&mut queue, at(0), &mut many);
     assert!((SHARE_MIN..SHARE_MIN + UNIT).contains(&least), "{least}");
@@ -51,30 +51,39 @@ fn share_allows_a_few_packets() {
 
 #[test]
 fn long_and_unknown_paths_have_no_share() {
-    let mut queue = ReceiveQueue::new(1_024_000);
+    let mut queue = ReceiveQueue::new(512_000);
     for rtt in [None, Some(SHORT_RTT), Some(Duration::from_secs(1))] {
         let mut share = Share::default();
         share.update(at(0), &mut queue, rtt, FLOW_MIN, 0);
         assert_eq!(share.bytes(), u32::MAX);
     }
     // They were not counted.
-    assert_eq!(update(&mut queue, at(0), &mut shares(1)), 1_024_000);
+    assert_eq!(update(&mut queue, at(0), &mut shares(1)), 512_000);
 }
 
 #[test]
-fn large_queue_of_one_flow_is_no_limit() {
+fn one_flow_leaves_most_of_a_large_queue() {
     let mut queue = ReceiveQueue::new(1 << 30);
     assert!(queue.is_limited());
-    assert_eq!(update(&mut queue, at(0), &mut shares(1)), u32::MAX);
+    let share = |queue: &mut ReceiveQueue, rtt_us| {
+        let mut share = Share::default();
+        share.update(at(0), queue, Some(Duration::from_micros(rtt_us)), FLOW_MIN, 0);
+        share.bytes()
+    };
+    assert_eq!(share(&mut queue, 20), 512 << 10);
+    assert_eq!(share(&mut queue, 200), 512 << 10);
+    assert_eq!(share(&mut queue, 400), 1024 << 10);
+    let mut queue = ReceiveQueue::new(u32::MAX - 1);
+    assert_eq!(share(&mut queue, 4_999), 51_190 * 256);
     assert!(!ReceiveQueue::new(u32::MAX).is_limited());
 }
 
 #[test]
 fn few_packets_make_no_flow() {
-    let mut queue = ReceiveQueue::new(1_024_000);
+    let mut queue = ReceiveQueue::new(512_000);
     let (mut bulk, mut chatty) = (shares(1), shares(100));
     for ms in 0..100 {
-        assert_eq!(update(&mut queue, at(ms), &mut bulk), 1_024_000);
+        assert_eq!(update(&mut queue, at(ms), &mut bulk), 512_000);
         if ms % 5 == 0 {
             for share in &mut chatty {
                 share.update(at(ms), &mut queue, SHORT, 1, 0);

@@ -12,6 +12,7 @@ pub(crate) fn parameters() -> Parameters {
         unordered: false,
         nagle: false,
         no_copy: false,
+        byte_stream: false,
         pauses: false,
         bits_per_second: None,
     }

@@ -57,3 +57,46 @@ fn message_that_stays_keeps_one_block() {
     copies.release(stays.block(), 1);
     assert!(copies.blocks.iter().all(|block| block.live == 0 && block.bytes.is_empty()));
 }
+
+#[test]
+fn block_of_a_long_message_is_reused() {
+    let mut copies = Copies::default();
+    let first = copies.push(&[1; 100_000]);
+    let short = copies.push(b"short");
+    let at = copies.bytes(first).as_ptr();
+    copies.release(first.block(), 1);
+    assert!(copies.free_large_bytes >= 100_000);
+    let second = copies.push(&[2; 90_000]);
+    assert_eq!(copies.bytes(second), [2; 90_000]);
+    assert_eq!(copies.bytes(second).as_ptr(), at);
+    assert_eq!((copies.bytes(short), copies.free_large_bytes), (&b"short"[..], 0));
+    copies.release(second.block(), 1);
+    // A much larger one is not taken.
+    let third = copies.push(&[3; 70_000]);
+    copies.release(third.block(), 1);
+    let large = copies.push(&[4; 1 << 20]);
+    copies.release(large.block(), 1);
+    let fourth = copies.push(&[5; 300_000]);
+    assert_ne!(fourth.block(), large.block());
+}
+
+#[test]
+fn free_blocks_of_long_messages_are_limited() {
+    let mut copies = Copies::default();
+    for len in [1_000_000, 200_000, 70_000] {
+        let places: Vec<Place> = (0..100).map(|_| copies.push(&vec![0; len])).collect();
+        for place in places {
+            copies.release(place.block(), 1);
+            let sizes = copies.free_large.iter().map(|index| copies.blocks[*index as usize].bytes.capacity());
+            assert_eq!(copies.free_large_bytes, sizes.sum::<usize>());
+            assert!(copies.free_large_bytes <= LARGE_KEPT_MAX);
+        }
+    }
+    assert!(copies.blocks.len() < 150, "the places of freed blocks are used again");
+    let largest = copies.push(&vec![0; LARGE_SINGLE_MAX]);
+    copies.release(largest.block(), 1);
+    assert_eq!(copies.free_large_bytes, LARGE_SINGLE_MAX, "a single one may be larger");
+    let larger = copies.push(&vec![0; LARGE_SINGLE_MAX + 1]);
+    copies.release(larger.block(), 1);
+    assert!(copies.heap_bytes() < 2 * LARGE_SINGLE_MAX);
+}

@@ -110,6 +110,26 @@ fn oversized_message_enters_an_empty_buffer() {
     fixture.push(20_000);
 }
 
+/// Otherwise the path would have nothing to send while a long message is copied.
+#[test]
+fn long_message_enters_a_half_empty_buffer() {
+    let mut fixture = Fixture::new();
+    let limit = fixture.config.send_buffer_start() as usize;
+    let send_long = |fixture: &mut Fixture| {
+        let room = fixture.config.send_buffer_start();
+        let mut long = message(2 * limit);
+        fixture.out.push(Time::ZERO, SendInfo::default(), &mut long, &fixture.config, |_| room)
+    };
+    for _ in 0..5 {
+        fixture.push(limit / 8);
+    }
+    assert_eq!(send_long(&mut fixture), Err(SendError::WouldBlock), "five eighths are in use");
+    let half = fixture.tsns(0).len() as u32 / 5;
+    assert!(applied(fixture.sack(half, &[]).0).writable);
+    assert_eq!(send_long(&mut fixture), Ok(()));
+    assert_eq!(send_long(&mut fixture), Err(SendError::WouldBlock));
+}
+
 #[test]
 fn number_of_messages_that_wait_is_limited() {
     let mut fixture = Fixture::new();
