@@ -25,6 +25,7 @@ mod netem;
 mod netem_network;
 mod output;
 mod perf;
+mod perf_encryption;
 mod phones;
 mod ports;
 mod processes;

@@ -12,34 +12,44 @@ use strandline_ops::metrics::{CONTENT_TYPE, Page};
 
 use crate::clock::unix_time;
 use crate::gateway::Gateway;
-use crate::link::Link;
+use crate::running::Running;
 
 /// Connections that a status lists.
 const LISTED_MAX: usize = 10_000;
 
 /// What status and metrics are made of.
-pub(crate) struct Admin {
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) links: Vec<Arc<Link>>,
+struct Admin {
+    gateway: Arc<Gateway>,
+    running: Rc<Running>,
 }
 
 /// Serves on a task of the current [`LocalSet`](tokio::task::LocalSet). Returns the address.
 ///
 /// # Errors
 /// If it can't listen.
-pub(crate) async fn listen(address: SocketAddr, admin: Admin) -> Result<SocketAddr> {
+pub(crate) async fn listen(address: SocketAddr, running: Rc<Running>) -> Result<SocketAddr> {
     if let Some(warning) = exposure(address) {
         tracing::warn!("admin: {warning}");
     }
     let begun = unix_time().as_secs();
+    let admin = Admin { gateway: Arc::clone(&running.gateway), running };
     let handler: Handler = Rc::new(move |request| answer(request, &admin, begun).into());
     listen_for("admin", address, &[], handler).await
 }
 
 fn answer(request: &Request, admin: &Admin, begun: u64) -> Answer {
     let parts = request.parts();
+    if parts == ["reload"] {
+        if request.method != "POST" {
+            return Answer::not_allowed("POST");
+        }
+        return match admin.running.reload() {
+            Ok(done) => Answer::json(200, &json!({"changed": done.changed, "kept": done.kept})),
+            Err(error) => Answer::error(422, &error.to_string(), "the configuration is unchanged"),
+        };
+    }
     if !matches!(parts.as_slice(), ["metrics" | "status"]) {
-        return Answer::error(404, "not found", "the paths are /metrics and /status");
+        return Answer::error(404, "not found", "the paths are /metrics, /status and /reload");
     }
     if request.method != "GET" {
         return Answer::not_allowed("GET, HEAD");
@@ -71,7 +81,8 @@ impl Admin {
         page.gauge("associations", "Established associations.", self.gateway.associations().len() as f64);
         let help = "Associations that were established.";
         page.counter("associations_total", help, self.gateway.associations_total());
-        let up = self.links.iter().map(|link| (&*link.name, f64::from(u8::from(link.is_up()))));
+        let links = self.running.links();
+        let up = links.iter().map(|link| (&*link.name, f64::from(u8::from(link.is_up()))));
         page.gauges("peer_up", "1 if there is an association with the peer.", "peer", up);
         if let Some(lost) = self.gateway.registry.lost_lines() {
             page.counter("access_log_lost_lines_total", "Lines of the access log that were lost.", lost);
@@ -81,10 +92,13 @@ impl Admin {
 
     fn status(&self) -> Value {
         let sums = self.gateway.registry.sums();
-        let peers = self.links.iter().map(|link| json!({"name": &*link.name, "up": link.is_up()}));
+        let links = self.running.links();
+        let peers = links.iter().map(|link| json!({"name": &*link.name, "up": link.is_up()}));
         let associations = self.gateway.associations();
         json!({
             "peers": peers.collect::<Vec<_>>(),
+            "ways": self.running.announced(),
+            "reloads": self.running.reloads(),
             "associations": associations.iter().filter_map(association).collect::<Vec<_>>(),
             "open": self.gateway.registry.open(),
             "bytes_up": sums.bytes_up,
@@ -107,6 +121,7 @@ fn association(association: &Association) -> Option<Value> {
     };
     Some(json!({
         "state": format!("{:?}", status.state),
+        "key": association.peer_identity().map(|identity| identity.fingerprint.to_string()),
         "unacknowledged_messages": status.unacknowledged_messages,
         "paths": paths.iter().map(path).collect::<Vec<_>>(),
         "memory_bytes": association.control().memory().map(|memory| memory.total()),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 pub use crate::config::Args;
-use crate::status::StatusArgs;
+use crate::status::{ReloadArgs, StatusArgs};
 
 pub use crate::program::{EXAMPLES as RUN_EXAMPLES, Run};
 
@@ -18,6 +18,7 @@ Examples:
                                                the near side: then curl http://127.0.0.1:8001/
   strandline gateway --config gateway.toml     all of it in a file
   strandline gateway status                    its connections, with --admin 127.0.0.1:9898
+  strandline gateway reload                    reads the file again; connections stay
 More: docs/gateway.md";
 
 /// TCP connections on the streams of one association, between two gateways.
@@ -40,6 +41,11 @@ Examples:
   strandline gateway status --admin 127.0.0.1:9000 --json
                                                        once, for programs")]
     Status(StatusArgs),
+    /// Let a gateway that runs read its configuration file again, without dropping connections
+    #[command(after_help = "\
+Examples:
+  strandline gateway reload                            the gateway with --admin 127.0.0.1:9898; SIGHUP does the same")]
+    Reload(ReloadArgs),
 }
 
 impl Gateway {
@@ -56,6 +62,7 @@ impl Gateway {
     pub fn run(&self) -> Result<ExitCode> {
         match &self.command {
             Some(Command::Status(args)) => crate::status::run(args),
+            Some(Command::Reload(args)) => crate::status::reload(args),
             None => crate::run::run(&self.args),
         }
     }

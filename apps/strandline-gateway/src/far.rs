@@ -1,6 +1,6 @@
 //! Streams that the peer opens: connect onward, or listen for it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::proxy_protocol;
 use crate::registry::{About, End, Tracked};
 use crate::relay::{self, Before, arrived, first_message, prepare};
+use crate::who::Who;
 
 /// Time for the first message of a stream.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,8 +29,8 @@ const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct FarPeer {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) name: Arc<str>,
-    /// The address that rules and limits are about.
-    pub(crate) address: IpAddr,
+    /// What rules and limits are about.
+    pub(crate) who: Who,
     /// Where connections lead that it accepts for this side, by token.
     pub(crate) reverses: Vec<Destination>,
     /// UDP flows of the association.
@@ -43,7 +44,7 @@ pub(crate) async fn accept_streams(association: &Association, peer: &Arc<FarPeer
             Ok(stream) => stream,
             Err(error) => return error,
         };
-        let place = peer.gateway.limits.take(peer.address, now());
+        let place = peer.gateway.limits.take(peer.who, now());
         tokio::spawn(serve(association.clone(), stream, Arc::clone(peer), place));
     }
 }
@@ -127,9 +128,9 @@ async fn connect(
     (recv, mut send): (RecvStream, SendStream),
     (mut tracked, place): (Tracked, Place),
 ) {
-    let access = peer.gateway.access(peer.address);
-    let limit = peer.gateway.settings.limits.connect_timeout;
-    let connected = match (access, is_ruled) {
+    let access = peer.gateway.access(peer.who);
+    let limit = peer.gateway.settings().limits.connect_timeout;
+    let connected = match (&access, is_ruled) {
         (None, true) => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
         (Some(access), true) => onward::connect(&to, Some(&access.allow), limit).await,
         (_, false) => onward::connect(&to, None, limit).await,
@@ -176,8 +177,8 @@ async fn flow(
     (mut recv, mut send): (RecvStream, SendStream),
     tracked: &Tracked,
 ) -> End {
-    let limit = peer.gateway.settings.limits.connect_timeout;
-    let opened = match peer.gateway.access(peer.address) {
+    let limit = peer.gateway.settings().limits.connect_timeout;
+    let opened = match peer.gateway.access(peer.who) {
         None => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
         Some(access) => onward::connect_udp(&to, &access.allow_udp, limit).await,
     };
@@ -229,8 +230,7 @@ async fn listen(
     mut recv: RecvStream,
     mut send: SendStream,
 ) {
-    let allowed =
-        peer.gateway.access(peer.address).is_some_and(|access| access.allow_listen.allow_listen(at));
+    let allowed = peer.gateway.access(peer.who).is_some_and(|access| access.allow_listen.allow_listen(at));
     if !allowed {
         return refuse(send, Reason::NotAllowed, format!("listening at {at} is not allowed")).await;
     }
@@ -248,7 +248,7 @@ async fn listen(
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((tcp, source)) => {
-                    let place = peer.gateway.limits.take(peer.address, now());
+                    let place = peer.gateway.limits.take(peer.who, now());
                     let Some(place) = place else { continue };
                     let (association, peer) = (association.clone(), Arc::clone(&peer));
                     tokio::spawn(arrive(association, peer, at, token, tcp, source, place));

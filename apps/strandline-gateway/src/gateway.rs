@@ -1,9 +1,8 @@
 //! What all connections of a gateway share.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use strandline::Association;
 use tokio::sync::watch;
@@ -11,11 +10,13 @@ use tokio::sync::watch;
 use crate::config::{Access, Settings};
 use crate::limits::PeerLimits;
 use crate::registry::Registry;
+use crate::who::Who;
 
 /// A gateway that runs.
 #[derive(Debug)]
 pub(crate) struct Gateway {
-    pub(crate) settings: Settings,
+    /// Replaced as a whole by a reload.
+    settings: RwLock<Arc<Settings>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) limits: Arc<PeerLimits>,
     /// Associations that are established, so that the end can abort them.
@@ -40,7 +41,7 @@ impl Gateway {
         let limits = &settings.limits;
         let limits = Arc::new(PeerLimits::new(limits.connections_max, limits.connections_per_sec));
         Self {
-            settings,
+            settings: RwLock::new(Arc::new(settings)),
             registry: Arc::new(registry),
             limits,
             associations: Mutex::default(),
@@ -49,9 +50,30 @@ impl Gateway {
         }
     }
 
-    /// Returns what a peer may do: the first entry for its address; `None` if there is none.
-    pub(crate) fn access(&self, peer: IpAddr) -> Option<&Access> {
-        self.settings.access.iter().find(|access| access.is_for(peer))
+    /// Returns the configuration as of now.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the configuration. Rules and limits count for new connections.
+    pub(crate) fn replace_settings(&self, settings: Settings) {
+        self.limits.set(settings.limits.connections_max, settings.limits.connections_per_sec);
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Returns what a peer may do: the first entry for its address and key; `None` if there is none.
+    pub(crate) fn access(&self, peer: Who) -> Option<Arc<Access>> {
+        self.settings().access.iter().find(|access| access.is_for(peer)).cloned()
+    }
+
+    /// Returns the name of a peer for logs: that of its key if it is known, or its address.
+    pub(crate) fn name_of(&self, peer: Who) -> Arc<str> {
+        let settings = self.settings();
+        let known = settings.encryption.as_ref().map(|encryption| &encryption.known);
+        let is_named = |key| known.and_then(|known| known.hosts().find(|host| host.fingerprint == key));
+        peer.key
+            .and_then(is_named)
+            .map_or_else(|| peer.address.to_string().into(), |host| host.name.as_str().into())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Association>> {

@@ -14,9 +14,10 @@ use crate::config::{self, Keep};
 use crate::far::{FarPeer, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
-use crate::protocol::{Opening, Reason};
+use crate::protocol::{Destination, Host, Opening, Reason};
 use crate::relay::{reason, reply};
 use crate::stacks::{check_extensions, dynamic_streams};
+use crate::who::Who;
 
 /// Time for setting up an association.
 const SET_UP: Duration = Duration::from_secs(5);
@@ -25,13 +26,22 @@ const BACK_OFF_MIN: Duration = Duration::from_millis(250);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 /// Time between two attempts while connections wait.
 const WANTED_EVERY: Duration = Duration::from_millis(500);
+/// Time between two looks for connections of a peer that was removed.
+const OVER_EVERY: Duration = Duration::from_millis(250);
+/// Attempts to let a peer listen where an association of before may still listen, and the time between two.
+const LISTEN_ATTEMPTS: u32 = 20;
+const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
 /// A far gateway.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) peer: config::Peer,
     pub(crate) name: Arc<str>,
+    /// Where the peer is asked to listen.
+    reverses: Vec<config::Reverse>,
     stack: Stack,
+    /// Set when a reload has removed the peer: no new connections, and the association ends with the last one.
+    retired: watch::Sender<bool>,
     /// The association while there is one.
     up: watch::Sender<Option<Association>>,
     /// Notified when a connection waits for the association.
@@ -58,12 +68,14 @@ impl Drop for User {
 }
 
 impl Link {
-    pub(crate) fn new(peer: config::Peer, stack: Stack) -> Self {
+    pub(crate) fn new(peer: config::Peer, reverses: Vec<config::Reverse>, stack: Stack) -> Self {
         let name = peer.name.as_str().into();
         Self {
             peer,
             name,
+            reverses,
             stack,
+            retired: watch::Sender::new(false),
             up: watch::Sender::new(None),
             wanted: Notify::new(),
             users: AtomicU32::new(0),
@@ -77,6 +89,20 @@ impl Link {
     pub(crate) fn user(self: &Arc<Self>) -> User {
         self.users.fetch_add(1, Ordering::Relaxed);
         User(Arc::clone(self))
+    }
+
+    /// Ends the association once its last connection has ended.
+    pub(crate) fn retire(&self) {
+        self.retired.send_replace(true);
+    }
+
+    /// Waits until the link is retired and no connection is left.
+    async fn is_over(&self, gateway: &Gateway) {
+        // The sender lives as long as this value.
+        let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
+        while gateway.registry.has_connections_of(&self.name) {
+            tokio::time::sleep(OVER_EVERY).await;
+        }
     }
 
     /// Returns whether there is an association.
@@ -145,6 +171,12 @@ impl Link {
         tokio::select! {
             () = keeping => {}
             () = gateway.reached(Stage::Cut) => {}
+            () = self.is_over(&gateway) => {
+                if let Some(association) = self.up.send_replace(None) {
+                    tracing::info!(peer = %self.name, "association of a removed peer shut down");
+                    association.shutdown().await;
+                }
+            }
         }
     }
 
@@ -175,6 +207,15 @@ impl Link {
         let peer = addresses.fold(Peer::encapsulated(first, self.peer.sctp_port), |peer, address| {
             peer.address_encapsulated(strandline::Address::of(address), address.port())
         });
+        // By which known hosts and certificates are looked up.
+        let name = |address: &Destination| match &address.host {
+            Host::Name(name) => Some(name.to_string()),
+            Host::Ip(_) => None,
+        };
+        let peer = match self.peer.addresses.iter().find_map(name) {
+            Some(name) => peer.named(name),
+            None => peer,
+        };
         let connecting = Association::connect(&self.stack, peer);
         let association = timeout(SET_UP, connecting).await;
         let association = association.map_err(|_| anyhow!("{first} does not answer"))??;
@@ -191,20 +232,28 @@ impl Link {
     /// Uses an association until it ends.
     async fn keep(self: &Arc<Self>, gateway: &Arc<Gateway>, association: Association) {
         let listed = gateway.add(&association);
-        let mine = |reverse: &&config::Reverse| {
-            gateway.settings.peers.get(reverse.peer).is_some_and(|peer| peer.name == self.peer.name)
-        };
-        let reverses: Vec<config::Reverse> = gateway.settings.reverses.iter().filter(mine).cloned().collect();
         let address = association.paths().first().map(|path| path.address.ip());
+        let who = Who {
+            address: address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into()),
+            key: association.peer_identity().map(|identity| identity.fingerprint),
+        };
         let peer = Arc::new(FarPeer {
             gateway: Arc::clone(gateway),
             name: Arc::clone(&self.name),
-            address: address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into()),
-            reverses: reverses.iter().map(|reverse| reverse.to.clone()).collect(),
+            who,
+            reverses: self.reverses.iter().map(|reverse| reverse.to.clone()).collect(),
             flows: Arc::clone(&self.flows),
         });
-        for (token, reverse) in reverses.into_iter().enumerate() {
-            tokio::spawn(ask_to_listen(association.clone(), reverse, token as u32, Arc::clone(&self.name)));
+        for (token, reverse) in self.reverses.iter().enumerate() {
+            let retired = self.retired.subscribe();
+            let asking = ask_to_listen(
+                association.clone(),
+                reverse.clone(),
+                token as u32,
+                Arc::clone(&self.name),
+                retired,
+            );
+            tokio::spawn(asking);
         }
         self.up.send_replace(Some(association.clone()));
         let ended = tokio::select! {
@@ -249,8 +298,14 @@ impl Link {
 }
 
 /// Asks the peer to listen, for as long as the association lasts.
-async fn ask_to_listen(association: Association, reverse: config::Reverse, token: u32, name: Arc<str>) {
-    let asked = async {
+async fn ask_to_listen(
+    association: Association,
+    reverse: config::Reverse,
+    token: u32,
+    name: Arc<str>,
+    mut retired: watch::Receiver<bool>,
+) {
+    let ask = async || {
         let (mut recv, mut send) =
             association.open_stream().await.map_err(|_| Reason::NoAssociation)?.into_split();
         let opening = Opening::Listen { at: reverse.listen, token };
@@ -259,11 +314,20 @@ async fn ask_to_listen(association: Association, reverse: config::Reverse, token
         tracing::info!(peer = %name, at = %reverse.listen, to = %reverse.to, "the peer listens");
         Ok::<_, Reason>((recv, send))
     };
-    match asked.await {
-        // Both are held until the stream ends.
-        Ok((mut recv, _send)) => {
-            let _ = recv.recv().await;
+    let mut asked = ask().await;
+    for _ in 1..LISTEN_ATTEMPTS {
+        if !matches!(asked, Err(Reason::AddressInUse)) {
+            break;
         }
+        tokio::time::sleep(LISTEN_EVERY).await;
+        asked = ask().await;
+    }
+    match asked {
+        // Both are held until the stream ends, or the peer is not to listen any more.
+        Ok((mut recv, _send)) => tokio::select! {
+            _ = recv.recv() => {}
+            _ = retired.wait_for(|retired| *retired) => {}
+        },
         Err(Reason::NoAssociation) => {}
         Err(reason) => {
             tracing::error!(peer = %name, at = %reverse.listen, %reason, "the peer does not listen");

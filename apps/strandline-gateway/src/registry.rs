@@ -183,6 +183,11 @@ impl Registry {
         self.lock().open.len()
     }
 
+    /// Returns whether a connection of the peer with this very name is open.
+    pub(crate) fn has_connections_of(&self, peer: &Arc<str>) -> bool {
+        self.lock().open.values().any(|entry| Arc::ptr_eq(&entry.about.peer, peer))
+    }
+
     /// Returns the sums, with what open connections have moved.
     pub(crate) fn sums(&self) -> Sums {
         let state = self.lock();

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -11,21 +12,21 @@ use serde::Serialize;
 use strandline::{Association, Listener, Stack};
 use strandline_ops::raise_open_files;
 use strandline_output::{errln, outln};
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
 use crate::access_log::AccessLog;
-use crate::admin::{self, Admin};
-use crate::config::{Args, Settings, WayKind};
+use crate::admin;
+use crate::config::{Args, Settings};
 use crate::far::{FarPeer, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
-use crate::link::Link;
 use crate::registry::Registry;
-use crate::{shards, stacks, ways};
+use crate::running::{AnnouncedWay, Running};
+use crate::who::Who;
+use crate::{shards, stacks};
 
 /// Exit code for wrong options, which is that of the parser of the command line, too.
 const WRONG_OPTIONS: u8 = 2;
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     shards::run(shards, async |runtimes| {
         // Admin tasks stay on this thread.
         let tasks = LocalSet::new();
-        tasks.run_until(serve(gateway, runtimes, args.json)).await
+        tasks.run_until(serve(args.clone(), gateway, runtimes)).await
     })??;
     Ok(ExitCode::SUCCESS)
 }
@@ -80,18 +81,12 @@ fn shards(settings: &Settings) -> usize {
 struct Announced {
     #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<SocketAddr>,
+    /// The fingerprint of this gateway's key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
     ways: Vec<AnnouncedWay>,
     #[serde(skip_serializing_if = "Option::is_none")]
     admin: Option<SocketAddr>,
-}
-
-#[derive(Debug, Serialize)]
-struct AnnouncedWay {
-    way: &'static str,
-    listen: SocketAddr,
-    peer: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<String>,
 }
 
 impl Announced {
@@ -102,7 +97,11 @@ impl Announced {
         }
         outln!("Gateway until interrupted:");
         if let Some(address) = self.listen {
-            outln!("  associations  SCTP in UDP at {address}");
+            let plain = if self.key.is_some() { "" } else { ", NOT encrypted" };
+            outln!("  associations  SCTP in UDP at {address}{plain}");
+        }
+        if let Some(key) = &self.key {
+            outln!("  key           {key}");
         }
         for AnnouncedWay { way, listen, peer, to } in &self.ways {
             let to = to.as_ref().map_or(String::new(), |to| format!(", to {to}"));
@@ -115,30 +114,24 @@ impl Announced {
     }
 }
 
-async fn serve(gateway: Arc<Gateway>, runtimes: Vec<Handle>, is_json: bool) -> Result<()> {
+async fn serve(args: Args, gateway: Arc<Gateway>, runtimes: Vec<Handle>) -> Result<()> {
+    let is_json = args.json;
     // Before the addresses are announced: a signal may follow at once.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut hangup = signal(SignalKind::hangup())?;
+    let settings = gateway.settings();
     let mut announced = Announced::default();
-    let listening = match gateway.settings.listen {
+    let listening = match settings.listen {
         Some(address) => Some(listen(address, &gateway, &runtimes)?),
         None => None,
     };
+    let encryption = settings.encryption.as_ref();
+    announced.key = encryption.map(|encrypted| encrypted.shared.fingerprint().to_string());
     announced.listen = listening.as_ref().and_then(|(stack, _)| stack.local_addr());
-    let (outgoing, links) = connect(&gateway, &runtimes)?;
-    for (listener, kind, link, runtime) in bind_ways(&gateway, &links, &runtimes)? {
-        let to = match &kind {
-            WayKind::Forward { to } => Some(to.to_string()),
-            _ => None,
-        };
-        let (way, peer) = (kind.name(), link.name.to_string());
-        announced.ways.push(AnnouncedWay { way, listen: listener.local_addr()?, peer, to });
-        runtime.spawn(ways::serve(listener, kind, link, Arc::clone(&gateway)));
-    }
-    announced.ways.extend(serve_udp(&gateway, &links, &runtimes)?);
-    if let Some(address) = gateway.settings.admin {
-        let admin = Admin { gateway: Arc::clone(&gateway), links };
-        announced.admin = Some(admin::listen(address, admin).await?);
+    let running = Rc::new(Running::start(args, Arc::clone(&gateway), runtimes)?);
+    announced.ways = running.announced();
+    if let Some(address) = settings.admin {
+        announced.admin = Some(admin::listen(address, Rc::clone(&running)).await?);
     }
     announced.print(is_json)?;
     let mut told = async || {
@@ -146,7 +139,13 @@ async fn serve(gateway: Arc<Gateway>, runtimes: Vec<Handle>, is_json: bool) -> R
             tokio::select! {
                 _ = interrupt.recv() => return,
                 _ = terminate.recv() => return,
-                _ = hangup.recv() => gateway.registry.reopen_log(),
+                _ = hangup.recv() => {
+                    gateway.registry.reopen_log();
+                    if running.has_file() {
+                        // The result is logged.
+                        let _ = running.reload();
+                    }
+                }
             }
         }
     };
@@ -157,15 +156,16 @@ async fn serve(gateway: Arc<Gateway>, runtimes: Vec<Handle>, is_json: bool) -> R
     }
     tokio::select! {
         () = gateway.registry.wait_empty() => {}
-        () = tokio::time::sleep(gateway.settings.drain_timeout) => {}
+        () = tokio::time::sleep(gateway.settings().drain_timeout) => {}
         () = told() => {}
     }
-    end(&gateway, [listening.map(|(stack, _)| stack), outgoing]).await;
+    let stacks = listening.into_iter().map(|(stack, _)| stack).chain(running.stacks()).collect();
+    end(&gateway, stacks).await;
     Ok(())
 }
 
 /// Resets what is still open, and lets the peers know.
-async fn end(gateway: &Gateway, stacks: [Option<Stack>; 2]) {
+async fn end(gateway: &Gateway, stacks: Vec<Stack>) {
     let open = gateway.registry.open();
     if open > 0 {
         tracing::warn!(open, "ending with open connections: they are reset");
@@ -179,7 +179,7 @@ async fn end(gateway: &Gateway, stacks: [Option<Stack>; 2]) {
     }
     gateway.set_stage(Stage::Cut);
     let _ = timeout(LAST_STEPS, gateway.registry.wait_empty()).await;
-    for stack in stacks.into_iter().flatten() {
+    for stack in stacks {
         let _ = timeout(LAST_STEPS, stack.wait_idle()).await;
     }
 }
@@ -190,7 +190,7 @@ fn listen(
     gateway: &Arc<Gateway>,
     runtimes: &[Handle],
 ) -> Result<(Stack, Arc<Listener>)> {
-    let (stack, listener) = stacks::listen(address, &gateway.settings, runtimes)?;
+    let (stack, listener) = stacks::listen(address, &gateway.settings(), runtimes)?;
     let listener = Arc::new(listener);
     for (shard, runtime) in runtimes.iter().enumerate() {
         let (listener, gateway) = (Arc::clone(&listener), Arc::clone(gateway));
@@ -208,7 +208,9 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
     let (Some(status), Some(path)) = (association.status(), association.paths().into_iter().next()) else {
         return;
     };
-    let address = path.address.ip().to_canonical();
+    let key = association.peer_identity().map(|identity| identity.fingerprint);
+    let who = Who { address: path.address.ip().to_canonical(), key };
+    let (address, name) = (who.address, gateway.name_of(who));
     if let Err(lack) = stacks::check_extensions(&status) {
         tracing::warn!(peer = %address, "refusing an association: {lack}");
         return association.abort("a gateway needs more extensions");
@@ -217,69 +219,17 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
         return;
     }
     let listed = gateway.add(&association);
-    tracing::info!(peer = %address, "association accepted");
-    let name = address.to_string().into();
+    let key = who.key.map(|key| key.to_string());
+    tracing::info!(peer = %name, %address, key, "association accepted");
     let flows = Arc::<Flows>::default();
-    let peer = FarPeer { gateway, name, address, reverses: Vec::new(), flows: Arc::clone(&flows) };
+    let peer =
+        FarPeer { gateway, name: Arc::clone(&name), who, reverses: Vec::new(), flows: Arc::clone(&flows) };
     let peer = Arc::new(peer);
     tokio::select! {
         _ = accept_streams(&association, &peer) => {}
         () = flows.receive(&association) => {}
     }
     let ended = association.closed().await;
-    tracing::info!(peer = %address, %ended, "association ended");
+    tracing::info!(peer = %name, %address, %ended, "association ended");
     drop(listed);
-}
-
-/// Starts to keep the associations with the peers, each on a runtime of its own as far as they go.
-fn connect(gateway: &Arc<Gateway>, runtimes: &[Handle]) -> Result<(Option<Stack>, Vec<Arc<Link>>)> {
-    if gateway.settings.peers.is_empty() {
-        return Ok((None, Vec::new()));
-    }
-    let stack = stacks::outgoing(&gateway.settings, runtimes)?;
-    let mut links = Vec::new();
-    for ((at, peer), runtime) in gateway.settings.peers.iter().enumerate().zip(runtimes.iter().cycle()) {
-        let link = Arc::new(Link::new(peer.clone(), stack.on_shard(at % runtimes.len())));
-        runtime.spawn(Arc::clone(&link).run(Arc::clone(gateway)));
-        links.push(link);
-    }
-    Ok((Some(stack), links))
-}
-
-/// Starts the UDP forwards.
-fn serve_udp(gateway: &Arc<Gateway>, links: &[Arc<Link>], runtimes: &[Handle]) -> Result<Vec<AnnouncedWay>> {
-    let mut announced = Vec::new();
-    for forward in &gateway.settings.udp_forwards {
-        let at = forward.peer;
-        let (Some(link), Some(runtime)) = (links.get(at), runtimes.get(at % runtimes.len())) else {
-            continue;
-        };
-        // The socket belongs to the runtime on which it is made.
-        let entered = runtime.enter();
-        let socket = ways::bind_udp(forward)?;
-        drop(entered);
-        let (listen, to) = (socket.local_addr()?, Some(forward.to.to_string()));
-        announced.push(AnnouncedWay { way: "udp", listen, peer: link.name.to_string(), to });
-        runtime.spawn(ways::serve_udp(socket, forward.clone(), Arc::clone(link), Arc::clone(gateway)));
-    }
-    Ok(announced)
-}
-
-type BoundWay = (TcpListener, WayKind, Arc<Link>, Handle);
-
-/// Listens for all ways in, each on the runtime of its peer's association.
-fn bind_ways(gateway: &Gateway, links: &[Arc<Link>], runtimes: &[Handle]) -> Result<Vec<BoundWay>> {
-    let mut bound = Vec::new();
-    for way in &gateway.settings.ways {
-        let (Some(link), Some(runtime)) = (links.get(way.peer), runtimes.get(way.peer % runtimes.len()))
-        else {
-            continue;
-        };
-        // The socket belongs to the runtime on which it is made.
-        let entered = runtime.enter();
-        let listener = ways::bind(way)?;
-        drop(entered);
-        bound.push((listener, way.kind.clone(), Arc::clone(link), runtime.clone()));
-    }
-    Ok(bound)
 }

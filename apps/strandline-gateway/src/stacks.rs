@@ -1,16 +1,18 @@
-//! The SCTP stacks of a gateway: one that listens, one for associations with its peers. The only place that builds them.
+//! The SCTP stacks of a gateway: one that listens, those for associations with its peers. The only place that builds them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use strandline::encryption::Encryption;
 use strandline::{
     AssociationConfig, DynamicStreams, ExtensionsConfig, Listener, Stack, StackBuilder, StackError, Status,
     StreamCredit, StreamScheduler,
 };
 use tokio::runtime::Handle;
 
-use crate::config::Settings;
+use crate::config::{Peer, Security, Settings};
 
 /// Bytes that a stream may hold at its receiver before its reader was seen: a transfer of this size needs no grant, which
 /// would take a round trip.
@@ -73,8 +75,14 @@ pub(crate) fn check_extensions(status: &Status) -> Result<(), &'static str> {
     }
 }
 
-fn builder(settings: &Settings, runtimes: &[Handle]) -> StackBuilder {
-    Stack::builder().shards(runtimes.len()).runtimes(runtimes.to_vec()).association(association(settings))
+fn builder(settings: &Settings, runtimes: &[Handle], encryption: Option<&Encryption>) -> StackBuilder {
+    let builder = Stack::builder().shards(runtimes.len()).runtimes(runtimes.to_vec());
+    let builder = builder.association(association(settings));
+    match encryption {
+        // Peers are gateways, which have connection IDs.
+        Some(encryption) => builder.encryption(encryption.clone().accept_plain_dtls(false)),
+        None => builder,
+    }
 }
 
 /// Listens for associations.
@@ -83,14 +91,58 @@ pub(crate) fn listen(
     settings: &Settings,
     runtimes: &[Handle],
 ) -> Result<(Stack, Listener)> {
-    let stack = builder(settings, runtimes).udp(address);
+    let encryption = settings.encryption.as_ref().map(|encrypted| &encrypted.shared);
+    let stack = builder(settings, runtimes, encryption).udp(address);
     let stack = stack.with_context(|| format!("listening on UDP {address}"))?;
     let listener = Listener::bind(&stack, settings.sctp_port)?;
     Ok((stack, listener))
 }
 
-/// Opens the stack for associations with peers, on any port of all addresses.
-pub(crate) fn outgoing(settings: &Settings, runtimes: &[Handle]) -> Result<Stack, StackError> {
-    let any_port = |address: SocketAddr| builder(settings, runtimes).udp(address);
-    any_port(([0_u16; 8], 0).into()).or_else(|_| any_port(([0, 0, 0, 0], 0).into()))
+/// The stacks for associations with peers, each on any port of all addresses. They are opened when a peer needs them: those
+/// with the same encryption share one.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    settings: Arc<Settings>,
+    runtimes: Vec<Handle>,
+    plain: Option<Stack>,
+    shared: Option<Stack>,
+    own: Vec<Stack>,
+}
+
+impl Outgoing {
+    pub(crate) const fn new(settings: Arc<Settings>, runtimes: Vec<Handle>) -> Self {
+        Self { settings, runtimes, plain: None, shared: None, own: Vec::new() }
+    }
+
+    /// Returns the stack for a peer, whose association is driven by the runtime of this number.
+    ///
+    /// # Errors
+    /// If it can't be opened.
+    pub(crate) fn stack_for(&mut self, peer: &Peer, runtime: usize) -> Result<Stack, StackError> {
+        let open = |encryption, runtimes: &[Handle]| {
+            let any_port = |address: SocketAddr| builder(&self.settings, runtimes, encryption).udp(address);
+            any_port(([0_u16; 8], 0).into()).or_else(|_| any_port(([0, 0, 0, 0], 0).into()))
+        };
+        let (stack, encryption) = match &peer.security {
+            Security::Own(encryption) => {
+                let own = self.runtimes.get(runtime..=runtime).unwrap_or(&self.runtimes);
+                let stack = open(Some(encryption), own)?;
+                self.own.push(stack.clone());
+                return Ok(stack);
+            }
+            Security::Shared => {
+                (&mut self.shared, self.settings.encryption.as_ref().map(|encrypted| &encrypted.shared))
+            }
+            Security::Plain => (&mut self.plain, None),
+        };
+        if stack.is_none() {
+            *stack = Some(open(encryption, &self.runtimes)?);
+        }
+        stack.as_ref().map(|stack| stack.on_shard(runtime)).ok_or(StackError::NoAddress)
+    }
+
+    /// Returns all that are open.
+    pub(crate) fn stacks(&self) -> impl Iterator<Item = &Stack> {
+        self.plain.iter().chain(&self.shared).chain(&self.own)
+    }
 }

@@ -33,6 +33,39 @@ pub struct StatusArgs {
     pub interval: u32,
 }
 
+/// Options of `strandline gateway reload`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ReloadArgs {
+    /// The gateway's --admin address
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9898", value_parser = strandline::socket_address)]
+    pub admin: SocketAddr,
+}
+
+/// Lets a gateway reload its configuration, and prints what has changed.
+///
+/// # Errors
+/// If no gateway answers, or the configuration is invalid.
+pub(crate) fn reload(args: &ReloadArgs) -> Result<ExitCode> {
+    let admin = args.admin;
+    let asked = ask(admin, "POST", "/reload", None, TIMEOUT);
+    let (status, body) =
+        asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
+    let answer: Value = serde_json::from_str(&body).with_context(|| format!("the answer of {admin}"))?;
+    if status != 200 {
+        bail!("not reloaded: {}", answer["error"].as_str().unwrap_or(&body));
+    }
+    let list = |name: &str| {
+        let items = answer[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+        items.collect::<Vec<_>>().join(", ")
+    };
+    let (changed, kept) = (list("changed"), list("kept"));
+    outln!("reloaded; changed: {}", if changed.is_empty() { "nothing" } else { &changed });
+    if !kept.is_empty() {
+        outln!("{kept}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Shows the status: once if standard output is no terminal, otherwise until interrupted.
 ///
 /// # Errors

@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod common;
+mod encryption;
 mod ends;
 mod failures;
 mod kept;
 mod many;
 mod programs;
+mod reload;
 mod ways;

@@ -51,3 +51,19 @@ fn malformed_hosts_are_refused() {
         assert!(run(&folder, line).is_err(), "{line}");
     }
 }
+
+#[test]
+fn a_line_that_cannot_be_read_is_kept() {
+    let folder = std::env::temp_dir().join(format!("strandline-trust-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let list = folder.join("hosts");
+    let key = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
+    std::fs::write(&list, format!("a {key}\nb SHA256:short\n")).unwrap();
+    run(&folder, "trust list --file DIR/hosts").unwrap();
+    run(&folder, &format!("trust add --file DIR/hosts c {key}")).unwrap();
+    run(&folder, "trust remove --file DIR/hosts a").unwrap();
+    assert_eq!(std::fs::read_to_string(&list).unwrap(), format!("b SHA256:short\nc {key}\n"));
+    run(&folder, "trust remove --file DIR/hosts b").unwrap();
+    assert_eq!(std::fs::read_to_string(&list).unwrap(), format!("c {key}\n"));
+    std::fs::remove_dir_all(folder).unwrap();
+}

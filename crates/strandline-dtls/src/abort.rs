@@ -6,11 +6,11 @@ use strandline_wire::number::VerificationTag;
 
 use crate::tags::Orphan;
 
-/// Cause code of a User-Initiated Abort (RFC 9260 section 3.3.10.12).
-const USER_INITIATED_ABORT: u16 = 12;
+/// Cause code of the ABORT by which the engine learns that the connection has failed. No standard assigns it.
+pub const FAILURE_CAUSE: u16 = 0xbc5c;
 
 /// Bytes of the reason at most.
-const REASON_MAX: usize = 200;
+const REASON_MAX: usize = 480;
 
 /// Returns an ABORT as if from the association's peer, with a reason as text.
 pub(crate) fn abort_packet(orphan: &Orphan, reason: &str) -> Vec<u8> {
@@ -22,7 +22,7 @@ pub(crate) fn abort_packet(orphan: &Orphan, reason: &str) -> Vec<u8> {
     if let Some(value) = builder.push_raw(kind::ABORT, 0, 4 + reason.len())
         && let Some((head, text)) = value.split_first_chunk_mut::<4>()
     {
-        let [c0, c1] = USER_INITIATED_ABORT.to_be_bytes();
+        let [c0, c1] = FAILURE_CAUSE.to_be_bytes();
         let [l0, l1] = (4 + reason.len() as u16).to_be_bytes();
         *head = [c0, c1, l0, l1];
         text.copy_from_slice(reason);

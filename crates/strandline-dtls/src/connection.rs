@@ -11,6 +11,7 @@ use rustls_pki_types::UnixTime;
 
 use crate::control::{Control, is_control};
 use crate::failure::Failure;
+use crate::fingerprint::Fingerprint;
 use crate::header::{Cid, HEADER_LEN_MAX, Header};
 use crate::identity::PeerIdentity;
 use crate::inbox::Inbox;
@@ -48,6 +49,8 @@ pub(crate) struct Context<'a> {
     pub(crate) wall: UnixTime,
     pub(crate) trust: &'a Trust,
     pub(crate) anonymous_clients: bool,
+    /// The own key.
+    pub(crate) own: Fingerprint,
     pub(crate) held_max: usize,
     pub(crate) out: &'a mut VecDeque<Outgoing>,
     pub(crate) inbox: &'a mut Inbox,
@@ -259,15 +262,19 @@ impl Connection {
     }
 
     /// Begins anew with the token that a server asks for.
-    pub(crate) fn on_retry(&mut self, cx: &mut Context<'_>, token: &[u8]) {
+    pub(crate) fn on_retry(&mut self, cx: &mut Context<'_>, token: &[u8]) -> Result<(), Failure> {
+        if token.is_empty() && self.is_unanswered() && self.token.is_empty() {
+            return Err(Failure::NotEncrypted);
+        }
         if self.role == Role::Server || self.peer_cid.is_some() || !self.token.is_empty() {
-            return;
+            return Ok(());
         }
         self.token = token.to_vec();
         for records in &self.flight {
             let header = Header::Initial { source: self.cid, token: &self.token, records };
             cx.out.extend(self.paths.known().map(|address| outgoing(address, None, &header)));
         }
+        Ok(())
     }
 
     /// Also tries another address of the server, as long as none has answered.
@@ -496,7 +503,7 @@ impl Connection {
                 self.pending.push((Control::Response { nonce }, arrival.source, arrival.destination));
                 Ok(())
             }
-            Control::Refuse => Err(Failure::Refused),
+            Control::Refuse => Err(Failure::Refused(cx.own)),
             Control::Response { nonce } => {
                 if let Some((old, new)) = self.paths.on_response(arrival.source, nonce) {
                     self.local = arrival.destination;

@@ -1,5 +1,6 @@
 //! Why connections fail.
 
+use crate::fingerprint::Fingerprint;
 use crate::trust::TrustError;
 
 /// Why there is no connection with a peer, or no longer.
@@ -22,8 +23,13 @@ pub enum Failure {
     #[error("connection ID mismatch: handshake tampered with")]
     Confirmation,
     /// The peer does not trust the key of this side.
-    #[error("the peer does not trust this side's key")]
-    Refused,
+    #[error("the peer does not trust the key of this host, {0}: run there: strandline trust add NAME {0}")]
+    Refused(Fingerprint),
+    /// The peer runs SCTP without encryption.
+    #[error(
+        "the peer does not encrypt: give it a key (strandline keygen) and let it encrypt, or connect without encryption"
+    )]
+    NotEncrypted,
     /// The peer has closed the connection.
     #[error("the peer has closed the DTLS connection")]
     Closed,

@@ -1,6 +1,7 @@
 //! The list of known hosts: which key belongs to which name.
 
 use core::fmt::Write as _;
+use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use crate::fingerprint::{Fingerprint, FingerprintError};
@@ -31,6 +32,21 @@ pub struct KnownHosts {
 enum Line {
     Host(KnownHost),
     Text(String),
+    /// Neither a host nor a comment.
+    Unreadable(String),
+}
+
+/// What a list has of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Its key.
+    Listed,
+    /// Other keys only, under this name.
+    Other {
+        name: String,
+        expected: Vec<Fingerprint>,
+    },
+    Nothing,
 }
 
 /// A line of a list can't be read.
@@ -78,11 +94,31 @@ impl KnownHosts {
         Ok(Self { lines })
     }
 
+    /// Reads a list, and returns it with the lines that can't be read. These are kept. A host whose line is one of them counts
+    /// as listed with a key that it does not have, so that no first use makes up for it.
+    ///
+    /// # Errors
+    /// If there are more than 65,536 lines.
+    pub fn parse_lenient(text: &str) -> Result<(Self, Vec<KnownHostsError>), KnownHostsError> {
+        let (mut lines, mut errors) = (Vec::new(), Vec::new());
+        for (index, line) in text.lines().enumerate() {
+            let at = |kind| KnownHostsError { line: index + 1, kind };
+            if index >= LINES_MAX {
+                return Err(at(LineError::TooMany));
+            }
+            lines.push(Line::parse(line).unwrap_or_else(|kind| {
+                errors.push(at(kind));
+                Line::Unreadable(line.to_owned())
+            }));
+        }
+        Ok((Self { lines }, errors))
+    }
+
     /// Returns the hosts in the order of their lines.
     pub fn hosts(&self) -> impl Iterator<Item = &KnownHost> {
         self.lines.iter().filter_map(|line| match line {
             Line::Host(host) => Some(host),
-            Line::Text(_) => None,
+            Line::Text(_) | Line::Unreadable(_) => None,
         })
     }
 
@@ -97,31 +133,58 @@ impl KnownHosts {
         true
     }
 
+    /// Appends hosts, except for those that are listed already.
+    pub fn extend(&mut self, hosts: impl IntoIterator<Item = KnownHost>) {
+        let key = |host: &KnownHost| (host.name.to_ascii_lowercase(), host.fingerprint);
+        let mut listed: HashSet<_> = self.hosts().map(key).collect();
+        self.lines.extend(hosts.into_iter().filter(|host| listed.insert(key(host))).map(Line::Host));
+    }
+
     /// Removes all lines of a name, or of a fingerprint. Returns how many.
     pub fn remove(&mut self, name_or_fingerprint: &str) -> usize {
         let before = self.lines.len();
         let fingerprint = name_or_fingerprint.parse().ok();
         self.lines.retain(|line| match line {
             Line::Host(host) => !host.is_named(name_or_fingerprint) && Some(host.fingerprint) != fingerprint,
+            Line::Unreadable(text) => !is_line_of(text, name_or_fingerprint),
             Line::Text(_) => true,
         });
         before - self.lines.len()
     }
 
-    /// Returns the keys of a host under a name; empty if it is unknown.
-    pub(crate) fn keys_of(&self, name: &str) -> Vec<Fingerprint> {
-        self.hosts().filter(|host| host.is_named(name)).map(|host| host.fingerprint).collect()
+    /// Returns the keys of a host under a name; `None` if it is unknown.
+    fn keys_of(&self, name: &str) -> Option<Vec<Fingerprint>> {
+        let mut keys = None;
+        for line in &self.lines {
+            match line {
+                Line::Host(host) if host.is_named(name) => {
+                    keys.get_or_insert_with(Vec::new).push(host.fingerprint);
+                }
+                // Listed, but with a key that nobody can have.
+                Line::Unreadable(text) if is_line_of(text, name) => {
+                    keys.get_or_insert_with(Vec::new);
+                }
+                _ => {}
+            }
+        }
+        keys
     }
 
-    /// Returns whether a server at an address, which the user called `name`, has a key of the list: `None` if neither is
-    /// listed, false if either is listed with other keys only. An entry for the port counts instead of that of the address.
-    pub(crate) fn knows(&self, address: SocketAddr, name: Option<&str>, key: Fingerprint) -> Option<bool> {
+    /// Looks up a server at an address, which the user called `name`. Each of both that is listed must have the key. An entry
+    /// for the port counts instead of that of the address.
+    pub(crate) fn look_up(&self, address: SocketAddr, name: Option<&str>, key: Fingerprint) -> Found {
+        let listed = |name: String| self.keys_of(&name).map(|keys| (name, keys));
         let [with_port, plain] = names_of(address);
-        let of_port = self.keys_of(&with_port);
-        let of_address = if of_port.is_empty() { self.keys_of(&plain) } else { of_port };
-        let of_name = name.map_or_else(Vec::new, |name| self.keys_of(name));
-        let listed = [of_address, of_name].into_iter().filter(|keys| !keys.is_empty());
-        listed.map(|keys| keys.contains(&key)).reduce(|address, name| address && name)
+        let of_address = listed(with_port).or_else(|| listed(plain));
+        let of_name = name.and_then(|name| listed(name.to_owned()));
+        let mut found = Found::Nothing;
+        for (name, expected) in of_name.into_iter().chain(of_address) {
+            if !expected.contains(&key) {
+                return Found::Other { name, expected };
+            }
+            found = Found::Listed;
+        }
+        found
     }
 
     /// Returns whether any host has this key.
@@ -135,7 +198,7 @@ impl core::fmt::Display for KnownHosts {
         for line in &self.lines {
             match line {
                 Line::Host(host) => writeln!(f, "{host}")?,
-                Line::Text(text) => writeln!(f, "{text}")?,
+                Line::Text(text) | Line::Unreadable(text) => writeln!(f, "{text}")?,
             }
         }
         Ok(())
@@ -180,6 +243,11 @@ impl Line {
             comment: comment.trim_start().to_owned(),
         }))
     }
+}
+
+/// Returns whether a line that can't be read begins with a name.
+fn is_line_of(line: &str, name: &str) -> bool {
+    line.split_whitespace().next().is_some_and(|first| first.eq_ignore_ascii_case(name))
 }
 
 /// Returns the names under which a host at an address is looked up, the most specific first: `[address]:port` and the

@@ -9,6 +9,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use rustls_pki_types::UnixTime;
 
+pub use self::foreign::answer_to_hello;
 pub use self::icmp::PacketStart;
 use crate::abort::abort_packet;
 use crate::config::{Config, ConfigError};
@@ -50,6 +51,8 @@ pub enum Event {
     Failed(SocketAddr, Failure),
     /// A server was not known and is from now on.
     Learned(KnownHost),
+    /// A peer at this address tries to set up an association without encryption. Reported at most every ten seconds.
+    NotEncrypted(SocketAddr),
 }
 
 /// Counters of a layer.
@@ -144,6 +147,8 @@ pub struct Layer {
     learned: Vec<KnownHost>,
     /// ABORTs that the engine has yet to be given, for associations of failed connections.
     aborts: Vec<(Arrival, Vec<u8>)>,
+    /// When an [`Event::NotEncrypted`] is to be reported again.
+    next_report: Instant,
     stats: Stats,
 }
 
@@ -185,6 +190,7 @@ impl Layer {
             events: VecDeque::new(),
             learned: Vec::new(),
             aborts: Vec::new(),
+            next_report: now,
             stats: Stats::default(),
         })
     }
@@ -240,11 +246,8 @@ impl Layer {
                 (self.accept(now, source, peer_cid, token, records), Some(peer_cid), records)
             }
             Some(Header::Retry { destination, token }) => {
-                self.with(now, destination, |connection, cx| {
-                    connection.on_retry(cx, token);
-                    Ok(())
-                });
-                return;
+                self.with(now, destination, |connection, cx| connection.on_retry(cx, token));
+                return self.give_up(packets);
             }
             Some(Header::Plain { records }) => (self.plain_connection(now, source, records), None, records),
             None => (None, None, &[][..]),
@@ -252,6 +255,7 @@ impl Layer {
         let cid = cid.filter(|cid| self.connections.contains_key(cid));
         let Some(cid) = cid else {
             self.stats.dropped += 1;
+            self.refuse_plain(now, arrival, datagram);
             return;
         };
         self.with(now, cid, |connection, cx| connection.receive(cx, arrival, peer_cid, records));
@@ -376,6 +380,7 @@ impl Layer {
             wall: wall_at(self.origin, now),
             trust: &self.config.trust,
             anonymous_clients: self.config.anonymous_clients,
+            own: self.config.identity.fingerprint(),
             held_max: self.config.limits.held_packets_max,
             out: &mut self.out,
             inbox: &mut self.inbox,
@@ -533,6 +538,7 @@ fn wall_at((origin, wall): (Instant, UnixTime), now: Instant) -> UnixTime {
 }
 
 mod admission;
+mod foreign;
 mod icmp;
 #[cfg(test)]
 mod tests;

@@ -29,12 +29,13 @@ mod tags;
 mod token;
 mod trust;
 
+pub use abort::FAILURE_CAUSE;
 pub use config::{Config, ConfigError, Limits};
 pub use failure::Failure;
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, IdentityError, PeerIdentity};
 pub use known_hosts::{KnownHost, KnownHosts, KnownHostsError, LineError};
-pub use layer::{Burst, Event, Layer, PacketStart, Sealed, Shard, Stats};
+pub use layer::{Burst, Event, Layer, PacketStart, Sealed, Shard, Stats, answer_to_hello};
 pub use packets::{Arrival, InitOf, Outgoing, Packets, Train};
 pub use rustls_pki_types::UnixTime;
 pub use trust::{AuthoritiesError, Trust, TrustError};

@@ -9,7 +9,7 @@ use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 use crate::fingerprint::Fingerprint;
 use crate::identity::PeerIdentity;
-use crate::known_hosts::{KnownHost, KnownHosts, names_of};
+use crate::known_hosts::{Found, KnownHost, KnownHosts, names_of};
 
 /// Certificates of authorities that are read at most.
 const AUTHORITIES_MAX: usize = 1024;
@@ -41,23 +41,48 @@ pub enum TrustError {
     /// The peer has no certificate that can be read.
     #[error("the peer has no readable certificate")]
     NoCertificate,
-    /// Nobody vouches for the peer's key.
-    #[error("the peer's key is unknown: {0}")]
-    Unknown(Fingerprint),
-    /// The list of known hosts has another key for this host.
+    /// Nobody vouches for the client's key.
     #[error(
-        "THE KEY OF {name} HAS CHANGED to {presented}: somebody may be in the middle, or it has a new key, \
-         which you add after removing the old one"
+        "the client's key is unknown: {0}. If `strandline keygen --show` prints it there: strandline trust add NAME {0}"
+    )]
+    UnknownClient(Fingerprint),
+    /// Nobody vouches for the server's key.
+    #[error(
+        "the key of {name} is unknown: {presented}. If `strandline keygen --show` prints it there: \
+         strandline trust add {name} {presented}"
+    )]
+    UnknownServer {
+        /// The name that the user gave, or the address.
+        name: String,
+        /// The key that it has.
+        presented: Fingerprint,
+    },
+    /// The list of known hosts has other keys for this host.
+    #[error(
+        "THE KEY OF {name} HAS CHANGED: it is {presented}, and the known hosts have {}. Somebody may be in the middle, or it has \
+         a new key; if so: strandline trust remove {name}, then strandline trust add {name} {presented}",
+        keys(.expected)
     )]
     Changed {
-        /// The name it was looked up by.
+        /// The name under which it is listed.
         name: String,
         /// The key that it has now.
         presented: Fingerprint,
+        /// The keys that it is listed with; none if its line can't be read.
+        expected: Vec<Fingerprint>,
     },
     /// An authority's certificates are demanded, and this one is not valid.
     #[error("the peer's certificate is not valid: {0}")]
     Certificate(String),
+}
+
+/// Returns the first of the keys as text.
+fn keys(keys: &[Fingerprint]) -> String {
+    match keys {
+        [] => "a line without a readable key".to_owned(),
+        [only] => only.to_string(),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+    }
 }
 
 /// The text has no usable certificates of authorities.
@@ -98,7 +123,7 @@ impl Trust {
         self
     }
 
-    /// Also trusts the hosts of a list. With `first_use`, a server that is not listed under any of its names is trusted
+    /// Trusts the hosts of a list, instead of those of an earlier one. With `first_use`, a server that is not listed under any of its names is trusted
     /// and added to the list, which [`known_hosts`](Self::known_hosts) returns: whoever answers first is believed.
     #[must_use]
     pub fn hosts(mut self, hosts: KnownHosts, first_use: bool) -> Self {
@@ -121,8 +146,15 @@ impl Trust {
         if anchors.is_empty() {
             return Err(AuthoritiesError);
         }
-        self.authorities = Arc::new(anchors);
+        Arc::make_mut(&mut self.authorities).extend(anchors);
         Ok(self)
+    }
+
+    /// Returns whether no peer is trusted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let has_hosts = |hosts: &Hosts| hosts.first_use || hosts.lock().hosts().next().is_some();
+        self.pins.is_empty() && self.authorities.is_empty() && !self.hosts.as_ref().is_some_and(has_hosts)
     }
 
     /// Returns the list of known hosts as it is now.
@@ -161,7 +193,12 @@ impl Trust {
                 hosts.lock().add(host.clone());
                 Ok(Verified { learned: Some(host), ..known })
             }
-            _ => Err(TrustError::Unknown(fingerprint)),
+            _ => Err(match peer {
+                Peer::Client => TrustError::UnknownClient(fingerprint),
+                Peer::Server { address, name } => {
+                    TrustError::UnknownServer { name: shown(address, name), presented: fingerprint }
+                }
+            }),
         }
     }
 
@@ -203,6 +240,12 @@ enum Listed {
     Unknown(Option<KnownHost>),
 }
 
+/// Returns the name under which the user knows a server: the given one, or the address.
+fn shown(address: SocketAddr, name: Option<&str>) -> String {
+    let [_, plain] = names_of(address);
+    name.map_or(plain, str::to_owned)
+}
+
 impl Hosts {
     fn lock(&self) -> MutexGuard<'_, KnownHosts> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
@@ -214,14 +257,13 @@ impl Hosts {
         name: Option<&str>,
         fingerprint: Fingerprint,
     ) -> Result<Listed, TrustError> {
-        // Under which the user knows it: by the name if there is one.
-        let [_, plain] = names_of(address);
-        let shown = name.map_or(plain, str::to_owned);
-        match self.lock().knows(address, name, fingerprint) {
-            Some(true) => Ok(Listed::Yes),
-            Some(false) => Err(TrustError::Changed { name: shown, presented: fingerprint }),
-            None => {
-                let host = KnownHost { name: shown, fingerprint, comment: String::new() };
+        match self.lock().look_up(address, name, fingerprint) {
+            Found::Listed => Ok(Listed::Yes),
+            Found::Other { name, expected } => {
+                Err(TrustError::Changed { name, presented: fingerprint, expected })
+            }
+            Found::Nothing => {
+                let host = KnownHost { name: shown(address, name), fingerprint, comment: String::new() };
                 Ok(Listed::Unknown(self.first_use.then_some(host)))
             }
         }

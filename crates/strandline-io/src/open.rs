@@ -58,28 +58,28 @@ pub enum OpenError {
         address: SocketAddr,
     },
     /// Any other error.
-    #[error("{action}: {source}")]
+    #[error("{action}: {cause}")]
     Io {
         /// The action that failed.
         action: &'static str,
-        /// The system's error.
-        source: io::Error,
+        /// The system's error. Not also the error's source: printing the chain of sources would repeat it.
+        cause: io::Error,
     },
 }
 
 impl OpenError {
     /// Converts an error of the `socket` call.
-    pub(crate) fn of_socket(source: io::Error, raw: bool) -> Self {
-        match source.raw_os_error() {
+    pub(crate) fn of_socket(cause: io::Error, raw: bool) -> Self {
+        match cause.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) if raw => Self::Privilege,
             Some(libc::EAFNOSUPPORT) => Self::Ipv6Disabled { evidence: "the kernel has no IPv6" },
-            _ => Self::Io { action: "creating a socket", source },
+            _ => Self::Io { action: "creating a socket", cause },
         }
     }
 
     /// Converts an error of the `bind` call.
-    pub(crate) fn of_bind(source: io::Error, address: SocketAddr) -> Self {
-        match source.raw_os_error() {
+    pub(crate) fn of_bind(cause: io::Error, address: SocketAddr) -> Self {
+        match cause.raw_os_error() {
             Some(libc::EADDRINUSE) => Self::AddressInUse { address },
             Some(libc::EINVAL) if lacks_zone(address) => Self::NoZone { address: address.ip() },
             Some(libc::EADDRNOTAVAIL) if address.is_ipv6() && ipv6_is_disabled() => {
@@ -87,20 +87,20 @@ impl OpenError {
             }
             Some(libc::EADDRNOTAVAIL) => Self::AddressNotAvailable { address: address.ip() },
             Some(libc::EACCES) if address.port() != 0 => Self::PrivilegedPort { address },
-            _ => Self::Io { action: "binding a socket", source },
+            _ => Self::Io { action: "binding a socket", cause },
         }
     }
 
     /// Converts an error of the calls that open packet sockets.
-    pub(crate) fn of_packet_socket(source: io::Error) -> Self {
-        match source.raw_os_error() {
+    pub(crate) fn of_packet_socket(cause: io::Error) -> Self {
+        match cause.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::Privilege,
-            _ => Self::Io { action: "creating a packet socket", source },
+            _ => Self::Io { action: "creating a packet socket", cause },
         }
     }
 
-    pub(crate) fn of_option(source: io::Error) -> Self {
-        Self::Io { action: "setting up a socket", source }
+    pub(crate) fn of_option(cause: io::Error) -> Self {
+        Self::Io { action: "setting up a socket", cause }
     }
 }
 

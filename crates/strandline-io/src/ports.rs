@@ -39,7 +39,13 @@ pub enum LockError {
     },
     /// Any other error.
     #[error("locking SCTP ports: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for LockError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 struct Ports<'a>(&'a RangeInclusive<u16>);

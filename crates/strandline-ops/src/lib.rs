@@ -3,6 +3,7 @@
 //! and the results of checks and reloads ([`Flaw`], [`Reload`]).
 
 mod config;
+mod config_error;
 mod files;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -16,6 +17,7 @@ mod source;
 mod window;
 
 pub use config::{Document, Flaw, Reload, Reloads, report};
+pub use config_error::{ConfigError, line_of};
 pub use files::{Files, Unreadable};
 pub use process::raise_open_files;
 pub use source::network;

@@ -347,7 +347,7 @@ impl StackBuilder {
         }
         let listed = strandline_io::local_addresses();
         let doing = "listing this host's addresses";
-        listed.map(Some).map_err(|source| StackError::Io { doing, source })
+        listed.map(Some).map_err(|cause| StackError::Io { doing, cause })
     }
 
     fn start(
@@ -448,8 +448,7 @@ impl StackBuilder {
 fn address_changes() -> Result<AsyncFd<AddressChanges>, StackError> {
     let opened =
         AddressChanges::open().and_then(|changes| AsyncFd::with_interest(changes, Interest::READABLE));
-    opened
-        .map_err(|source| StackError::Io { doing: "listening for changes of this host's addresses", source })
+    opened.map_err(|cause| StackError::Io { doing: "listening for changes of this host's addresses", cause })
 }
 
 /// Everything that a stack's shards are built from.
@@ -530,8 +529,8 @@ fn link_mtu() -> LinkMtu {
     }
 }
 
-fn registering(source: std::io::Error) -> StackError {
-    StackError::Io { doing: "registering a socket with the tokio runtime", source }
+fn registering(cause: std::io::Error) -> StackError {
+    StackError::Io { doing: "registering a socket with the tokio runtime", cause }
 }
 
 #[allow(
@@ -543,7 +542,7 @@ fn random_seed() -> Result<[u8; 32], StackError> {
     let filled = getrandom::fill(&mut seed);
     filled.map_err(|error| StackError::Io {
         doing: "asking the system for random bytes",
-        source: std::io::Error::other(error),
+        cause: std::io::Error::other(error),
     })?;
     Ok(seed)
 }

@@ -1,6 +1,8 @@
 //! Bursts on their way from the engine to the carrier. Several share one buffer, so that one system call sends
 //! them all.
 
+use std::net::{IpAddr, SocketAddr};
+
 use strandline_proto::event::Transmit;
 
 /// Largest burst, bytes: the limit of one GSO send.
@@ -60,6 +62,27 @@ impl Bursts {
             _ => self.bursts.push(Burst { transmit, start }),
         }
         self.buffer.get(start..self.filled).unwrap_or_default()
+    }
+
+    /// Adds a datagram that is not the engine's. Returns false if there is no room for it.
+    pub(crate) fn add_datagram(
+        &mut self,
+        destination: SocketAddr,
+        source: Option<IpAddr>,
+        bytes: &[u8],
+    ) -> bool {
+        let len = bytes.len();
+        let Some(room) = self.room().and_then(|room| room.get_mut(..len)) else { return false };
+        room.copy_from_slice(bytes);
+        self.add(Transmit {
+            destination,
+            source,
+            len,
+            segment_size: len,
+            fragment: None,
+            ecn_capable: false,
+        });
+        true
     }
 
     /// Returns each burst with its bytes.

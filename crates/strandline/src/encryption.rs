@@ -64,6 +64,24 @@ impl Encryption {
         Self { config: Config::new(identity, trust), on_learned: None }
     }
 
+    /// Returns the fingerprint of this side's key.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.config.identity.fingerprint()
+    }
+
+    /// Returns the list of known hosts as it is now, if there is one.
+    #[must_use]
+    pub fn known_hosts(&self) -> Option<KnownHosts> {
+        self.config.trust.known_hosts()
+    }
+
+    /// Returns whether no peer can be authenticated: no key is pinned or known, and there is no authority.
+    #[must_use]
+    pub fn trusts_nobody(&self) -> bool {
+        !self.config.anonymous_clients && self.config.trust.is_empty()
+    }
+
     /// Sets whether clients need no certificate. Default false: each peer is authenticated.
     #[must_use]
     pub fn anonymous_clients(mut self, anonymous: bool) -> Self {

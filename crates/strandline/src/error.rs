@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use strandline_dtls::FAILURE_CAUSE;
 use strandline_proto::error::{
     ConfigError, ConnectError as Refusal, ListenError, SendError as EngineSendError,
 };
@@ -31,6 +32,9 @@ pub enum Ended {
         /// The reason given by the peer's application, or the contents of the cause; up to 512 bytes.
         reason: Bytes,
     },
+    /// There is no encrypted connection with the peer, or no longer.
+    #[error("no encrypted connection: {0}")]
+    NotEncrypted(String),
     /// The peer stopped answering.
     #[error(
         "the peer does not answer: check that it runs SCTP at this address and encapsulation port, and that no \
@@ -59,6 +63,10 @@ impl Ended {
         match reason {
             CloseReason::Shutdown => Self::ShutDown,
             CloseReason::Aborted => Self::Aborted,
+            // Made by the layer of encryption on this side: the reason is its text.
+            CloseReason::PeerAborted { code: FAILURE_CAUSE, reason } => {
+                Self::NotEncrypted(String::from_utf8_lossy(reason).replace(char::is_control, " "))
+            }
             CloseReason::PeerAborted { code, reason } => {
                 Self::PeerAborted { cause: ErrorCause::from_code(*code), reason: reason.clone() }
             }
@@ -108,12 +116,12 @@ pub enum StackError {
     #[error("a stack needs at least one address")]
     NoAddress,
     /// A system call failed.
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {cause}")]
     Io {
         /// The operation that failed.
         doing: &'static str,
-        /// The system's error.
-        source: std::io::Error,
+        /// The system's error. Not also the error's source: printing the chain of sources would repeat it.
+        cause: std::io::Error,
     },
 }
 
@@ -128,12 +136,12 @@ pub enum BindError {
     #[error(transparent)]
     Lock(Arc<strandline_io::LockError>),
     /// On raw IP: the system refused to receive on the port.
-    #[error("receiving on SCTP port {port}: {source}")]
+    #[error("receiving on SCTP port {port}: {cause}")]
     Filter {
         /// The SCTP port.
         port: u16,
         /// The system's error.
-        source: Arc<std::io::Error>,
+        cause: Arc<std::io::Error>,
     },
     /// The stack is gone.
     #[error("the SCTP stack is gone: was its tokio runtime shut down?")]

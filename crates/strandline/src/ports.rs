@@ -44,7 +44,7 @@ impl ReservedPorts {
                 self.listening.remove(&port);
                 let ranges = self.ranges();
                 before.take(number).for_each(|carrier| drop(carrier.set_ports(&ranges)));
-                return Err(BindError::Filter { port, source: Arc::new(source) });
+                return Err(BindError::Filter { port, cause: Arc::new(source) });
             }
         }
         Ok(())

@@ -112,6 +112,7 @@ fn io_error(ended: Ended) -> io::Error {
         Ended::TimedOut => io::ErrorKind::TimedOut,
         Ended::Unreachable => io::ErrorKind::ConnectionRefused,
         Ended::NoRoute => io::ErrorKind::NetworkUnreachable,
+        Ended::NotEncrypted(_) => io::ErrorKind::PermissionDenied,
         Ended::Aborted | Ended::ProtocolViolation(_) | Ended::StackClosed => io::ErrorKind::ConnectionAborted,
     };
     io::Error::new(kind, ended)

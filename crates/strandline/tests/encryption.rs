@@ -13,8 +13,8 @@ use strandline::encryption::{
 };
 use strandline::memory::Network;
 use strandline::{
-    Association, AssociationConfig, Ended, Endpoint, Listener, Peer, RawOptions, SendInfo, Stack,
-    StackBuilder,
+    Association, AssociationConfig, ConnectError, Ended, Endpoint, Listener, Peer, RawOptions, SendInfo,
+    Stack, StackBuilder,
 };
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
@@ -218,7 +218,7 @@ async fn an_unknown_key_ends_the_attempt() {
     let _listener = Listener::bind(&there, 7).unwrap();
     let attempt = timeout(Duration::from_secs(5), Association::connect(&here, at(&there, 7)));
     let error = attempt.await.unwrap().unwrap_err().to_string();
-    assert!(error.contains("the peer's key is unknown: SHA256:"), "{error}");
+    assert!(error.contains("strandline trust add 127.0.0.1 SHA256:"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,8 +228,50 @@ async fn plain_stacks_don_t_reach_encrypted_ones() {
     let here = builder().memory(&network, [[10, 0, 0, 1].into()]).unwrap();
     let there = builder().encryption(server).memory(&network, [[10, 0, 0, 2].into()]).unwrap();
     let _listener = Listener::bind(&there, 7).unwrap();
-    assert!(Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await.is_err());
+    let error = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await.unwrap_err();
+    assert!(error.to_string().contains("encryption required"), "{error}");
     assert_eq!(there.stats().packets_received, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn encrypted_stacks_don_t_reach_plain_ones() {
+    let network = Network::new();
+    let (client, _) = both();
+    let here = builder().encryption(client).memory(&network, [[10, 0, 0, 1].into()]).unwrap();
+    let there = builder().memory(&network, [[10, 0, 0, 2].into()]).unwrap();
+    let _listener = Listener::bind(&there, 7).unwrap();
+    let error = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Ended(Ended::NotEncrypted(_))), "{error}");
+}
+
+#[tokio::test]
+async fn lists_of_several_files_count_together() {
+    let folder = std::env::temp_dir().join(format!("strandline-lists-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let key = folder.join("key.pem");
+    create_identity(&key, "test").unwrap();
+    let hosts: Vec<String> = (0..2)
+        .map(|number| {
+            let path = folder.join(number.to_string());
+            std::fs::write(&path, format!("host{number} {}\nbad\n", identity().fingerprint())).unwrap();
+            path.display().to_string()
+        })
+        .collect();
+    let encryption = Options { key: Some(key.clone()), trust: hosts }.load().unwrap();
+    assert_eq!(encryption.known_hosts().unwrap().hosts().count(), 2);
+    let missing = folder.join("none").display().to_string();
+    let error = Options { key: Some(key), trust: vec![missing.clone()] }.load().unwrap_err();
+    let chain: String = chain_of(&error);
+    assert_eq!(chain.matches("os error").count(), 1, "{chain}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// The text of an error and of its sources, as programs print it.
+fn chain_of(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", chain_of(source)),
+        None => error.to_string(),
+    }
 }
 
 #[tokio::test(start_paused = true)]

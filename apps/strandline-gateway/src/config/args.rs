@@ -50,8 +50,16 @@ pub struct Args {
     /// Accept connections of other hosts that nftables diverts here (tproxy; needs CAP_NET_ADMIN)
     #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
     tproxy: Vec<String>,
-    /// Listen beyond loopback although nothing is encrypted and no peer is authenticated
-    #[arg(long)]
+    /// Encrypt with the key in this file, as strandline keygen makes it
+    /// [default: ~/.config/strandline/key.pem, if it exists]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Peers to trust: SHA256:FINGERPRINT, a file of known hosts or of authorities' certificates, first-use for unknown
+    /// far gateways, anyone for peers without a key; repeatable [default: ~/.config/strandline/known_hosts]
+    #[arg(long, value_name = "WHO")]
+    trust: Vec<String>,
+    /// Encrypt nothing and authenticate no peer, although a key exists or others can reach --listen
+    #[arg(long, conflicts_with_all = ["key", "trust"])]
     insecure: bool,
     /// Connect directly over TCP while there is no association, for the peers of --peer
     #[arg(long)]
@@ -77,6 +85,24 @@ pub struct Args {
 }
 
 impl Args {
+    /// Returns whether a file is read.
+    pub(crate) const fn has_file(&self) -> bool {
+        self.config.is_some()
+    }
+
+    /// Returns whether an option replaces this key of a file.
+    pub(super) fn replaces(&self, key: &str) -> bool {
+        match key {
+            "listen" => self.listen.is_some(),
+            "admin" => self.admin.is_some(),
+            "congestion" => self.congestion.is_some(),
+            "shards" => self.shards.is_some(),
+            "insecure" => self.insecure,
+            "encryption" => self.key.is_some() || !self.trust.is_empty(),
+            _ => false,
+        }
+    }
+
     /// Adds the options to the tables of a file.
     pub(super) fn add_to(&self, file: &mut File) {
         let set = |place: &mut Option<String>, value: &Option<String>| {
@@ -88,6 +114,13 @@ impl Args {
         set(&mut file.admin, &self.admin);
         set(&mut file.congestion, &self.congestion);
         file.insecure |= self.insecure;
+        if self.key.is_some() || !self.trust.is_empty() {
+            let table = file.encryption.get_or_insert_default();
+            if self.key.is_some() {
+                table.key.clone_from(&self.key);
+            }
+            table.trust.extend(self.trust.iter().cloned());
+        }
         if self.shards.is_some() {
             file.shards = self.shards;
         }
@@ -104,6 +137,8 @@ impl Args {
                 idle_timeout_secs: None,
                 fallback: if self.fallback_tcp { super::Fallback::Tcp } else { super::Fallback::None },
                 wait_ms: None,
+                trust: Vec::new(),
+                insecure: false,
             }
         }));
         let names: Vec<String> = file.peer.iter().map(|peer| peer.name.clone()).collect();
@@ -123,12 +158,17 @@ impl Args {
         file.redirect.extend(self.redirect.iter().map(transparent));
         file.tproxy.extend(self.tproxy.iter().map(transparent));
         if [&self.allow, &self.allow_udp, &self.allow_listen].iter().any(|rules| !rules.is_empty()) {
-            file.access.push(Access {
-                allow: self.allow.clone(),
-                allow_udp: self.allow_udp.clone(),
-                allow_listen: self.allow_listen.clone(),
-                ..Access::default()
+            // For any peer: the table that is for any, if there is one, since none behind it ever counts.
+            let is_for_any = |access: &Access| access.from.is_empty() && access.key.0.is_empty();
+            let at = file.access.iter().position(is_for_any).unwrap_or_else(|| {
+                file.access.push(Access::default());
+                file.access.len() - 1
             });
+            if let Some(access) = file.access.get_mut(at) {
+                access.allow.extend(self.allow.iter().cloned());
+                access.allow_udp.extend(self.allow_udp.iter().cloned());
+                access.allow_listen.extend(self.allow_listen.iter().cloned());
+            }
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The tables of a configuration file. The options of the command line fill the same tables.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// A configuration file.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -9,6 +12,7 @@ pub(super) struct File {
     pub(super) listen: Option<String>,
     pub(super) sctp_port: Option<u16>,
     pub(super) insecure: bool,
+    pub(super) encryption: Option<Encryption>,
     pub(super) shards: Option<u16>,
     pub(super) congestion: Option<String>,
     pub(super) admin: Option<String>,
@@ -26,6 +30,14 @@ pub(super) struct File {
     pub(super) limits: Limits,
 }
 
+/// How associations are encrypted, and whom to trust: as `strandline::encryption::Options`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Encryption {
+    pub(super) key: Option<std::path::PathBuf>,
+    pub(super) trust: Vec<String>,
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Peer {
@@ -38,6 +50,10 @@ pub(super) struct Peer {
     #[serde(default)]
     pub(super) fallback: Fallback,
     pub(super) wait_ms: Option<u32>,
+    #[serde(default)]
+    pub(super) trust: Vec<String>,
+    #[serde(default)]
+    pub(super) insecure: bool,
 }
 
 /// How long an association with a peer lasts.
@@ -104,10 +120,41 @@ pub(super) struct Transparent {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Access {
     pub(super) from: Vec<String>,
+    pub(super) key: Keys,
     pub(super) allow: Vec<String>,
     pub(super) allow_udp: Vec<String>,
     pub(super) allow_listen: Vec<String>,
     pub(super) proxy_protocol: bool,
+}
+
+/// Fingerprints and names of keys: one, or a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Keys(pub(super) Vec<String>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = Keys;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a fingerprint or a name, or a list of them")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Keys, E> {
+                Ok(Keys(vec![text.to_owned()]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Keys, A::Error> {
+                let mut keys = Vec::new();
+                while let Some(key) = list.next_element()? {
+                    keys.push(key);
+                }
+                Ok(Keys(keys))
+            }
+        }
+        deserializer.deserialize_any(OneOrMore)
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -1,20 +1,26 @@
 //! The configuration: a TOML file and the options of the command line, checked as a whole before anything starts.
 
 mod args;
+mod duplicates;
+mod encryption;
 mod file;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use strandline::encryption::{Encryption, Fingerprint, default_key};
 use strandline::{Algorithm, socket_address};
-use strandline_ops::{Files, Flaw, Unreadable};
+use strandline_ops::{ConfigError, Files, Flaw};
 
 pub use self::args::Args;
+pub(crate) use self::encryption::Encrypted;
 pub(crate) use self::file::{Fallback, Keep};
 use self::file::{File, Protocol};
 use crate::protocol::Destination;
 use crate::rules::{Network, Rule, Rules};
+use crate::who::Who;
 
 /// SCTP port of gateways.
 const SCTP_PORT: u16 = 5101;
@@ -28,32 +34,8 @@ const BUFFER_MIB: u32 = 64;
 const LIFETIME: Duration = Duration::from_secs(1);
 const FLOW_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An error of a configuration, and where it is.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A file can't be read.
-    #[error(transparent)]
-    Unreadable(#[from] Unreadable),
-    /// A file is not TOML, or contains an unknown key or a value of a wrong type.
-    #[error("{path}:\n{cause}")]
-    Malformed {
-        /// The path of the file.
-        path: PathBuf,
-        /// What is wrong, and where.
-        cause: Box<toml::de::Error>,
-    },
-    /// A value is invalid.
-    #[error("{key}: {message}")]
-    Value {
-        /// The key, as `table.key`.
-        key: String,
-        /// What is wrong, and what is expected.
-        message: String,
-    },
-}
-
 fn wrong(key: impl Into<String>, message: impl Into<String>) -> ConfigError {
-    ConfigError::Value { key: key.into(), message: message.into() }
+    ConfigError::value(key, message)
 }
 
 /// A checked configuration.
@@ -61,6 +43,7 @@ fn wrong(key: impl Into<String>, message: impl Into<String>) -> ConfigError {
 pub(crate) struct Settings {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) sctp_port: u16,
+    pub(crate) encryption: Option<Encrypted>,
     pub(crate) shards: Option<u16>,
     pub(crate) congestion: Algorithm,
     pub(crate) admin: Option<SocketAddr>,
@@ -70,8 +53,10 @@ pub(crate) struct Settings {
     pub(crate) ways: Vec<Way>,
     pub(crate) udp_forwards: Vec<UdpForward>,
     pub(crate) reverses: Vec<Reverse>,
-    pub(crate) access: Vec<Access>,
+    pub(crate) access: Vec<Arc<Access>>,
     pub(crate) limits: Limits,
+    /// The parsed file, for the differences of a reload.
+    pub(crate) document: toml::Table,
     /// What is allowed, but worth a warning.
     pub(crate) flaws: Vec<Flaw>,
 }
@@ -87,6 +72,19 @@ pub(crate) struct Peer {
     pub(crate) fallback: Fallback,
     /// Time that new connections wait for an association.
     pub(crate) wait: Duration,
+    pub(crate) security: Security,
+    /// All that makes its association another one, as text.
+    pub(crate) identity: String,
+}
+
+/// How the association with a peer is encrypted.
+#[derive(Debug, Clone)]
+pub(crate) enum Security {
+    Plain,
+    /// As those of the listener.
+    Shared,
+    /// With a list of whom to trust of its own.
+    Own(Box<Encryption>),
 }
 
 /// A socket that accepts connections for a peer.
@@ -143,11 +141,13 @@ pub(crate) struct UdpForward {
     pub(crate) idle_timeout: Duration,
 }
 
-/// What peers from certain addresses may do.
+/// What peers from certain addresses, or with certain keys, may do.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     /// Empty: any.
     from: Vec<Network>,
+    /// Empty: any, or none.
+    keys: Vec<Fingerprint>,
     pub(crate) allow: Rules,
     pub(crate) allow_udp: Rules,
     pub(crate) allow_listen: Rules,
@@ -156,8 +156,14 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    pub(crate) fn is_for(&self, peer: IpAddr) -> bool {
-        self.from.is_empty() || self.from.iter().any(|network| network.contains(peer))
+    pub(crate) fn is_for(&self, peer: Who) -> bool {
+        let has_address = || self.from.iter().any(|network| network.contains(peer.address));
+        let has_key = || peer.key.is_some_and(|key| self.keys.contains(&key));
+        (self.from.is_empty() || has_address()) && (self.keys.is_empty() || has_key())
+    }
+
+    const fn is_for_any(&self) -> bool {
+        self.from.is_empty() && self.keys.is_empty()
     }
 }
 
@@ -177,36 +183,44 @@ impl Settings {
     /// # Errors
     /// If a file can't be read, or something is wrong in it or in the options.
     pub(crate) fn read(args: &Args) -> Result<Self, ConfigError> {
-        let mut file = match &args.config {
-            Some(path) => {
-                let text = Files::of_disk().text(path)?;
-                let malformed = |cause| ConfigError::Malformed { path: path.clone(), cause: Box::new(cause) };
-                toml::from_str(&text).map_err(malformed)?
-            }
-            None => File::default(),
+        Self::read_with(args, default_key())
+    }
+
+    /// As [`read`](Self::read), with another default of the key.
+    fn read_with(args: &Args, default_key: Option<PathBuf>) -> Result<Self, ConfigError> {
+        let Some(path) = &args.config else {
+            let mut file = File::default();
+            args.add_to(&mut file);
+            return check(&file, default_key);
         };
+        let text = Files::of_disk().text(path)?;
+        let malformed = |cause| ConfigError::Malformed { path: path.clone(), cause: Box::new(cause) };
+        let mut file = toml::from_str(&text).map_err(malformed)?;
+        let document = toml::from_str(&text).map_err(malformed)?;
         args.add_to(&mut file);
-        check(&file)
+        // Values of options replace those of the file, or are behind them.
+        let settings = check(&file, default_key).map_err(|error| match error {
+            ConfigError::Value { ref key, .. } if args.replaces(key) => error,
+            other => other.in_file(path, &text),
+        })?;
+        Ok(Self { document, ..settings })
     }
 }
 
-fn check(file: &File) -> Result<Settings, ConfigError> {
+fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigError> {
     let listen = file.listen.as_deref().map(|text| socket("listen", text)).transpose()?;
     let mut flaws = Vec::new();
-    if let Some(listen) = listen.filter(|listen| !listen.ip().to_canonical().is_loopback()) {
-        if !file.insecure {
-            return Err(wrong(
-                "listen",
-                format!(
-                    "{listen} is reachable from other machines, nothing is encrypted and no peer is authenticated: listen on \
-                     127.0.0.1, or allow it plainly with --insecure (insecure = true), in a network that you trust"
-                ),
-            ));
-        }
-        flaws.push(flaw("listen", "nothing is encrypted, and no peer is authenticated"));
+    let mut encryption = encryption::check(file, default_key)?;
+    if let Some(listen) = listen.filter(|_| encryption.is_none()) {
+        flaws.extend(check_plain(file, listen)?);
     }
-    let peers = file.peer.iter().enumerate().map(|(at, peer)| check_peer(at, peer, &file.peer));
+    let peers = (0..file.peer.len()).map(|at| {
+        let security = encryption::check_peer(at, file, &mut encryption)?;
+        check_peer(at, file, security)
+    });
     let peers = peers.collect::<Result<Vec<_>, _>>()?;
+    flaws.extend(encryption::flaws(file, encryption.as_ref(), &peers));
+    duplicates::check(file, listen)?;
     let (ways, udp_forwards) = check_ways(file, &peers)?;
     let reverses = check_reverses(file, &peers)?;
     if listen.is_none() && peers.is_empty() {
@@ -218,8 +232,12 @@ fn check(file: &File) -> Result<Settings, ConfigError> {
     if ways.is_empty() && udp_forwards.is_empty() && reverses.is_empty() && listen.is_none() {
         flaws.push(flaw("peer", "no way in: give --socks, --http-connect, --forward or another one"));
     }
-    let access = file.access.iter().enumerate().map(|(at, access)| check_access(at, access));
-    let access = access.collect::<Result<Vec<_>, _>>()?;
+    let check_access = |(at, access)| check_access(at, access, encryption.as_ref());
+    let access = file.access.iter().enumerate().map(check_access).collect::<Result<Vec<_>, _>>()?;
+    if let Some(at) = access.iter().position(Access::is_for_any).filter(|at| at + 1 < access.len()) {
+        let text = format!("tables behind access[{at}] never count, because that one is for any peer");
+        flaws.push(flaw("access", &text));
+    }
     if listen.is_some()
         && access
             .iter()
@@ -241,6 +259,7 @@ fn check(file: &File) -> Result<Settings, ConfigError> {
     Ok(Settings {
         listen,
         sctp_port: file.sctp_port.unwrap_or(SCTP_PORT),
+        encryption,
         shards: file.shards,
         congestion,
         admin: file.admin.as_deref().map(|text| local("admin", text)).transpose()?,
@@ -250,10 +269,29 @@ fn check(file: &File) -> Result<Settings, ConfigError> {
         ways,
         udp_forwards,
         reverses,
-        access,
+        access: access.into_iter().map(Arc::new).collect(),
         limits: check_limits(&file.limits)?,
+        document: toml::Table::new(),
         flaws,
     })
+}
+
+/// Refuses to listen without encryption where other machines can reach it, unless that is said plainly: then it is a flaw.
+fn check_plain(file: &File, listen: SocketAddr) -> Result<Option<Flaw>, ConfigError> {
+    if listen.ip().to_canonical().is_loopback() {
+        return Ok(None);
+    }
+    if file.insecure {
+        return Ok(Some(flaw("listen", "nothing is encrypted, and no peer is authenticated")));
+    }
+    Err(wrong(
+        "listen",
+        format!(
+            "{listen} is reachable from other machines, and without a key nothing is encrypted and no peer is \
+             authenticated: make a key with strandline keygen, listen on 127.0.0.1, or allow it plainly with --insecure \
+             (insecure = true), in a network that you trust"
+        ),
+    ))
 }
 
 fn flaw(key: &'static str, message: &str) -> Flaw {
@@ -285,7 +323,9 @@ fn check_limits(limits: &file::Limits) -> Result<Limits, ConfigError> {
     })
 }
 
-fn check_peer(at: usize, peer: &file::Peer, all: &[file::Peer]) -> Result<Peer, ConfigError> {
+fn check_peer(at: usize, file: &File, security: Security) -> Result<Peer, ConfigError> {
+    let all = &file.peer;
+    let Some(peer) = all.get(at) else { return Err(wrong("peer", "there is none")) };
     let key = |key: &str| format!("peer[{at}].{key}");
     let is_name = peer.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     if peer.name.is_empty() || !is_name {
@@ -308,7 +348,17 @@ fn check_peer(at: usize, peer: &file::Peer, all: &[file::Peer]) -> Result<Peer, 
         idle_timeout: peer.idle_timeout_secs.map_or(IDLE_TIMEOUT, seconds),
         fallback: peer.fallback,
         wait: peer.wait_ms.map_or(WAIT, |ms| Duration::from_millis(ms.into())),
+        security,
+        identity: identity(at, file),
     })
+}
+
+/// Returns all that is said of a peer: an association with it is kept as long as that is the same.
+fn identity(at: usize, file: &File) -> String {
+    let name = file.peer.get(at).map(|peer| peer.name.as_str());
+    let is_of_it = |reverse: &&file::Forward| reverse.peer.as_deref().is_none_or(|peer| Some(peer) == name);
+    let reverses: Vec<_> = file.reverse.iter().filter(is_of_it).collect();
+    format!("{:?} {reverses:?}", file.peer.get(at))
 }
 
 fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<UdpForward>), ConfigError> {
@@ -395,7 +445,11 @@ fn find_peer(table: &str, at: usize, name: Option<&str>, peers: &[Peer]) -> Resu
     }
 }
 
-fn check_access(at: usize, access: &file::Access) -> Result<Access, ConfigError> {
+fn check_access(
+    at: usize,
+    access: &file::Access,
+    encrypted: Option<&Encrypted>,
+) -> Result<Access, ConfigError> {
     let key = |key: &str| format!("access[{at}].{key}");
     let rules = |name: &str, texts: &[String]| {
         let rules = texts.iter().map(|text| text.parse::<Rule>()).collect::<Result<Vec<_>, _>>();
@@ -404,6 +458,7 @@ fn check_access(at: usize, access: &file::Access) -> Result<Access, ConfigError>
     let from = access.from.iter().map(|text| text.parse()).collect::<Result<Vec<Network>, String>>();
     Ok(Access {
         from: from.map_err(|message| wrong(key("from"), message))?,
+        keys: encryption::check_keys(&key("key"), &access.key.0, encrypted)?,
         allow: rules("allow", &access.allow)?,
         allow_udp: rules("allow_udp", &access.allow_udp)?,
         allow_listen: rules("allow_listen", &access.allow_listen)?,

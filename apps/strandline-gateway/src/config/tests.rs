@@ -1,15 +1,34 @@
-use super::{Args, ConfigError, Settings};
+use std::path::PathBuf;
+
+use strandline::encryption::{Fingerprint, create_identity};
+
+use super::{Args, ConfigError, Security, Settings};
 use crate::config::WayKind;
+use crate::who::Who;
+
+/// A peer at an address, without a key.
+fn at(address: [u8; 4]) -> Who {
+    Who { address: address.into(), key: None }
+}
 
 /// Parses options as the program does.
 fn read(options: &str) -> Result<Settings, ConfigError> {
+    Settings::read_with(&args(options), None)
+}
+
+fn args(options: &str) -> Args {
     #[derive(clap::Parser)]
     struct Program {
         #[command(flatten)]
         args: Args,
     }
     let words = std::iter::once("gateway").chain(options.split_whitespace());
-    Settings::read(&<Program as clap::Parser>::try_parse_from(words).unwrap().args)
+    <Program as clap::Parser>::try_parse_from(words).unwrap().args
+}
+
+/// As [`read`], with a default key.
+fn read_with_key(options: &str, key: PathBuf) -> Result<Settings, ConfigError> {
+    Settings::read_with(&args(options), Some(key))
 }
 
 fn error(options: &str) -> String {
@@ -23,6 +42,14 @@ fn read_file(name: &str, text: &str) -> Result<Settings, ConfigError> {
     let result = read(&format!("--config {}", path.display()));
     std::fs::remove_file(path).unwrap();
     result
+}
+
+/// Makes a folder with a key.
+fn folder_with_key(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("strandline-gateway-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    create_identity(&folder.join("key.pem"), name).unwrap();
+    folder
 }
 
 #[test]
@@ -82,10 +109,15 @@ fn files_have_the_tables_of_the_documentation() {
     let examples: Vec<&str> =
         document.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(!examples.is_empty());
+    let folder = folder_with_key("documented");
+    let known = format!("b.example {0}\nlaptop {0}\n", Fingerprint::of_key(b"b"));
+    std::fs::write(folder.join("known_hosts"), known).unwrap();
     for (at, example) in examples.into_iter().enumerate() {
+        let example = &example.replace("/etc/strandline", &folder.display().to_string());
         let read = read_file(&format!("documented-{at}"), example);
         assert!(read.is_ok(), "{example}: {}", read.unwrap_err());
     }
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
@@ -105,8 +137,126 @@ fn entries_of_access_are_for_their_peers() {
         "listen = \"127.0.0.1:1\"\n[[access]]\nfrom = [\"192.0.2.0/24\"]\nallow = [\"db.example:5432\"]\n[[access]]\n",
     )
     .unwrap();
+    assert!(settings.access[0].is_for(at([192, 0, 2, 7])) && !settings.access[0].is_for(at([192, 0, 3, 7])));
+    assert!(settings.access[1].is_for(at([198, 51, 100, 1])));
+}
+
+#[test]
+fn keys_that_exist_are_used() {
+    let folder = folder_with_key("used");
+    let pin = Fingerprint::of_key(b"far");
+    let key = || folder.join("key.pem");
+    let trusting = format!("--listen 0.0.0.0:9899 --trust {pin} --peer far=192.0.2.1:9899");
+    let settings = read_with_key(&trusting, key()).unwrap();
+    assert!(settings.encryption.is_some() && matches!(settings.peers[0].security, Security::Shared));
     assert!(
-        settings.access[0].is_for([192, 0, 2, 7].into()) && !settings.access[0].is_for([192, 0, 3, 7].into())
+        settings.flaws.iter().all(|flaw| flaw.key == "access.allow" || flaw.key == "peer"),
+        "{:?}",
+        settings.flaws
     );
-    assert!(settings.access[1].is_for([198, 51, 100, 1].into()));
+    let settings = read_with_key("--listen 0.0.0.0:9899 --insecure", key()).unwrap();
+    assert!(settings.encryption.is_none(), "unless they are not wanted");
+    assert!(
+        error(&format!("--peer a=h:1 --socks 1 --key {}", folder.join("none").display())).contains("keygen")
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn peers_have_lists_of_their_own() {
+    let folder = folder_with_key("own");
+    let (key, pin) = (folder.join("key.pem").display().to_string(), Fingerprint::of_key(b"b"));
+    let text = format!(
+        "[encryption]\nkey = \"{key}\"\ntrust = [\"{pin}\"]\n[[peer]]\nname = \"a\"\naddresses = [\"192.0.2.1:1\"]\n\
+         trust = [\"{pin}\"]\n[[peer]]\nname = \"b\"\naddresses = [\"192.0.2.2:1\"]\n\
+         [[peer]]\nname = \"c\"\naddresses = [\"192.0.2.3:1\"]\ninsecure = true\n"
+    );
+    let settings = read_file("own", &text).unwrap();
+    let securities: Vec<_> = settings.peers.iter().map(|peer| &peer.security).collect();
+    assert!(
+        matches!(securities[..], [Security::Own(_), Security::Shared, Security::Plain]),
+        "{securities:?}"
+    );
+    let error = read_file("both", &format!("insecure = true\n{text}")).unwrap_err().to_string();
+    assert!(error.contains("insecure"), "{error}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn entries_of_access_are_for_keys() {
+    let folder = folder_with_key("access-keys");
+    let (laptop, other) = (Fingerprint::of_key(b"laptop"), Fingerprint::of_key(b"other"));
+    let list = folder.join("known_hosts").display().to_string();
+    std::fs::write(&list, format!("Laptop {laptop}\n")).unwrap();
+    let encryption =
+        format!("[encryption]\nkey = \"{}\"\ntrust = [\"{list}\"]\n", folder.join("key.pem").display());
+    let read =
+        |access: &str| read_file("access-keys", &format!("listen = \"127.0.0.1:1\"\n{encryption}{access}"));
+    let settings = read(&format!("[[access]]\nkey = \"laptop\"\n[[access]]\nkey = [\"{other}\"]\n")).unwrap();
+    let with = |key| Who { key: Some(key), ..at([192, 0, 2, 1]) };
+    let matched = |who| settings.access.iter().position(|access| access.is_for(who));
+    assert_eq!(
+        [matched(with(laptop)), matched(with(other)), matched(at([192, 0, 2, 1]))],
+        [Some(0), Some(1), None]
+    );
+    let unknown = read("[[access]]\nkey = \"desk\"\n").unwrap_err().to_string();
+    assert!(unknown.contains("access[0].key") && unknown.contains("trust add desk"), "{unknown}");
+    let plain = read_file("access-plain", "listen = \"127.0.0.1:1\"\n[[access]]\nkey = \"laptop\"\n");
+    assert!(plain.unwrap_err().to_string().contains("nothing is encrypted"));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn options_add_to_the_table_for_any_peer() {
+    let config = std::env::temp_dir().join(format!("strandline-gateway-any-{}.toml", std::process::id()));
+    std::fs::write(&config, "[[access]]\nallow = [\"192.0.2.1:80\"]\n").unwrap();
+    let settings = read(&format!("--listen 127.0.0.1:1 --allow 192.0.2.2:80 --config {}", config.display()));
+    std::fs::remove_file(config).unwrap();
+    let settings = settings.unwrap();
+    assert_eq!(settings.access.len(), 1);
+    for address in ["192.0.2.1:80", "192.0.2.2:80"] {
+        assert!(
+            settings.access[0].allow.allow(&address.parse().unwrap(), address.parse().unwrap()),
+            "{address}"
+        );
+    }
+    let text =
+        "listen = \"127.0.0.1:1\"\n[[access]]\nallow = [\"*:1\"]\n[[access]]\nfrom = [\"192.0.2.1\"]\n";
+    let flaws = read_file("behind", text).unwrap().flaws;
+    assert!(flaws.iter().any(|flaw| flaw.message.contains("never count")), "{flaws:?}");
+}
+
+#[test]
+fn addresses_are_given_once() {
+    let far = "--peer a=192.0.2.1:9899";
+    for (options, key) in [
+        ("--socks 1080 --forward 1080=h:1", "forward[0].listen"),
+        ("--socks 0.0.0.0:1080 --http-connect 1080", "http_connect[0].listen"),
+        ("--socks 1080 --admin 127.0.0.1:1080", "socks[0].listen"),
+        ("--forward udp/53=h:53 --forward udp/53=h:54", "forward[1].listen"),
+        ("--listen 127.0.0.1:9899 --forward udp/9899=h:53", "forward[0].listen"),
+        ("--peer b=192.0.2.2:1,192.0.2.1:9899", "peer[1].addresses"),
+        ("--peer b=192.0.2.2:1,192.0.2.2:1", "peer[1].addresses"),
+    ] {
+        let error = error(&format!("{far} {options}"));
+        assert!(error.starts_with(key) && error.contains("already"), "{options}: {error}");
+    }
+    for options in [
+        "--socks 0 --http-connect 0",
+        "--socks 1080 --forward udp/1080=h:53",
+        "--socks 127.0.0.2:1 --socks 1",
+    ] {
+        assert!(read(&format!("{far} {options}")).is_ok(), "{options}");
+    }
+}
+
+#[test]
+fn errors_have_file_and_line() {
+    let text = "listen = \"127.0.0.1:1\"\n\n[limits]\nbuffer_mib = 1\n";
+    let error = read_file("line", text).unwrap_err().to_string();
+    assert!(error.contains(".toml:4: limits.buffer_mib: "), "{error}");
+    let text =
+        "[[peer]]\nname = \"a\"\naddresses = [\"h:1\"]\n[[forward]]\nlisten = \"1\"\nto = \"nowhere\"\n";
+    let error = read_file("to", text).unwrap_err().to_string();
+    assert!(error.contains(".toml:6: forward[0].to: "), "{error}");
 }

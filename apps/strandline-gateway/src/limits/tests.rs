@@ -1,13 +1,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use strandline::encryption::Fingerprint;
+
 use super::PeerLimits;
 use crate::clock::now;
+use crate::who::Who;
+
+/// A peer at an address, without a key.
+fn at(address: [u8; 4]) -> Who {
+    Who { address: address.into(), key: None }
+}
 
 #[test]
 fn connections_of_a_peer_are_limited() {
     let (limits, now) = (Arc::new(PeerLimits::new(2, 100)), now());
-    let (one, other) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+    let (one, other) = (at([192, 0, 2, 1]), at([192, 0, 2, 2]));
     let first = limits.take(one, now);
     let second = limits.take(one, now);
     assert!(first.is_some() && second.is_some() && limits.take(one, now).is_none());
@@ -19,9 +27,22 @@ fn connections_of_a_peer_are_limited() {
 #[test]
 fn new_connections_have_a_rate() {
     let (limits, now) = (Arc::new(PeerLimits::new(1000, 10)), now());
-    let peer = [192, 0, 2, 1].into();
+    let peer = at([192, 0, 2, 1]);
     let taken = |now| (0..100).filter(|_| limits.take(peer, now).is_some()).count();
     assert_eq!(taken(now), 10);
     assert_eq!(taken(now + Duration::from_millis(500)), 5);
     assert_eq!(taken(now + Duration::from_secs(100)), 10);
+}
+
+#[test]
+fn limits_follow_keys_instead_of_addresses() {
+    let (limits, now) = (Arc::new(PeerLimits::new(1, 100)), now());
+    let key = |text: &[u8]| Some(Fingerprint::of_key(text));
+    let one = Who { key: key(b"one"), ..at([192, 0, 2, 1]) };
+    let held = limits.take(one, now);
+    assert!(held.is_some() && limits.take(Who { address: [192, 0, 2, 9].into(), ..one }, now).is_none());
+    assert!(
+        limits.take(Who { key: key(b"other"), ..one }, now).is_some(),
+        "another key behind the same address"
+    );
 }

@@ -17,13 +17,14 @@ use anyhow::{Context, Result};
 use socket2::{Domain, Protocol, Socket, Type};
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use crate::config::{Way, WayKind};
 use crate::gateway::{Gateway, Stage};
 use crate::link::Link;
 use near::Near;
 
-pub(crate) use udp::{bind_udp, serve_udp};
+pub(crate) use udp::{UdpTarget, bind_udp, serve_udp};
 
 /// Time for a client to say where it wants to go.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,9 +55,15 @@ fn listener(way: &Way) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
+/// Where the connections of a way in go. A reload may change it.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) kind: Arc<WayKind>,
+    pub(crate) link: Arc<Link>,
+}
+
 /// Accepts connections until the gateway ends.
-pub(crate) async fn serve(listener: TcpListener, kind: WayKind, link: Arc<Link>, gateway: Arc<Gateway>) {
-    let kind = Arc::new(kind);
+pub(crate) async fn serve(listener: TcpListener, target: watch::Receiver<Target>, gateway: Arc<Gateway>) {
     let own = listener.local_addr().ok();
     let sockets = Arc::<preload::Sockets>::default();
     let accepting = async {
@@ -64,8 +71,9 @@ pub(crate) async fn serve(listener: TcpListener, kind: WayKind, link: Arc<Link>,
         loop {
             match listener.accept().await {
                 Ok((tcp, client)) => {
-                    let near = Near { gateway: Arc::clone(&gateway), link: Arc::clone(&link), client };
-                    tokio::spawn(accepted(Arc::clone(&kind), tcp, near, own, Arc::clone(&sockets)));
+                    let Target { kind, link } = target.borrow().clone();
+                    let near = Near { gateway: Arc::clone(&gateway), link, client };
+                    tokio::spawn(accepted(kind, tcp, near, own, Arc::clone(&sockets)));
                 }
                 Err(error) => {
                     let found = errors.on_error(&error);

@@ -93,7 +93,7 @@ impl Near {
 
     async fn go_direct(&self, to: &Destination, first: Bytes, tracked: &Tracked) -> Result<Started, Reason> {
         tracked.entry.set_direct();
-        let limit = self.gateway.settings.limits.connect_timeout;
+        let limit = self.gateway.settings().limits.connect_timeout;
         let mut tcp = onward::connect(to, None, limit).await.map_err(|(reason, text)| {
             tracing::debug!(destination = %to, %reason, %text, "no direct connection");
             reason

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::config::UdpForward;
 use crate::flows::{self, Target, buffer, idle};
@@ -22,6 +22,13 @@ const CLIENTS_MAX: usize = 4096;
 /// Datagrams of a client that wait for its flow.
 const WAITING: usize = 64;
 
+/// Where the datagrams of new clients go. A reload may change it.
+#[derive(Debug, Clone)]
+pub(crate) struct UdpTarget {
+    pub(crate) forward: Arc<UdpForward>,
+    pub(crate) link: Arc<Link>,
+}
+
 /// Listens for a UDP forward.
 pub(crate) fn bind_udp(forward: &UdpForward) -> Result<UdpSocket> {
     let bound = std::net::UdpSocket::bind(forward.listen).and_then(|socket| {
@@ -32,13 +39,8 @@ pub(crate) fn bind_udp(forward: &UdpForward) -> Result<UdpSocket> {
 }
 
 /// Passes datagrams until the gateway ends.
-pub(crate) async fn serve_udp(
-    socket: UdpSocket,
-    forward: UdpForward,
-    link: Arc<Link>,
-    gateway: Arc<Gateway>,
-) {
-    let (socket, forward) = (Arc::new(socket), Arc::new(forward));
+pub(crate) async fn serve_udp(socket: UdpSocket, target: watch::Receiver<UdpTarget>, gateway: Arc<Gateway>) {
+    let socket = Arc::new(socket);
     let mut clients: HashMap<SocketAddr, mpsc::Sender<Bytes>> = HashMap::new();
     let mut room = buffer();
     let passing = async {
@@ -58,6 +60,7 @@ pub(crate) async fn serve_udp(
                 }
             }
             let (queue, waiting) = mpsc::channel(WAITING);
+            let UdpTarget { forward, link } = target.borrow().clone();
             clients.insert(client, queue);
             let tracked = gateway.registry.begin(About {
                 way: "udp",
@@ -66,12 +69,7 @@ pub(crate) async fn serve_udp(
                 destination: forward.to.to_string(),
                 is_near: true,
             });
-            let flow = Flow {
-                socket: Arc::clone(&socket),
-                forward: Arc::clone(&forward),
-                link: Arc::clone(&link),
-                client,
-            };
+            let flow = Flow { socket: Arc::clone(&socket), forward, link, client };
             tokio::spawn(flow.run(datagram, waiting, tracked));
         }
     };

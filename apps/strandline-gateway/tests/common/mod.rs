@@ -3,10 +3,13 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use strandline::encryption::{Fingerprint, create_identity};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline-gateway");
 /// Time limit of every wait.
@@ -16,16 +19,41 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Gateway {
     child: Child,
     pub announced: Value,
+    log: Arc<Mutex<String>>,
 }
 
 impl Gateway {
+    /// Starts one without a key.
     pub fn start(arguments: &str) -> Self {
+        Self::start_in(Path::new("/nonexistent"), arguments)
+    }
+
+    /// Starts one whose key and known hosts are in this folder's `strandline`.
+    pub fn start_in(configuration: &Path, arguments: &str) -> Self {
         let mut command = Command::new(PROGRAM);
-        command.arg("--json").args(arguments.split_whitespace());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        command.arg("--json").args(arguments.split_whitespace()).env("XDG_CONFIG_HOME", configuration);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = Arc::<Mutex<String>>::default();
+        let (lines, logged) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&log));
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                *logged.lock().unwrap() += &(line + "\n");
+            }
+        });
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, announced: serde_json::from_str(&line).unwrap() }
+        let announced = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}", log.lock().unwrap()));
+        Self { child, announced, log }
+    }
+
+    /// Returns what it has logged so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Where it listens for associations.
+    pub fn listens(&self) -> String {
+        self.announced["listen"].as_str().unwrap().to_owned()
     }
 
     /// The address of a way in, by number.
@@ -46,8 +74,16 @@ impl Gateway {
     }
 
     pub fn terminate(&self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    /// Asks it to read its configuration again.
+    pub fn hang_up(&self) {
+        self.signal(rustix::process::Signal::HUP);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// What its --admin address says.
@@ -76,6 +112,46 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A folder with a key and known hosts, removed when this value is dropped.
+pub struct Home {
+    pub path: PathBuf,
+    pub key: Fingerprint,
+}
+
+impl Home {
+    /// Makes one with a new key.
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("strandline-gateway-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("strandline")).unwrap();
+        let key = create_identity(&path.join("strandline/key.pem"), name).unwrap();
+        Self { path, key }
+    }
+
+    /// Adds a line to the known hosts.
+    pub fn trust(&self, name: &str, key: Fingerprint) {
+        let list = path_of(&self.path, "strandline/known_hosts");
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(list).unwrap();
+        writeln!(file, "{name} {key}").unwrap();
+    }
+
+    /// Writes a file, and returns its path.
+    pub fn write(&self, name: &str, text: &str) -> String {
+        let path = path_of(&self.path, name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+fn path_of(folder: &Path, name: &str) -> String {
+    folder.join(name).display().to_string()
 }
 
 /// Two gateways, and a server in the test behind a port forward.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
-use strandline::{Address, Association, ParseAddressError, Peer, Stack};
+use strandline::{Address, Association, ConnectError, Ended, ErrorCause, ParseAddressError, Peer, Stack};
 use strandline_output::{errln, outln};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -241,9 +241,7 @@ impl Dialler {
                 Some(stack) => {
                     let peer =
                         Peer::new(Address::of(self.server), self.server.port()).named(&self.args.server);
-                    // The error's text already includes its cause.
-                    let association = Association::connect(&stack.on_shard(shard), peer).await;
-                    Carrier::Sctp(association.map_err(|error| anyhow!("{error}"))?)
+                    Carrier::Sctp(Association::connect(&stack.on_shard(shard), peer).await?)
                 }
                 None => Carrier::Tcp(open::tcp_connect(&self.args.common, self.server).await?),
             })
@@ -252,7 +250,11 @@ impl Dialler {
             Ok(result) => result,
             Err(_) => Err(anyhow!("no response within {} s", ANSWER_TIMEOUT.as_secs())),
         };
-        Ok(Channel::new(carrier.with_context(|| self.hint())?))
+        let with_hint = |error: anyhow::Error| {
+            let hint = self.hint(has_answered(&error));
+            error.context(hint)
+        };
+        Ok(Channel::new(carrier.map_err(with_hint)?))
     }
 
     /// Sets up an association or connection that carries a flow of the test.
@@ -280,7 +282,8 @@ impl Dialler {
         Ok((flow, link))
     }
 
-    fn hint(&self) -> String {
+    /// Returns what was tried, and what to check if nobody has answered.
+    fn hint(&self, has_answered: bool) -> String {
         let (ip, port) = (self.server.ip(), self.server.port());
         let (place, flags) = match self.args.transport {
             Transport::Tcp => (format!("TCP port {port}"), format!("-p {port}")),
@@ -295,9 +298,21 @@ impl Dialler {
                 )
             }
         };
+        if has_answered {
+            return format!("connecting to {ip}, {place}");
+        }
         format!(
             "connecting to {ip}, {place}: is `strandline perf server {flags}` running there, and does a firewall block it?"
         )
+    }
+}
+
+/// Returns whether the server has said why it doesn't serve this client, or has shown a key that is not trusted.
+fn has_answered(error: &anyhow::Error) -> bool {
+    match error.downcast_ref() {
+        Some(ConnectError::Ended(Ended::NotEncrypted(_))) => true,
+        Some(ConnectError::Ended(Ended::PeerAborted { cause, .. })) => *cause != ErrorCause::None,
+        _ => false,
     }
 }
 

@@ -82,9 +82,13 @@ pub(crate) async fn run(
     runtimes: Vec<Handle>,
     mut interrupt: watch::Receiver<bool>,
 ) -> Result<ExitCode> {
-    let tcp = open::tcp_listen(&args.common, args.bind.with_port(args.common.port))?;
-    let tcp_address = tcp.local_addr()?;
-    let port = tcp_address.port();
+    // Nothing is served without encryption if it was asked for.
+    let tcp = match args.common.is_encrypted() {
+        true => None,
+        false => Some(open::tcp_listen(&args.common, args.bind.with_port(args.common.port))?),
+    };
+    let tcp_address = tcp.as_ref().map(TcpListener::local_addr).transpose()?;
+    let mut port = tcp_address.map_or(args.common.port, |address| address.port());
     let udp_address = args.bind.with_port(args.common.encapsulation_port);
     let opening = Opening { common: &args.common, runtimes: &runtimes, nodelay: true, trace: None };
     let mut stacks = vec![open::udp(&opening, udp_address, 0)?];
@@ -92,10 +96,16 @@ pub(crate) async fn run(
     if args.common.raw {
         stacks.push(open::raw(&opening, args.bind)?);
     }
-    let bind = |stack| Listener::bind(stack, port).with_context(|| format!("listening on SCTP port {port}"));
-    let listeners = stacks.iter().map(bind).collect::<Result<Vec<_>>>()?;
+    let mut listeners = Vec::new();
+    for stack in &stacks {
+        let listener = Listener::bind(stack, port);
+        let listener = listener.with_context(|| format!("listening on SCTP port {port}"))?;
+        port = listener.port();
+        listeners.push(listener);
+    }
     let raw = if args.common.raw { " and over raw IP" } else { "" };
-    errln!("strandline perf serves SCTP port {port} over UDP {udp_address}{raw}, TCP {tcp_address}");
+    let tcp_text = tcp_address.map_or_else(|| " encrypted".to_owned(), |address| format!(", TCP {address}"));
+    errln!("strandline perf serves SCTP port {port} over UDP {udp_address}{raw}{tcp_text}");
 
     let server = Arc::new(Server::new(args.clone(), runtimes, stacks.clone(), interrupt.clone()));
     let mut finish = server.finished.subscribe();
@@ -107,7 +117,9 @@ pub(crate) async fn run(
             accepting.spawn_on(accept_sctp(Arc::clone(&listener), shard, spawn.clone()), runtime);
         }
     }
-    accepting.spawn(accept_tcp(tcp, spawn));
+    if let Some(tcp) = tcp {
+        accepting.spawn(accept_tcp(tcp, spawn));
+    }
     let mut serving = JoinSet::new();
     loop {
         tokio::select! {

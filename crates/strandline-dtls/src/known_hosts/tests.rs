@@ -58,7 +58,12 @@ fn every_listed_name_must_have_the_key() {
         (format!("server.example {KEY}"), None, None),
     ] {
         let hosts = KnownHosts::parse(&list).unwrap();
-        assert_eq!(hosts.knows(address, name, key), expected, "{list}, {name:?}");
+        let found = match hosts.look_up(address, name, key) {
+            Found::Listed => Some(true),
+            Found::Other { .. } => Some(false),
+            Found::Nothing => None,
+        };
+        assert_eq!(found, expected, "{list}, {name:?}");
     }
     let mut hosts = KnownHosts::default();
     let host =
@@ -73,4 +78,15 @@ fn last_line_may_end_with_a_carriage_return() {
     let hosts = KnownHosts::parse(&format!("a {KEY}\r\n# own\r")).unwrap();
     assert_eq!(hosts.to_string(), format!("a {KEY}\n# own\n"));
     assert_eq!(KnownHosts::parse(&hosts.to_string()), Ok(hosts));
+}
+
+#[test]
+fn unreadable_lines_are_kept_and_trust_nobody() {
+    let text = format!("a {KEY}\nb SHA256:short\nalone\n");
+    let (mut hosts, errors) = KnownHosts::parse_lenient(&text).unwrap();
+    assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!((hosts.hosts().count(), hosts.to_string()), (1, text));
+    let found = hosts.look_up("192.0.2.7:9899".parse().unwrap(), Some("B"), KEY.parse().unwrap());
+    assert!(matches!(found, Found::Other { expected, .. } if expected.is_empty()));
+    assert_eq!(hosts.remove("b"), 1);
 }

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::kind;
 use strandline_wire::number::VerificationTag;
+use strandline_wire::{Packet, PacketBuilder};
 
 use super::*;
 use crate::identity::Identity;

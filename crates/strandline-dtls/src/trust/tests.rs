@@ -21,7 +21,7 @@ fn server(name: Option<&str>) -> Peer<'_> {
 fn nobody_is_trusted_by_default() {
     let peer = identity();
     let verdict = Trust::nobody().verify(Peer::Client, &peer.certificate, now());
-    assert_eq!(verdict, Err(TrustError::Unknown(peer.fingerprint())));
+    assert_eq!(verdict, Err(TrustError::UnknownClient(peer.fingerprint())));
 }
 
 #[test]

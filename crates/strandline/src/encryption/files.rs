@@ -15,12 +15,12 @@ const FILE_LEN_MAX: u64 = 16 << 20;
 
 /// A file of keys or known hosts can't be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", path.display())]
+#[error("{}: {problem}", path.display())]
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
-    pub source: FileProblem,
+    /// What is wrong. Not also the error's source: printing the chain of sources would repeat it.
+    pub problem: FileProblem,
 }
 
 /// What is wrong with a file.
@@ -42,7 +42,7 @@ pub enum FileProblem {
 }
 
 fn at<T>(path: &Path, result: Result<T, FileProblem>) -> Result<T, FileError> {
-    result.map_err(|source| FileError { path: path.to_owned(), source })
+    result.map_err(|problem| FileError { path: path.to_owned(), problem })
 }
 
 /// Makes a key and a certificate for it, and writes both to a new file that only its owner can read. The name stands in the
@@ -68,8 +68,11 @@ pub fn create_identity(path: &Path, name: &str) -> Result<Fingerprint, FileError
 pub fn read_identity(path: &Path) -> Result<Identity, FileError> {
     let read = || {
         let mut file = File::open(path)?;
-        let mode = file.metadata()?.mode() & 0o777;
-        if mode & 0o077 != 0 {
+        let metadata = file.metadata()?;
+        let mode = metadata.mode() & 0o777;
+        // As ssh does: the files of others, such as credentials that systemd hands over, are theirs to protect.
+        let is_own = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == metadata.uid());
+        if is_own && mode & 0o077 != 0 {
             return Err(FileProblem::Readable(mode));
         }
         Ok(Identity::from_pem(&read_text(&mut file)?)?)
@@ -81,6 +84,15 @@ fn read_text(file: &mut File) -> io::Result<String> {
     let mut text = String::new();
     file.take(FILE_LEN_MAX).read_to_string(&mut text)?;
     Ok(text)
+}
+
+/// Reads a list. Lines that can't be read are logged.
+pub(super) fn parse(path: &Path, text: &str) -> Result<KnownHosts, KnownHostsError> {
+    let (hosts, errors) = KnownHosts::parse_lenient(text)?;
+    for error in errors {
+        tracing::warn!("{}: {error}: this line is ignored", path.display());
+    }
+    Ok(hosts)
 }
 
 /// A file with a list of known hosts: one line for each, as `name SHA256:... comment`.
@@ -98,10 +110,11 @@ impl KnownHostsFile {
         Self { path: path.into(), lock: Mutex::new(()) }
     }
 
-    /// Reads the list; an empty one if there is no file.
+    /// Reads the list; an empty one if there is no file. Lines that can't be read are logged, kept when the list is changed, and
+    /// trust nobody ([`KnownHosts::parse_lenient`]).
     ///
     /// # Errors
-    /// If the file can't be read, or a line of it.
+    /// If the file can't be read.
     pub fn read(&self) -> Result<KnownHosts, FileError> {
         let read = || {
             let mut file = match File::open(&self.path) {
@@ -109,7 +122,7 @@ impl KnownHostsFile {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(KnownHosts::default()),
                 Err(error) => return Err(error.into()),
             };
-            Ok(KnownHosts::parse(&read_text(&mut file)?)?)
+            Ok(parse(&self.path, &read_text(&mut file)?)?)
         };
         at(&self.path, read())
     }

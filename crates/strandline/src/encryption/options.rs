@@ -6,7 +6,7 @@ use std::sync::Arc;
 use strandline_dtls::{AuthoritiesError, Fingerprint, FingerprintError, KnownHosts, Trust};
 
 use super::Encryption;
-use super::files::{FileError, FileProblem, KnownHostsFile, read_identity};
+use super::files::{FileError, FileProblem, KnownHostsFile, parse, read_identity};
 
 /// What a certificate in PEM format begins with.
 const PEM: &str = "-----BEGIN CERTIFICATE-----";
@@ -79,16 +79,21 @@ impl Options {
             return Err(OptionsError::NoKey(key));
         }
         let identity = read_identity(&key)?;
-        let known_hosts = || default_known_hosts().map(KnownHostsFile::new).ok_or(OptionsError::NoHome);
+        let default_file = || default_known_hosts().map(KnownHostsFile::new).ok_or(OptionsError::NoHome);
         let mut trust = Trust::nobody();
         let (mut anonymous, mut file) = (false, None);
+        let mut hosts: Option<KnownHosts> = None;
+        let mut add = |listed: KnownHosts| match &mut hosts {
+            Some(hosts) => hosts.extend(listed.hosts().cloned()),
+            none => *none = Some(listed),
+        };
         for item in &self.trust {
             trust = match item.as_str() {
                 "first-use" => {
-                    let known = known_hosts()?;
-                    let hosts = known.read()?;
+                    let known = default_file()?;
+                    add(known.read()?);
                     file = Some(known);
-                    trust.hosts(hosts, true)
+                    trust
                 }
                 "anyone" => {
                     anonymous = true;
@@ -98,11 +103,22 @@ impl Options {
                     let pin = text.parse::<Fingerprint>();
                     trust.pin(pin.map_err(|error| OptionsError::Fingerprint(text.to_owned(), error))?)
                 }
-                path => add_file(trust, Path::new(path))?,
+                path => match read_trust(Path::new(path))? {
+                    TrustFile::Authorities(text) => trust
+                        .authorities(&text)
+                        .map_err(|error| OptionsError::Authorities(path.to_owned(), error))?,
+                    TrustFile::Hosts(listed) => {
+                        add(listed);
+                        trust
+                    }
+                },
             };
         }
         if self.trust.is_empty() {
-            trust = trust.hosts(known_hosts()?.read()?, false);
+            add(default_file()?.read()?);
+        }
+        if let Some(hosts) = hosts {
+            trust = trust.hosts(hosts, file.is_some());
         }
         let encryption = Encryption::new(identity, trust).anonymous_clients(anonymous);
         Ok(match file {
@@ -112,14 +128,19 @@ impl Options {
     }
 }
 
-/// Trusts the hosts or authorities in a file.
-fn add_file(trust: Trust, path: &Path) -> Result<Trust, OptionsError> {
-    let failed = |source| FileError { path: path.to_owned(), source };
+/// What a file with peers to trust has.
+enum TrustFile {
+    /// Certificates in PEM format.
+    Authorities(String),
+    Hosts(KnownHosts),
+}
+
+fn read_trust(path: &Path) -> Result<TrustFile, OptionsError> {
+    let failed = |problem| FileError { path: path.to_owned(), problem };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.into()))?;
     if text.contains(PEM) {
-        let trust = trust.authorities(&text);
-        return trust.map_err(|error| OptionsError::Authorities(path.display().to_string(), error));
+        return Ok(TrustFile::Authorities(text));
     }
-    let hosts = KnownHosts::parse(&text).map_err(|error| failed(FileProblem::KnownHosts(error)))?;
-    Ok(trust.hosts(hosts, false))
+    let hosts = parse(path, &text).map_err(|error| failed(FileProblem::KnownHosts(error)))?;
+    Ok(TrustFile::Hosts(hosts))
 }

@@ -187,7 +187,7 @@ impl Driver {
 
     /// Passes received packets to the engine, or to the shard that they belong to.
     fn feed(&mut self, state: &mut State, now: Time) {
-        let State { engine, secure, .. } = state;
+        let State { engine, secure, out, .. } = state;
         let (observer, sorter) = (self.shard.observer.as_deref(), &mut self.sorter);
         if let Some(secure) = secure {
             self.batch.for_each_train(|train, segment_size| {
@@ -201,6 +201,7 @@ impl Driver {
             return secure.deliver(engine, now, observer);
         }
         self.batch.for_each_train(|train, segment_size| {
+            out.foreign.look_at(now, &train, segment_size);
             if let Some(observer) = observer {
                 let ends = (train.source, train.destination);
                 observe::show(observer, engine, Direction::Received, ends, train.bytes, segment_size);

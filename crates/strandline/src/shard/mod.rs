@@ -12,6 +12,7 @@ pub(crate) mod driver;
 pub(crate) mod dynamic;
 pub(crate) mod follow;
 mod follower;
+mod foreign;
 pub(crate) mod held;
 pub(crate) mod many;
 pub(crate) mod outbox;

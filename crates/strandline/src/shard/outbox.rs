@@ -10,6 +10,7 @@ use crate::carrier::Carrier;
 use crate::engine::Engine;
 use crate::observe::{self, Direction, PacketObserver};
 
+use super::foreign::Foreign;
 use super::secure::Secure;
 
 /// Limit of bursts sent in one round while a lock is held; then other tasks get a turn.
@@ -19,6 +20,8 @@ pub(super) const BURSTS_MAX: usize = 64;
 pub(crate) struct Outbox {
     /// Bursts that the carrier had no room for, kept between two rounds.
     bursts: Bursts,
+    /// Answers to peers that encrypt, if this stack does not.
+    pub(crate) foreign: Foreign,
     /// Bytes queued in the engine since it was last asked for packets.
     pub(crate) queued_bytes: usize,
 }
@@ -36,7 +39,7 @@ pub(crate) enum Sent {
 
 impl Outbox {
     pub(crate) fn new(mixed_trains: bool) -> Self {
-        Self { bursts: Bursts::new(mixed_trains), queued_bytes: 0 }
+        Self { bursts: Bursts::new(mixed_trains), foreign: Foreign::default(), queued_bytes: 0 }
     }
 
     pub(crate) fn is_blocked(&self) -> bool {
@@ -88,6 +91,7 @@ impl Outbox {
         now: Time,
         bursts_left: &mut usize,
     ) -> bool {
+        self.foreign.gather(&mut self.bursts);
         while *bursts_left > 0
             && let Some(room) = self.bursts.room()
         {

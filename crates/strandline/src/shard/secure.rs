@@ -154,18 +154,8 @@ impl Secure {
     /// Gathers a datagram of the layer itself.
     fn gather_own(&mut self, bursts: &mut Bursts) -> bool {
         let Some(outgoing) = self.layer.poll_transmit() else { return false };
-        let len = outgoing.bytes.len();
-        if let Some(room) = bursts.room().and_then(|room| room.get_mut(..len)) {
-            room.copy_from_slice(&outgoing.bytes);
-            bursts.add(Transmit {
-                destination: outgoing.destination,
-                source: outgoing.source,
-                len,
-                segment_size: len,
-                fragment: None,
-                ecn_capable: false,
-            });
-        }
+        // Without room it is lost, as on the way.
+        bursts.add_datagram(outgoing.destination, outgoing.source, &outgoing.bytes);
         true
     }
 
@@ -181,8 +171,19 @@ impl Secure {
                 Event::Failed(address, failure) => {
                     tracing::warn!(%address, error = %failure, "DTLS connection failed");
                 }
+                Event::NotEncrypted(address) => {
+                    tracing::warn!(
+                        %address,
+                        "a peer without encryption was refused: it needs a key too, or this side must not encrypt"
+                    );
+                }
                 Event::Learned(host) => {
-                    tracing::info!(name = host.name, key = %host.fingerprint, "server added to known hosts");
+                    // Whoever uses first use should see the key once.
+                    tracing::warn!(
+                        name = host.name,
+                        key = %host.fingerprint,
+                        "first use: the server is a known host from now on; `strandline keygen --show` there prints its key"
+                    );
                     if let Some(on_learned) = &self.on_learned {
                         on_learned.learned(&host);
                     }

@@ -39,7 +39,7 @@ pub(super) fn check(files: &[Table], ours: &[String], names: bool) -> Result<Vec
     let route = |(number, file): (usize, &Table)| {
         one(file, ours, names).map_err(|error| match error {
             // Add the number of the entry.
-            ConfigError::Value { key, message } if files.len() > 1 => {
+            ConfigError::Value { key, message, .. } if files.len() > 1 => {
                 wrong(key.replacen("route", &format!("route[{}]", number + 1), 1), message)
             }
             error => error,

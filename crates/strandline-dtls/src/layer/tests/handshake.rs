@@ -53,7 +53,8 @@ fn a_wrong_pin_ends_the_attempt() {
     let mut world = World::new(config(&client, &[&other]), config(&server, &[&client]));
     world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
     world.secs(2);
-    let unknown = Failure::Trust(TrustError::Unknown(server.fingerprint()));
+    let name = "192.0.2.2".to_owned();
+    let unknown = Failure::Trust(TrustError::UnknownServer { name, presented: server.fingerprint() });
     assert_eq!(world.hosts[0].failure(), Some(&unknown));
     let (_, abort) = &world.hosts[0].received[0];
     assert_eq!(abort[12], kind::ABORT);
@@ -67,7 +68,7 @@ fn a_server_tells_a_client_that_it_refuses() {
     let mut world = World::new(config(&client, &[&server]), config(&server, &[]));
     world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
     world.secs(2);
-    assert_eq!(world.hosts[0].failure(), Some(&Failure::Refused));
+    assert_eq!(world.hosts[0].failure(), Some(&Failure::Refused(client.fingerprint())));
     assert!(matches!(world.hosts[1].failure(), Some(Failure::Trust(_))));
     assert!(world.hosts[1].received.is_empty(), "nothing of a refused client passes");
 }
@@ -206,4 +207,39 @@ fn messages_about_datagrams_name_their_associations() {
     let mut forged = quoted;
     forged[4] ^= 1;
     assert_eq!(world.hosts[0].layer.handle_icmp(to, &forged, false), None);
+}
+
+#[test]
+fn an_init_without_encryption_is_refused_aloud() {
+    let mut world = World::trusting();
+    let packet = init(PORTS, 0xc1);
+    for _ in 0..3 {
+        world.deliver(1, at("192.0.2.9:9899"), &packet);
+    }
+    let reported = |event: &&Event| matches!(event, Event::NotEncrypted(_));
+    assert_eq!(world.hosts[1].events.iter().filter(reported).count(), 1, "not for each packet");
+    assert_eq!(world.log.len(), 3);
+    for (_, to, answer) in &world.log {
+        assert_eq!(
+            (*to, answer[12], &answer[4..8]),
+            (at("192.0.2.9:9899"), kind::ABORT, &[0, 0, 0, 0xc1][..])
+        );
+        assert!(Packet::parse(answer).unwrap().verify_checksum() && answer.len() <= packet.len());
+    }
+    let len = world.log.len();
+    world.deliver(1, at("192.0.2.9:9899"), &data(PORTS, 0x51, b"text"));
+    assert_eq!(world.log.len(), len, "only an INIT has an answer");
+}
+
+#[test]
+fn a_server_without_encryption_is_recognised() {
+    let mut world = World::trusting();
+    world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+    let hello = world.log[0].2.clone();
+    let answer = answer_to_hello(&hello).unwrap();
+    assert!(answer.len() < hello.len());
+    assert_eq!(answer_to_hello(&init(PORTS, 0xc1)), None);
+    world.deliver(0, at("192.0.2.2:9899"), &answer);
+    assert_eq!(world.hosts[0].failure(), Some(&Failure::NotEncrypted));
+    assert_eq!(world.hosts[0].received[0].1[12], kind::ABORT, "the engine learns of it at once");
 }

@@ -1,0 +1,327 @@
+//! The peers and the ways in of a gateway that runs, and their changes by a reload.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::Value;
+use strandline::{Stack, StackError};
+use strandline_ops::{ConfigError, Document, Reload, Reloads};
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::config::{Args, Reverse, Settings, UdpForward, Way, WayKind};
+use crate::gateway::Gateway;
+use crate::link::Link;
+use crate::stacks::Outgoing;
+use crate::ways::{self, Target, UdpTarget};
+
+/// Tables and keys that only a new start changes.
+const KEPT: [&str; 9] = [
+    "listen",
+    "sctp_port",
+    "insecure",
+    "encryption",
+    "shards",
+    "congestion",
+    "admin",
+    "access_log",
+    "limits.buffer_mib",
+];
+
+/// The changing part of a gateway. It belongs to the first thread.
+pub(crate) struct Running {
+    args: Args,
+    pub(crate) gateway: Arc<Gateway>,
+    runtimes: Vec<Handle>,
+    document: Document,
+    reloads: Reloads,
+    state: RefCell<State>,
+}
+
+struct State {
+    outgoing: Outgoing,
+    links: Vec<Arc<Link>>,
+    ways: Vec<Served>,
+}
+
+/// A socket that is served.
+struct Served {
+    id: WayId,
+    announced: AnnouncedWay,
+    to: Goes,
+    task: AbortHandle,
+}
+
+/// Tells a task where its connections or datagrams go.
+enum Goes {
+    Tcp(watch::Sender<Target>),
+    Udp(watch::Sender<UdpTarget>),
+}
+
+/// What stays the same of a socket while its target changes. Several may have an address with port 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct WayId {
+    listen: SocketAddr,
+    kind: SocketKind,
+    number: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SocketKind {
+    Tcp,
+    Transparent,
+    Udp,
+}
+
+/// A way of the configuration.
+#[derive(Debug, Clone, Copy)]
+enum Wanted<'a> {
+    Tcp(&'a Way),
+    Udp(&'a UdpForward),
+}
+
+/// A socket that is bound and not served yet.
+enum Bound {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+/// A way in, for people and programs.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct AnnouncedWay {
+    pub(crate) way: &'static str,
+    pub(crate) listen: SocketAddr,
+    pub(crate) peer: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<String>,
+}
+
+impl Running {
+    /// Connects to the peers and listens for the ways in.
+    ///
+    /// # Errors
+    /// If a socket can't be opened.
+    pub(crate) fn start(args: Args, gateway: Arc<Gateway>, runtimes: Vec<Handle>) -> Result<Self> {
+        let settings = gateway.settings();
+        let document = Document::new(settings.document.clone(), &KEPT, &[]);
+        let outgoing = Outgoing::new(Arc::clone(&settings), runtimes.clone());
+        let state = RefCell::new(State { outgoing, links: Vec::new(), ways: Vec::new() });
+        let running = Self { args, gateway, runtimes, document, reloads: Reloads::default(), state };
+        let links = running.links_for(&settings)?;
+        let bound = running.bind(&settings)?;
+        running.change(&settings, links, bound)?;
+        Ok(running)
+    }
+
+    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
+        self.state.borrow().links.clone()
+    }
+
+    pub(crate) fn announced(&self) -> Vec<AnnouncedWay> {
+        self.state.borrow().ways.iter().map(|served| served.announced.clone()).collect()
+    }
+
+    pub(crate) fn stacks(&self) -> Vec<Stack> {
+        self.state.borrow().outgoing.stacks().cloned().collect()
+    }
+
+    /// The number of reloads and the last error, for the status.
+    pub(crate) fn reloads(&self) -> Value {
+        self.reloads.status()
+    }
+
+    /// Returns whether there is a file to reload.
+    pub(crate) fn has_file(&self) -> bool {
+        self.args.has_file()
+    }
+
+    /// Reads the configuration again, and changes what has changed: connections stay.
+    ///
+    /// # Errors
+    /// If it is invalid, or a socket can't be opened: nothing has changed then.
+    pub(crate) fn reload(&self) -> Result<Reload, ConfigError> {
+        let result = self.try_reload();
+        self.reloads.note(&result);
+        match &result {
+            Ok(Reload { changed, kept }) if kept.is_empty() => {
+                tracing::info!(?changed, "configuration reloaded");
+            }
+            Ok(Reload { changed, kept }) => {
+                tracing::warn!(?changed, ?kept, "configuration reloaded; some changes need a new start");
+            }
+            Err(error) => tracing::error!(%error, "configuration not reloaded; the old one stays in use"),
+        }
+        result
+    }
+
+    fn try_reload(&self) -> Result<Reload, ConfigError> {
+        if !self.has_file() {
+            return Err(ConfigError::NoFile);
+        }
+        let new = Settings::read(&self.args)?;
+        if new.encryption.is_some() != self.gateway.settings().encryption.is_some() {
+            let message = "turning encryption on or off needs a new start; nothing was changed";
+            return Err(ConfigError::value("encryption", message));
+        }
+        let failed = |key: &str, error: &anyhow::Error| ConfigError::value(key, format!("{error:#}"));
+        // Everything that can fail comes first.
+        let links = self.links_for(&new).map_err(|error| failed("peer", &error.into()))?;
+        let bound = self.bind(&new).map_err(|error| failed("listen", &error))?;
+        let told = self.document.differences(&new.document);
+        self.document.replace(new.document.clone());
+        self.change(&new, links, bound).map_err(|error| failed("listen", &error))?;
+        self.gateway.replace_settings(new);
+        Ok(told)
+    }
+
+    /// Returns the links of all peers: those that exist for peers that are as they were.
+    fn links_for(&self, settings: &Settings) -> Result<Vec<Arc<Link>>, StackError> {
+        let mut state = self.state.borrow_mut();
+        let State { outgoing, links, .. } = &mut *state;
+        let mut all = Vec::new();
+        for (at, peer) in settings.peers.iter().enumerate() {
+            if let Some(known) = links.iter().find(|link| link.peer.identity == peer.identity) {
+                all.push(Arc::clone(known));
+                continue;
+            }
+            let stack = outgoing.stack_for(peer, at % self.runtimes.len())?;
+            let reverses: Vec<Reverse> =
+                settings.reverses.iter().filter(|reverse| reverse.peer == at).cloned().collect();
+            all.push(Arc::new(Link::new(peer.clone(), reverses, stack)));
+        }
+        Ok(all)
+    }
+
+    /// Returns the runtime of the association with a peer.
+    fn runtime_of(&self, peer: usize) -> Option<&Handle> {
+        self.runtimes.get(peer % self.runtimes.len())
+    }
+
+    /// Opens the sockets that are not open yet.
+    fn bind(&self, settings: &Settings) -> Result<Vec<(WayId, Bound)>> {
+        let state = self.state.borrow();
+        let mut bound = Vec::new();
+        for (id, way) in wanted(settings) {
+            if state.ways.iter().any(|served| served.id == id) {
+                continue;
+            }
+            let (Wanted::Tcp(Way { peer, .. }) | Wanted::Udp(UdpForward { peer, .. })) = way;
+            // The socket belongs to the runtime on which it is made.
+            let _entered = self.runtime_of(*peer).map(Handle::enter);
+            let socket = match way {
+                Wanted::Tcp(way) => Bound::Tcp(ways::bind(way)?),
+                Wanted::Udp(forward) => Bound::Udp(ways::bind_udp(forward)?),
+            };
+            bound.push((id, socket));
+        }
+        Ok(bound)
+    }
+
+    /// Changes to these peers and sockets. What isn't wanted any more takes nothing new.
+    fn change(&self, settings: &Settings, links: Vec<Arc<Link>>, bound: Vec<(WayId, Bound)>) -> Result<()> {
+        let mut state = self.state.borrow_mut();
+        let old_links = std::mem::take(&mut state.links);
+        for (at, link) in links.iter().enumerate() {
+            let is_new = !old_links.iter().any(|old| Arc::ptr_eq(old, link));
+            if let Some(runtime) = self.runtime_of(at).filter(|_| is_new) {
+                runtime.spawn(Arc::clone(link).run(Arc::clone(&self.gateway)));
+            }
+        }
+        for old in old_links.iter().filter(|old| !links.iter().any(|link| Arc::ptr_eq(old, link))) {
+            old.retire();
+        }
+        let mut old_ways = std::mem::take(&mut state.ways);
+        let mut bound = bound;
+        for (id, way) in wanted(settings) {
+            let (Wanted::Tcp(Way { peer, .. }) | Wanted::Udp(UdpForward { peer, .. })) = way;
+            let (Some(link), Some(runtime)) = (links.get(*peer), self.runtime_of(*peer)) else { continue };
+            if let Some(at) = old_ways.iter().position(|served| served.id == id) {
+                let mut served = old_ways.swap_remove(at);
+                served.turn_to(way, link);
+                state.ways.push(served);
+            } else if let Some(at) = bound.iter().position(|(of, _)| *of == id) {
+                let (id, socket) = bound.swap_remove(at);
+                state.ways.push(self.serve(id, socket, way, link, runtime)?);
+            }
+        }
+        for gone in old_ways {
+            gone.task.abort();
+        }
+        state.links = links;
+        Ok(())
+    }
+
+    fn serve(
+        &self,
+        id: WayId,
+        socket: Bound,
+        way: Wanted<'_>,
+        link: &Arc<Link>,
+        runtime: &Handle,
+    ) -> Result<Served> {
+        let gateway = Arc::clone(&self.gateway);
+        let (listen, to, task) = match (socket, way) {
+            (Bound::Tcp(listener), Wanted::Tcp(way)) => {
+                let listen = listener.local_addr()?;
+                let (sender, target) = watch::channel(tcp_target(way, link));
+                (listen, Goes::Tcp(sender), runtime.spawn(ways::serve(listener, target, gateway)))
+            }
+            (Bound::Udp(socket), Wanted::Udp(forward)) => {
+                let listen = socket.local_addr()?;
+                let (sender, target) = watch::channel(udp_target(forward, link));
+                (listen, Goes::Udp(sender), runtime.spawn(ways::serve_udp(socket, target, gateway)))
+            }
+            _ => anyhow::bail!("a socket of another kind"),
+        };
+        Ok(Served { id, announced: announced(listen, way, link), to, task: task.abort_handle() })
+    }
+}
+
+impl Served {
+    /// Sends new connections elsewhere, if that has changed.
+    fn turn_to(&mut self, way: Wanted<'_>, link: &Arc<Link>) {
+        match (&self.to, way) {
+            (Goes::Tcp(target), Wanted::Tcp(way)) => drop(target.send_replace(tcp_target(way, link))),
+            (Goes::Udp(target), Wanted::Udp(forward)) => drop(target.send_replace(udp_target(forward, link))),
+            _ => {}
+        }
+        self.announced = announced(self.announced.listen, way, link);
+    }
+}
+
+fn tcp_target(way: &Way, link: &Arc<Link>) -> Target {
+    Target { kind: Arc::new(way.kind.clone()), link: Arc::clone(link) }
+}
+
+fn udp_target(forward: &UdpForward, link: &Arc<Link>) -> UdpTarget {
+    UdpTarget { forward: Arc::new(forward.clone()), link: Arc::clone(link) }
+}
+
+fn announced(listen: SocketAddr, way: Wanted<'_>, link: &Link) -> AnnouncedWay {
+    let (name, to) = match way {
+        Wanted::Tcp(Way { kind: WayKind::Forward { to }, .. }) => ("forward", Some(to)),
+        Wanted::Tcp(way) => (way.kind.name(), None),
+        Wanted::Udp(forward) => ("udp", Some(&forward.to)),
+    };
+    AnnouncedWay { way: name, listen, peer: link.name.to_string(), to: to.map(ToString::to_string) }
+}
+
+/// Returns all ways of a configuration, with what each socket is told apart by.
+fn wanted(settings: &Settings) -> Vec<(WayId, Wanted<'_>)> {
+    let mut all: Vec<(WayId, Wanted<'_>)> = Vec::new();
+    let tcp = settings.ways.iter().map(|way| {
+        let kind = if way.kind == WayKind::Tproxy { SocketKind::Transparent } else { SocketKind::Tcp };
+        (way.listen, kind, Wanted::Tcp(way))
+    });
+    let udp = settings.udp_forwards.iter().map(|way| (way.listen, SocketKind::Udp, Wanted::Udp(way)));
+    for (listen, kind, way) in tcp.chain(udp) {
+        let number = all.iter().filter(|(id, _)| id.listen == listen && id.kind == kind).count();
+        all.push((WayId { listen, kind, number }, way));
+    }
+    all
+}

@@ -1,0 +1,149 @@
+//! Gateways that encrypt, and know each other by their keys.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use strandline::encryption::Fingerprint;
+
+use crate::common::{Gateway, Home, at_last, patient, read_all, read_exactly};
+use crate::failures::socks;
+
+/// The homes of a far and a near gateway that trust each other.
+fn homes(test: &str) -> (Home, Home) {
+    let (far, near) = (Home::new(&format!("{test}-far")), Home::new(&format!("{test}-near")));
+    far.trust("laptop", near.key);
+    near.trust("127.0.0.1", far.key);
+    (far, near)
+}
+
+fn start_far(home: &Home, options: &str) -> Gateway {
+    Gateway::start_in(&home.path, &format!("--listen 127.0.0.1:0 --admin 127.0.0.1:0 {options}"))
+}
+
+fn start_near(home: &Home, far: &Gateway, options: &str) -> Gateway {
+    let listen = far.listens();
+    Gateway::start_in(&home.path, &format!("--peer far={listen} --admin 127.0.0.1:0 {options}"))
+}
+
+/// A server, and its address.
+fn server() -> (TcpListener, SocketAddr) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    (server, address)
+}
+
+/// Whether the far gateway connects onward for a client of the near one.
+fn is_allowed(near: &Gateway, to: SocketAddr) -> bool {
+    match socks(near.way(0), &to.to_string()).1 {
+        0 => true,
+        2 => false,
+        other => panic!("SOCKS answers {other}"),
+    }
+}
+
+#[test]
+fn keys_that_exist_encrypt() {
+    let (far_home, near_home) = homes("encrypted");
+    let (server, address) = server();
+    let far = start_far(&far_home, &format!("--allow {address}"));
+    let near = start_near(&near_home, &far, &format!("--forward 0={address}"));
+    assert_eq!(far.announced["key"], far_home.key.to_string());
+    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    client.write_all(b"question").unwrap();
+    let mut served = patient(server.accept().unwrap().0);
+    assert_eq!(read_exactly(&mut served, 8), b"question");
+    served.write_all(b"answer").unwrap();
+    drop(served);
+    assert_eq!(read_all(&mut client), (b"answer".to_vec(), true));
+    assert_eq!(far.status()["associations"][0]["key"], near_home.key.to_string());
+    assert_eq!(near.status()["associations"][0]["key"], far_home.key.to_string());
+}
+
+#[test]
+fn a_far_gateway_with_another_key_is_refused() {
+    let (far_home, near_home) = homes("changed");
+    let impostor = Home::new("impostor");
+    impostor.trust("laptop", near_home.key);
+    let (_server, address) = server();
+    let far = start_far(&impostor, &format!("--allow {address}"));
+    let near = start_near(&near_home, &far, &format!("--forward 0={address}"));
+    at_last("the near one says why", || {
+        let log = near.log();
+        log.contains(&impostor.key.to_string()) && log.contains(&far_home.key.to_string())
+    });
+    assert_eq!(far.status()["associations"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn an_unknown_near_gateway_is_refused() {
+    let (far_home, _) = homes("unknown");
+    let stranger = Home::new("stranger");
+    stranger.trust("127.0.0.1", far_home.key);
+    let (_server, address) = server();
+    let far = start_far(&far_home, &format!("--allow {address}"));
+    let near = start_near(&stranger, &far, &format!("--forward 0={address}"));
+    at_last("both say why", || {
+        let add = format!("strandline trust add NAME {}", stranger.key);
+        far.log().contains(&add) && near.log().contains(&add)
+    });
+    assert_eq!(far.status()["associations"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_peer_may_have_its_own_list() {
+    let (far_home, near_home) = homes("pinned");
+    let (server, address) = server();
+    let far = start_far(&far_home, &format!("--allow {address}"));
+    let other = Fingerprint::of_key(b"other");
+    let config = |pin| {
+        let listen = far.listens();
+        format!(
+            "[[peer]]\nname = \"far\"\naddresses = [\"{listen}\"]\ntrust = [\"{pin}\"]\n[[socks]]\nlisten = \"0\"\n"
+        )
+    };
+    let wrong = near_home.write("wrong.toml", &config(other));
+    let near = Gateway::start_in(&near_home.path, &format!("--config {wrong}"));
+    at_last("the key is not the one", || near.log().contains(&far_home.key.to_string()));
+    let right = near_home.write("right.toml", &config(far_home.key));
+    let near = Gateway::start_in(&near_home.path, &format!("--config {right}"));
+    assert!(is_allowed(&near, address));
+    drop(server);
+}
+
+#[test]
+fn access_follows_keys() {
+    let (far_home, near_home) = homes("access");
+    let desk = Home::new("access-desk");
+    far_home.trust("desk", desk.key);
+    desk.trust("127.0.0.1", far_home.key);
+    let ((_one, of_laptop), (_two, of_desk)) = (server(), server());
+    let desk_key = desk.key;
+    let config = far_home.write(
+        "far.toml",
+        &format!(
+            "[[access]]\nkey = \"laptop\"\nallow = [\"{of_laptop}\"]\n\
+             [[access]]\nkey = [\"{desk_key}\"]\nallow = [\"{of_desk}\"]\n"
+        ),
+    );
+    let far = start_far(&far_home, &format!("--config {config}"));
+    for (home, allowed, denied) in [(&near_home, of_laptop, of_desk), (&desk, of_desk, of_laptop)] {
+        let near = start_near(home, &far, "--socks 0");
+        assert!(is_allowed(&near, allowed) && !is_allowed(&near, denied));
+    }
+}
+
+#[test]
+fn one_side_without_encryption_says_so() {
+    let (far_home, near_home) = homes("one-side");
+    let (_server, address) = server();
+    let encrypted = start_far(&far_home, "");
+    let near = start_near(&near_home, &encrypted, &format!("--forward 0={address} --insecure"));
+    at_last("both say that only one encrypts", || {
+        near.log().contains("encryption required") && encrypted.log().contains("a peer without encryption")
+    });
+    let plain = start_far(&far_home, "--insecure");
+    let near = start_near(&near_home, &plain, &format!("--forward 0={address}"));
+    at_last("both say that the other one encrypts", || {
+        near.log().contains("the peer does not encrypt") && plain.log().contains("a peer that encrypts")
+    });
+}

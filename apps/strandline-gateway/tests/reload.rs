@@ -1,0 +1,139 @@
+//! Changes of the configuration while connections are open.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+
+use crate::common::{Gateway, Home, at_last, patient, read_exactly};
+
+/// A server, and its address.
+fn server() -> (TcpListener, SocketAddr) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    (server, address)
+}
+
+/// Connects by a way in, and passes bytes to a server.
+fn connects(way: SocketAddr, server: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut client = patient(TcpStream::connect(way).unwrap());
+    client.write_all(b"hello").unwrap();
+    let mut served = patient(server.accept().unwrap().0);
+    assert_eq!(read_exactly(&mut served, 5), b"hello");
+    (client, served)
+}
+
+/// Whether bytes still pass in both directions.
+fn is_alive((client, served): &mut (TcpStream, TcpStream)) -> bool {
+    client.write_all(b"up").unwrap();
+    served.write_all(b"down").unwrap();
+    read_exactly(served, 2) == b"up" && read_exactly(client, 4) == b"down"
+}
+
+/// Runs `strandline gateway reload`. Returns whether it succeeded, and what it says.
+fn reload(gateway: &Gateway) -> (bool, String) {
+    let admin = gateway.announced["admin"].as_str().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strandline-gateway"));
+    let output = command.args(["reload", "--admin", admin]).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn rules_and_ways_change_under_connections() {
+    let home = Home::new("reload");
+    let ((one, first), (two, second)) = (server(), server());
+    let far_file = home.write("far.toml", &format!("[[access]]\nallow = [\"{first}\"]\n"));
+    let far = Gateway::start(&format!("--listen 127.0.0.1:0 --admin 127.0.0.1:0 --config {far_file}"));
+    let listen = far.listens();
+    let peer = format!("[[peer]]\nname = \"far\"\naddresses = [\"{listen}\"]\n");
+    let forward = |to| format!("[[forward]]\nlisten = \"127.0.0.1:0\"\nto = \"{to}\"\n");
+    let near_file = home.write("near.toml", &format!("{peer}{}", forward(first)));
+    let near = Gateway::start(&format!("--admin 127.0.0.1:0 --config {near_file}"));
+    let mut before = connects(near.way(0), &one);
+
+    // The same socket leads elsewhere, and there is one more.
+    home.write("far.toml", &format!("[[access]]\nallow = [\"{second}\"]\n"));
+    assert_eq!(reload(&far), (true, "reloaded; changed: access\n".to_owned()));
+    home.write("near.toml", &format!("{peer}{}{}", forward(second), forward(second)));
+    assert!(reload(&near).0);
+    let ways = near.status()["ways"].clone();
+    assert_eq!(ways[0]["listen"], near.announced["ways"][0]["listen"]);
+    for way in ways.as_array().unwrap() {
+        let mut after = connects(way["listen"].as_str().unwrap().parse().unwrap(), &two);
+        assert!(is_alive(&mut after));
+    }
+    assert!(is_alive(&mut before), "it was allowed when it began");
+
+    // No way is left, and what is open goes on.
+    home.write("near.toml", &peer);
+    assert!(reload(&near).0);
+    at_last("nothing listens", || TcpStream::connect(near.way(0)).is_err());
+    assert!(is_alive(&mut before));
+}
+
+#[test]
+fn a_wrong_file_changes_nothing() {
+    let home = Home::new("reload-wrong");
+    let (server, address) = server();
+    let good = format!("[[access]]\nallow = [\"{address}\"]\n");
+    let file = home.write("far.toml", &good);
+    let far = Gateway::start(&format!("--listen 127.0.0.1:0 --admin 127.0.0.1:0 --config {file}"));
+    let near = Gateway::start(&format!("--peer far={} --forward 0={address}", far.listens()));
+    home.write("far.toml", "[[access]]\nallow = [\"nowhere\"]\n");
+    let (is_done, text) = reload(&far);
+    assert!(!is_done && text.contains("far.toml:2: access[0].allow"), "{text}");
+    assert_eq!(far.status()["reloads"]["count"], 1);
+    drop(connects(near.way(0), &server));
+    // A signal does the same, and says so in the log.
+    far.hang_up();
+    at_last("the log has the reason", || far.log().contains("configuration not reloaded"));
+    home.write("far.toml", &format!("{good}[limits]\nbuffer_mib = 32\n"));
+    let (is_done, text) = reload(&far);
+    assert!(is_done && text.contains("limits.buffer_mib: needs a new start"), "{text}");
+}
+
+#[test]
+fn connections_of_a_removed_peer_end_by_themselves() {
+    let home = Home::new("reload-peer");
+    let (server, address) = server();
+    let options = format!("--listen 127.0.0.1:0 --admin 127.0.0.1:0 --allow {address}");
+    let (first, second) = (Gateway::start(&options), Gateway::start(&options));
+    let config = |far: &Gateway| {
+        let listen = far.listens();
+        format!(
+            "[[peer]]\nname = \"far\"\naddresses = [\"{listen}\"]\n\
+             [[forward]]\nlisten = \"127.0.0.1:0\"\nto = \"{address}\"\n"
+        )
+    };
+    let file = home.write("near.toml", &config(&first));
+    let near = Gateway::start(&format!("--admin 127.0.0.1:0 --config {file}"));
+    let mut before = connects(near.way(0), &server);
+    home.write("near.toml", &config(&second));
+    assert!(reload(&near).0);
+    let mut after = connects(near.way(0), &server);
+    assert!(is_alive(&mut before) && is_alive(&mut after));
+    let open = |far: &Gateway| far.status()["open"].as_u64().unwrap();
+    assert_eq!((open(&first), open(&second)), (1, 1));
+    drop(before);
+    let associations = |far: &Gateway| far.status()["associations"].as_array().unwrap().len();
+    at_last("the association with the removed peer ends", || associations(&first) == 0);
+    assert!(is_alive(&mut after));
+}
+
+#[test]
+fn systemd_accepts_the_unit() {
+    let home = Home::new("unit");
+    let unit = include_str!("../../../docs/strandline-gateway.service");
+    let unit = unit.replace("/usr/bin/strandline", env!("CARGO_BIN_EXE_strandline-gateway"));
+    let file = home.write("strandline-gateway.service", &unit);
+    let run = |arguments: &[&str]| {
+        let output = Command::new("systemd-analyze").args(arguments).arg(&file).output();
+        let output =
+            output.unwrap_or_else(|error| panic!("systemd-analyze: {error}: apt-get install systemd"));
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(output.status.success(), "{text}");
+        text
+    };
+    assert_eq!(run(&["verify", "--man=no"]), "");
+    run(&["security", "--offline=true", "--no-pager", "--threshold=20"]);
+}

@@ -1,0 +1,40 @@
+use super::*;
+
+const TEXT: &str = "\
+listen = \"x\"
+[limits]
+buffer_mib = 0
+
+[[peer]]
+name = \"a\"
+[[peer]]
+addresses = []
+inner = { depth = 1 }
+";
+
+#[test]
+fn keys_have_lines() {
+    for (key, line) in [
+        ("listen", Some(1)),
+        ("limits", Some(2)),
+        ("limits.buffer_mib", Some(3)),
+        ("limits.missing", Some(2)),
+        ("peer[0].name", Some(6)),
+        ("peer[1].addresses", Some(8)),
+        ("peer[1].inner.depth", Some(9)),
+        ("peer[0].addresses", Some(5)),
+        ("peer[2].name", None),
+        ("socks[0].listen", None),
+    ] {
+        assert_eq!(line_of(TEXT, key), line, "{key}");
+    }
+}
+
+#[test]
+fn errors_begin_with_file_and_line() {
+    let error =
+        ConfigError::value("limits.buffer_mib", "a number from 4 on").in_file(Path::new("a.toml"), TEXT);
+    assert_eq!(error.to_string(), "a.toml:3: limits.buffer_mib: a number from 4 on");
+    let error = ConfigError::value("--listen", "no address").in_file(Path::new("a.toml"), TEXT);
+    assert_eq!(error.to_string(), "--listen: no address");
+}
