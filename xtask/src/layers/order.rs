@@ -189,7 +189,16 @@ pub(super) const CRATES: [Rules; 9] = [
     Rules {
         root: "apps/strandline-gateway/src/lib.rs",
         layers: &[
-            apart(&["access_log", "clock", "program", "protocol", "proxy_protocol", "shards", "status", "who"]),
+            apart(&[
+                "access_log",
+                "clock",
+                "program",
+                "protocol",
+                "proxy_protocol",
+                "shards",
+                "status",
+                "who",
+            ]),
             apart(&["connect_request", "limits", "preload_request", "rules", "socks"]),
             apart(&["config", "fuzzing", "onward", "registry"]),
             apart(&["flows", "gateway", "relay", "stacks"]),

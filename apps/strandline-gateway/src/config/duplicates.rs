@@ -28,7 +28,9 @@ pub(super) fn check(file: &File, listen: Option<SocketAddr>) -> Result<(), Confi
     if let Some(admin) = &file.admin {
         add(&mut tcp, "admin".to_owned(), admin)?;
     }
-    for (table, proxies) in [("socks", &file.socks), ("http_connect", &file.http_connect)] {
+    for (table, proxies) in
+        [("socks", &file.socks), ("http_connect", &file.http_connect), ("preload", &file.preload)]
+    {
         for (at, proxy) in proxies.iter().enumerate() {
             add(&mut tcp, format!("{table}[{at}].listen"), &proxy.listen)?;
         }
