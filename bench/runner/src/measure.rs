@@ -89,10 +89,16 @@ async fn take_part(
         }
         None => None,
     };
-    let sender = finish(sender, test.timeout()).await.context("the sender")?;
-    let receiver = match receiver {
-        Some(child) if subject.ends => Some(finish(child, GRACE).await.context("the receiver")?),
-        _ => None,
+    let sender = async { finish(sender, test.timeout()).await.context("the sender") };
+    let (sender, receiver) = match receiver {
+        // Both at once: a report that is longer than a pipe holds must be read for the receiver to go on.
+        Some(child) if subject.ends => {
+            let limit = test.timeout() + GRACE;
+            let receiver = async { finish(child, limit).await.context("the receiver") };
+            let (sender, receiver) = tokio::try_join!(sender, receiver)?;
+            (sender, Some(receiver))
+        }
+        _running => (sender.await?, None),
     };
     let beside = match beside {
         Some(child) => Some(finish(child, GRACE).await.context("what runs beside")?),
