@@ -1,5 +1,5 @@
 //! Two endpoints with any choice of extensions on each side, and a sequence of commands, deliveries, losses, repetitions,
-//! damage and time: nothing panics or loops, and without damage each message arrives at most once and unaltered, none that
+//! damage, marks and time: nothing panics or loops, and without damage each message arrives at most once and unaltered, none that
 //! was reported as never sent, and only those with a limit are given up.
 #![no_main]
 
@@ -13,9 +13,10 @@ use strandline_proto::authentication::{Authentication, ChunkTypes, KeyId, Shared
 use strandline_proto::config::{
     AssociationConfig, EndpointConfig, ExtensionsConfig, Multipath, StreamCredit, StreamScheduler,
 };
+use strandline_proto::congestion::Algorithm;
 use strandline_proto::dynamic_addresses::AddressRequest;
 use strandline_proto::endpoint::{
-    Connect, Credit, DynamicStreams, Endpoint, KeyChange, Reconfigure, StreamValue,
+    Connect, Credit, DryReports, DynamicStreams, Endpoint, KeyChange, Reconfigure, StreamValue,
 };
 use strandline_proto::event::{AssociationId, Datagram, Event, FailureCause, Message, SendInfo};
 use strandline_proto::number::StreamId;
@@ -59,6 +60,8 @@ enum Command {
     Scheduler { side: bool, scheduler: u8 },
     Key { side: bool, key: u8, what: u8 },
     Address { side: bool, address: u8, what: u8 },
+    Mark { side: bool, index: u8, ecn: u8 },
+    Dry { side: bool, on: bool },
 }
 
 const SCHEDULERS: [StreamScheduler; 6] = [
@@ -99,9 +102,17 @@ impl Offer {
             },
             peer_requests: if has(10) { PeerRequests::ALL } else { PeerRequests::NONE },
             zero_checksum: None,
+            adaptation_layer: has(14).then_some(self.demanded.into()),
+        };
+        let congestion = match (has(12), has(13)) {
+            (false, false) => Algorithm::default(),
+            (true, false) => Algorithm::Dctcp,
+            (false, true) => Algorithm::Bbr,
+            (true, true) => Algorithm::Rfc9260,
         };
         AssociationConfig {
             extensions,
+            congestion,
             outbound_streams: 1000,
             stream_scheduler: scheduler(self.scheduler),
             partial_delivery_point: if has(11) { 2000 } else { 200_000 },
@@ -120,6 +131,8 @@ struct Packet {
     from: SocketAddr,
     to: IpAddr,
     bytes: Vec<u8>,
+    /// The ECN bits, as the network has left them.
+    ecn: u8,
 }
 
 struct Side {
@@ -172,7 +185,8 @@ impl Side {
             if self.outbox.len() < 256 {
                 let bytes = buffer[..transmit.len].to_vec();
                 let from = SocketAddr::new(source, 9899);
-                self.outbox.push(Packet { from, to: transmit.destination.ip(), bytes });
+                let ecn = if transmit.ecn_capable { 0b10 } else { 0 };
+                self.outbox.push(Packet { from, to: transmit.destination.ip(), bytes, ecn });
             }
         }
         while let Some((id, event)) = self.endpoint.poll_event() {
@@ -298,7 +312,8 @@ fn fix_checksum(bytes: &mut [u8]) {
 
 /// Delivers a packet to the other side.
 fn deliver(to: &mut Side, now: Time, packet: &Packet) {
-    let datagram = Datagram { source: packet.from, destination: Some(packet.to), bytes: &packet.bytes, ecn: 0 };
+    let (destination, bytes, ecn) = (Some(packet.to), &packet.bytes[..], packet.ecn);
+    let datagram = Datagram { source: packet.from, destination, bytes, ecn };
     to.endpoint.handle_datagram(now, datagram);
 }
 
@@ -337,6 +352,10 @@ fn act(side: &mut Side, now: Time, serial: u32, command: &Command) {
         }
         Command::Key { key, what, .. } => side.change_key(id, key, what),
         Command::Address { address, what, .. } => side.change_address(now, id, address, what),
+        Command::Dry { on, .. } => {
+            let reports = if on { DryReports::On } else { DryReports::Off };
+            let _ = reports.set(&mut side.endpoint, id);
+        }
         _ => {}
     }
 }
@@ -355,6 +374,8 @@ fn side_of(command: &Command) -> usize {
         | Command::Scheduler { side, .. }
         | Command::Key { side, .. }
         | Command::Address { side, .. }
+        | Command::Mark { side, .. }
+        | Command::Dry { side, .. }
         | Command::Connect(side)
         | Command::Recv { side, .. }
         | Command::Deliver { side, .. }
@@ -415,6 +436,12 @@ fuzz_target!(|input: Input| {
                 fix_checksum(&mut packet.bytes);
                 damaged = true;
                 deliver(&mut sides[1 - from], now, &packet);
+            }
+            Command::Mark { index: number, ecn, .. } => {
+                let index = index(number);
+                if let Some(packet) = sides[from].outbox.get_mut(index) {
+                    packet.ecn = ecn % 4;
+                }
             }
             Command::Drop { .. } => _ = sides[from].outbox.pop(),
             Command::Exchange { rounds } => exchange(&mut sides, &mut now, rounds, damaged),

@@ -115,6 +115,15 @@ pub enum Event {
         /// What became of it.
         outcome: AddressOutcome,
     },
+    /// ADAPTATION INDICATION: the peer's set-up named the protocol between SCTP and its application (RFC 5061 section
+    /// 4.2.6). Follows `Established` and `Restarted`.
+    AdaptationLayer {
+        /// The adaptation code point.
+        code_point: u32,
+    },
+    /// SENDER DRY: the peer has acknowledged all data, and no message waits to be sent. Only if
+    /// [`DryReports`](crate::endpoint::DryReports) asked for it.
+    SenderDry,
     /// The peer shuts down. It accepts no messages beyond those already queued. What it sent can still be received.
     PeerShutdown,
     /// COMMUNICATION ERROR: the peer reported an error cause that does not end the association.

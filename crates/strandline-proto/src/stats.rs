@@ -304,6 +304,9 @@ pub struct AgreedExtensions {
     /// Credit for each stream (docs/stream-credit.md). Without it only the association's window limits what streams hold,
     /// so that one which is not read may hold up the others.
     pub stream_credit: bool,
+    /// The code point of the peer's Adaptation Layer Indication (RFC 5061 section 4.2.6), if its set-up has one, whether
+    /// this side has one or not.
+    pub adaptation_layer: Option<u32>,
 }
 
 /// Whether a destination can be used.
@@ -369,6 +372,9 @@ pub struct PathStatus {
     pub error_count: u16,
     /// How often T3-rtx expired or the path was abandoned because it was silent; at most 65,535.
     pub timeouts: u16,
+    /// Packets with data to this address that the peer has reported as marked (ECN), each once. Exact with peers that count
+    /// them in ECNE, as this stack and usrsctp do; others report one for each ECNE with another TSN.
+    pub marks_reported: u32,
 }
 
 /// Heap and table memory of one association, itemised, in bytes.

@@ -221,7 +221,7 @@ impl App {
                 if let Some(reconfiguring) = &mut self.reconfiguring {
                     reconfiguring.on_event(event);
                 }
-                self.boundaries.on_event(event)?;
+                self.boundaries.on_event(event, !cx.ledger.is_tampered(end.host, self.peer_host))?;
             }
             Event::StreamsChanged { outbound_streams, .. } => {
                 let status = cx.endpoint.status(end.id).map(|status| status.outbound_streams);
@@ -229,9 +229,10 @@ impl App {
                 self.plan.streams = self.plan.streams.max(*outbound_streams);
             }
             Event::DynamicStreams(_) => violation(format!("{end:?}: {event:?}, but no streams are dynamic"))?,
-            Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event)?,
+            Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event, true)?,
             Event::AddressRequest { .. } => self.on_address_outcome(cx, event)?,
             Event::PathChanged { .. } | Event::PeerError { .. } | Event::Authentication(_) => {}
+            Event::AdaptationLayer { .. } | Event::SenderDry => {}
         }
         Ok(())
     }

@@ -25,8 +25,8 @@ pub(crate) struct Boundaries {
 }
 
 impl Boundaries {
-    /// Records what an event reports.
-    pub(crate) fn on_event(&mut self, event: &Event) -> Result<(), Violation> {
+    /// Records what an event reports. `honest`: nobody forges packets of the peer.
+    pub(crate) fn on_event(&mut self, event: &Event, honest: bool) -> Result<(), Violation> {
         match event {
             Event::StreamsReset { direction, streams, outcome: Outcome::Performed, unread }
                 if direction.is_incoming() =>
@@ -34,7 +34,9 @@ impl Boundaries {
                 self.push(*unread, Boundary::Reset(streams.clone()))
             }
             Event::AssociationReset { outcome: Outcome::Performed, unread, cut, .. } => {
-                demand(cut.is_none(), || format!("a reset cut a message of an honest peer off: {event:?}"))?;
+                demand(cut.is_none() || !honest, || {
+                    format!("a reset cut a message of an honest peer off: {event:?}")
+                })?;
                 self.push(*unread, Boundary::Reset(Streams::All))
             }
             Event::PartialDeliveryAborted { stream, unread } => self.push(*unread, Boundary::Cut(*stream)),

@@ -7,7 +7,7 @@ use strandline_dtls::PeerIdentity;
 use strandline_proto::config::{AssociationConfig, StreamScheduler};
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::dynamic_addresses::AddressRequest;
-use strandline_proto::endpoint::{KeyChange, Reconfigure, StreamValue};
+use strandline_proto::endpoint::{DryReports, KeyChange, Reconfigure, StreamValue};
 use strandline_proto::error::{
     AddressError, ConfigureError, KeyError, PathError, ReconfigureError, StreamValueError,
 };
@@ -16,6 +16,7 @@ use strandline_proto::reconfiguration::{StreamDirection, Streams};
 use strandline_proto::stats::{AbandonedStats, MemoryReport, PathStatus, Status};
 
 use crate::address::Address;
+use crate::error::UnknownAssociation;
 use crate::id::AssociationId;
 use crate::shard::core::Shard;
 
@@ -415,6 +416,35 @@ impl<'a> Control<'a> {
     /// [`authentication`](crate::ExtensionsConfig::authentication), the key does not exist, or is in use.
     pub fn change_key(&self, change: KeyChange) -> Result<(), KeyError> {
         self.shard.with(|state, _| change.apply(&mut state.engine, self.id.id))
+    }
+
+    /// Reports [`Notification::SenderDry`](crate::Notification::SenderDry) from now on, each time the peer has acknowledged
+    /// all data and no message waits to be sent; at once if it is so now. At first it is not reported.
+    ///
+    /// ```
+    /// use strandline::{Association, Listener, Notification, Peer, SendInfo, Stack};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 5060)?;
+    /// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 5060)).await?;
+    /// # let _server = listener.accept().await?;
+    /// client.send(&[0; 10_000], SendInfo::default()).await?;
+    /// let mut events = client.events();
+    /// client.control().report_dry(true)?;
+    /// while events.next().await.ok_or("end")? != Notification::SenderDry {}
+    /// assert_eq!(client.control().status().ok_or("end")?.send_buffered, 0);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the association has ended.
+    pub fn report_dry(&self, on: bool) -> Result<(), UnknownAssociation> {
+        let reports = if on { DryReports::On } else { DryReports::Off };
+        self.shard.with(|state, _| reports.set(&mut state.engine, self.id.id)).map_err(|_| UnknownAssociation)
     }
 
     /// Begins a graceful shutdown: queued messages of both sides are delivered first; new ones are not

@@ -101,6 +101,17 @@ pub enum Notification {
         /// What became of it.
         outcome: AddressOutcome,
     },
+    /// The peer's set-up named the protocol between SCTP and its application (RFC 5061 section 4.2.6); see
+    /// [`ExtensionsConfig::adaptation_layer`](crate::ExtensionsConfig::adaptation_layer). Follows `Established` and
+    /// `Restarted`; [`Status::extensions`](crate::Status::extensions) have it, too. RFC 6458 calls it SCTP_ADAPTATION_INDICATION.
+    #[non_exhaustive]
+    AdaptationLayer {
+        /// The adaptation code point.
+        code_point: u32,
+    },
+    /// The peer has acknowledged all data, and no message waits to be sent. Only if
+    /// [`Control::report_dry`](crate::Control::report_dry) asked for it. RFC 6458 calls it SCTP_SENDER_DRY_EVENT.
+    SenderDry,
     /// The peer is shutting down and takes no new messages. Messages that it sent before can still be received.
     PeerShutdown,
     /// The peer reported an error that does not end the association.
@@ -146,6 +157,8 @@ impl Notification {
             Event::AddressRequest { request, outcome } => Self::AddressRequest { request, outcome },
             Event::PathChanged { address, change } => Self::PathChanged { address, change },
             Event::SendFailed(message) => Self::SendFailed(message),
+            Event::AdaptationLayer { code_point } => Self::AdaptationLayer { code_point },
+            Event::SenderDry => Self::SenderDry,
             Event::PeerShutdown => Self::PeerShutdown,
             Event::PeerError { code } => Self::PeerError { cause: ErrorCause::from_code(code) },
             Event::Closed(reason) => Self::Closed {

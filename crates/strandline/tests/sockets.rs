@@ -7,6 +7,7 @@ mod common;
 mod dynamic_streams;
 mod encryption;
 mod ends;
+mod examples;
 mod follow_addresses;
 mod one_to_many;
 mod one_to_one;

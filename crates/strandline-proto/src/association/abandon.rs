@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use strandline_wire::PacketBuilder;
 
 use super::context::Shared;
+use super::dry::report_dry;
 use super::{Association, credit};
 use crate::event::Event;
 use crate::number::StreamId;
@@ -62,6 +63,7 @@ pub(super) fn apply(association: &mut Association, cx: &mut Shared, now: Time, a
     if abandoned.writable {
         cx.event(association.id, Event::Writable);
     }
+    report_dry(association, cx);
     credit::report_writable(association, cx);
 }
 

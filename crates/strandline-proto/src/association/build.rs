@@ -5,6 +5,7 @@ use strandline_wire::chunk::{Abort, Pad};
 use strandline_wire::number::VerificationTag;
 use strandline_wire::{CHUNK_HEADER_LEN, Encode, PacketBuilder};
 
+use super::auth::Auth;
 use super::context::{PacketQueue, Route, Shared};
 use super::features::Extensions;
 use super::{Association, auth};
@@ -43,6 +44,27 @@ pub(crate) fn control_packet(queue: &mut PacketQueue, route: Route, ports: Ports
     queue.push(route, CONTROL_PACKET_LEN_MAX, |buffer| {
         let mut packet = ports.packet(buffer);
         if packet.push(chunk) { ports.finish(packet) } else { 0 }
+    });
+}
+
+/// Queues a packet with one chunk in answer to a State Cookie that makes no association, behind AUTH if its peer wants that
+/// (RFC 4895 section 6.2).
+pub(crate) fn cookie_answer(
+    queue: &mut PacketQueue,
+    route: Route,
+    ports: Ports,
+    auth: Option<&Auth>,
+    chunk: &impl Encode,
+) {
+    let reserve = auth::reserve_of(auth, chunk.kind());
+    queue.push(route, CONTROL_PACKET_LEN_MAX, |buffer| {
+        let room = buffer.len().saturating_sub(reserve);
+        let mut packet = ports.packet(buffer.split_at_mut(room).0);
+        if !packet.push(chunk) {
+            return 0;
+        }
+        let len = packet.finish_with_zero_checksum();
+        auth::seal_answer(auth, buffer, len, !ports.zero_checksum)
     });
 }
 

@@ -32,10 +32,10 @@ const IPV4: u8 = 4;
 const IPV6: u8 = 6;
 /// A bit of that byte: the peer wants this address to be its primary one.
 const PRIMARY: u8 = 0x80;
-/// Maximum length of a cookie in bytes: fixed fields, two transport addresses, `PATHS_MAX` IPv6 addresses, the initial
-/// credit of streams, and what the keys of RFC 4895 are derived from.
+/// Maximum length of a cookie in bytes: fixed fields, an adaptation code point, two transport addresses, `PATHS_MAX` IPv6
+/// addresses, the initial credit of streams, and what the keys of RFC 4895 are derived from.
 pub(crate) const COOKIE_LEN_MAX: usize =
-    66 + 2 * 20 + PATHS_MAX * 17 + InitialCredit::LEN + COOKIE_BYTES_MAX + MAC_LEN;
+    66 + 4 + 2 * 20 + PATHS_MAX * 17 + InitialCredit::LEN + COOKIE_BYTES_MAX + MAC_LEN;
 
 /// The contents of a State Cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub(crate) struct Cookie {
     pub(crate) inbound_streams: u16,
     /// The extensions that both sides agreed on.
     pub(crate) features: Features,
+    /// The code point of the peer's Adaptation Layer Indication.
+    pub(crate) adaptation: Option<u32>,
     /// The parameters of RFC 4895, if both sides agreed on it.
     pub(crate) auth: Option<Box<CookieParameters>>,
     /// The source of the INIT, to which the INIT ACK went.
@@ -156,6 +158,9 @@ impl CookieKeys {
         out.extend_from_slice(&cookie.features.to_bytes());
         if let Some(credit) = cookie.features.credit() {
             out.extend_from_slice(&credit.to_bytes());
+        }
+        if let Some(code_point) = cookie.adaptation {
+            out.extend_from_slice(&code_point.to_be_bytes());
         }
         if let Some(auth) = &cookie.auth {
             auth.write(&mut out);
@@ -264,6 +269,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
     if features.has(Extensions::STREAM_CREDIT) {
         features.set_credit(InitialCredit::from_bytes(r.take()?));
     }
+    let adaptation = if features.has(Extensions::ADAPTATION) { Some(r.u32()?) } else { None };
     let mut auth = None;
     if features.has(Extensions::AUTHENTICATION) {
         let (parameters, rest) = CookieParameters::read(r.0)?;
@@ -298,6 +304,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
         outbound_streams,
         inbound_streams,
         features,
+        adaptation,
         auth,
         source,
         destination,

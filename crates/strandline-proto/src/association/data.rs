@@ -9,6 +9,7 @@ use super::abandon::settle_timers;
 use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
+use super::dry::report_dry;
 use super::offer::encode_cause;
 use super::{Association, State, auth, multipath, reconfig};
 use crate::error::SendError;
@@ -254,6 +255,9 @@ impl Association {
         self.assert_flights();
         if recovery_due {
             self.adopt_recovery();
+        }
+        if cumulative_advanced && self.flags.reports_dry {
+            report_dry(self, cx);
         }
         if cumulative_advanced && self.deadlines.idle != Time::MAX && self.outbound.is_empty() {
             // The peer has everything: an exchange may be over.

@@ -5,7 +5,8 @@
 //!
 //! A side with DCTCP reports marks exactly (RFC 8257 section 3.2): a SACK for marked packets has an ECNE, and no
 //! other. When marked and unmarked packets alternate, a SACK is sent at once. A SACK that covers both counts as
-//! marked. Other sides repeat ECNE with each SACK until CWR arrives. [`EcnTrial`] finds out whether a path carries
+//! marked. Other sides repeat ECNE with each SACK until CWR arrives. Either way ECNE has the number of marked packets,
+//! which the sender counts exactly whatever its controller is. [`EcnTrial`] finds out whether a path carries
 //! ECN-capable packets.
 
 use strandline_wire::PacketBuilder;
@@ -24,19 +25,24 @@ use crate::time::Time;
 pub(crate) struct Ecn {
     /// True if both sides asked for it.
     pub(crate) agreed: bool,
-    /// The lowest TSN of the first marked packet that no CWR has answered.
-    unanswered: Option<Tsn>,
+    /// The lowest TSN of the first marked packet that no CWR has answered, if there are any.
+    lowest: Tsn,
     /// Set once the controller of the association has changed: whether ECNE still follows DCTCP's rules. The peer was
     /// not told of the change.
     exact: Option<bool>,
-    /// Number of packets marked since then.
+    /// Number of marked packets that no CWR has answered.
     packets: u32,
+    /// Number of these that an ECNE has reported.
+    reported: u32,
     /// True if the latest packet with data was marked.
     marked: bool,
-    /// TSN for the CWR that goes with the next data.
-    cwr: Option<Tsn>,
+    /// True if CWR goes with the next data, for the latest ECNE.
+    cwr: bool,
     /// TSN of the latest ECNE, which is repeated until CWR has arrived. Forgotten after half of the TSN space.
     named: Option<Tsn>,
+    /// The highest TSN of an ECNE, and the number of marked packets that ECNEs with it have reported, if any have.
+    counted_tsn: Tsn,
+    counted: u32,
     /// The path concerned by an ECNE of the packet being received.
     told: Option<PathIndex>,
     /// Number of marks reported and answered.
@@ -55,17 +61,36 @@ struct PathMarks {
     shrunk_until: Option<Tsn>,
     /// True if a mark did not count because of that. It counts if the reduction is undone.
     passed_over: bool,
+    /// Number of packets that the peer has reported as marked.
+    reported: u32,
 }
 
 impl Ecn {
     /// Forgets all TSNs, because they begin anew.
     pub(super) fn forget_numbers(&mut self) {
-        self.unanswered = None;
-        self.cwr = None;
+        self.packets = 0;
+        self.cwr = false;
         self.named = None;
+        self.counted = 0;
         for marks in self.marks.iter_mut() {
             marks.shrunk_until = None;
         }
+    }
+
+    /// Returns how many packets an ECNE reports as marked that none before it has. Their number begins anew with another
+    /// TSN; a peer that reports none has seen at least one.
+    fn newly_marked(&mut self, ecne: &Ecne) -> u32 {
+        let (lowest, packets) = (ecne.lowest_tsn, ecne.packets.unwrap_or(1).max(1));
+        if self.counted == 0 || lowest.is_after(self.counted_tsn) {
+            (self.counted_tsn, self.counted) = (lowest, packets);
+            return packets;
+        }
+        if lowest != self.counted_tsn {
+            return 0; // An earlier one that was overtaken.
+        }
+        let more = packets.saturating_sub(self.counted);
+        self.counted += more;
+        more
     }
 
     fn of(&mut self, path: PathIndex) -> &mut PathMarks {
@@ -76,6 +101,11 @@ impl Ecn {
     pub(super) fn forget(&mut self, path: PathIndex) {
         self.marks.reset(path);
         self.told.take_if(|told| *told == path);
+    }
+
+    /// Returns the number of packets to a path that the peer has reported as marked.
+    pub(super) fn reported(&self, path: PathIndex) -> u32 {
+        self.marks.iter().nth(path.number().into()).map_or(0, |marks| marks.reported)
     }
 
     /// True if the packet being received reports a mark on what it acknowledges of this path.
@@ -137,9 +167,8 @@ impl Association {
         let changed = core::mem::replace(&mut ecn.marked, marked) != marked;
         if marked {
             self.stats.marks_received += 1;
-            if ecn.unanswered.is_none() {
-                ecn.unanswered = Some(first);
-                ecn.packets = 0;
+            if ecn.packets == 0 {
+                (ecn.lowest, ecn.reported) = (first, 0);
             }
             ecn.packets = ecn.packets.saturating_add(1);
         }
@@ -149,11 +178,16 @@ impl Association {
     /// Writes ECNE, in front of the SACK for marked data.
     pub(super) fn write_ecne(&mut self, packet: &mut PacketBuilder<'_>) {
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return };
-        let Some(lowest_tsn) = ecn.unanswered else { return };
-        let ecne = Ecne { lowest_tsn, packets: Some(ecn.packets) };
+        if ecn.packets == 0 {
+            return;
+        }
+        let ecne = Ecne { lowest_tsn: ecn.lowest, packets: Some(ecn.packets) };
         let exact = ecn.exact.unwrap_or(self.config.congestion == Algorithm::Dctcp);
-        if packet.push(&ecne) && exact {
-            ecn.unanswered = None;
+        if packet.push(&ecne) {
+            ecn.reported = ecn.packets;
+            if exact {
+                ecn.packets = 0;
+            }
         }
     }
 
@@ -167,37 +201,43 @@ impl Association {
     /// Writes CWR, in front of data.
     pub(super) fn write_cwr(&mut self, packet: &mut PacketBuilder<'_>) {
         let Some(ecn) = &mut self.ecn else { return };
-        if let Some(lowest_tsn) = ecn.cwr
+        if let Some(lowest_tsn) = ecn.named.filter(|_| ecn.cwr)
             && packet.push(&Cwr { lowest_tsn })
         {
-            ecn.cwr = None;
+            ecn.cwr = false;
         }
     }
 
-    /// Processes CWR: the sender knows about the mark.
+    /// Processes CWR: the sender knows about the mark. Packets that were marked since and not reported yet are, so that it
+    /// counts all.
     pub(super) fn on_cwr(&mut self, answered: Tsn) {
         if let Some(ecn) = &mut self.ecn
-            && ecn.unanswered.is_some_and(|tsn| answered.is_at_or_after(tsn))
+            && answered.is_at_or_after(ecn.lowest)
         {
-            ecn.unanswered = None;
+            ecn.packets = ecn.packets.saturating_sub(ecn.reported);
+            (ecn.lowest, ecn.reported) = (answered.next(), 0);
         }
     }
 
     /// Processes ECNE: shrinks the window of the marked packet's path, once for the data in flight, whether that was
     /// marked, lost or both (RFC 3168 section 6.1.2). Schedules CWR in any case, because the previous one may have
     /// been lost.
-    pub(super) fn on_ecne(&mut self, now: Time, lowest: Tsn) {
+    pub(super) fn on_ecne(&mut self, now: Time, ecne: &Ecne) {
+        let lowest = ecne.lowest_tsn;
         let sent = self.outbound.next_tsn().previous();
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return };
         if lowest.is_after(sent) {
             return; // A TSN that was never sent.
         }
-        ecn.cwr = Some(lowest);
+        ecn.cwr = true;
+        let marked = ecn.newly_marked(ecne);
         let repeated = ecn.named.replace(lowest) == Some(lowest);
         let probed = self.outbound.probed_from(lowest);
         let index = probed.or_else(|| self.outbound.path_of(lowest)).or_else(|| self.paths.data_path());
         let Some(index) = index else { return };
+        let sent_packets = u32::try_from(self.stats.packets_sent).unwrap_or(u32::MAX);
         let marks = ecn.of(index);
+        marks.reported = marks.reported.saturating_add(marked).min(sent_packets);
         if marks.trial.has_failed() {
             return;
         }
@@ -262,7 +302,11 @@ impl Association {
     pub(super) fn settle_marks(&mut self) {
         let Some(ecn) = &mut self.ecn else { return };
         // After half of the TSN space the same number belongs to another chunk.
-        ecn.named.take_if(|named| named.is_after(self.outbound.next_tsn()));
+        let next = self.outbound.next_tsn();
+        ecn.named.take_if(|named| named.is_after(next));
+        if ecn.counted_tsn.is_after(next) {
+            ecn.counted = 0;
+        }
         for marks in ecn.marks.iter_mut() {
             marks.shrunk_until.take_if(|until| self.outbound.path_of(*until).is_none());
         }

@@ -6,7 +6,7 @@ use crate::number::StreamId;
 use crate::stats::AbandonedStats;
 use crate::time::Time;
 
-/// State of an association that gave messages up, or whose configuration asks for authentication.
+/// State of an association that gave messages up, whose configuration asks for authentication, and the like.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     /// What was given up.
@@ -15,6 +15,8 @@ pub(crate) struct Extras {
     pub(crate) auth: Option<Auth>,
     /// Dynamic address reconfiguration (RFC 5061), once either side has asked for it.
     pub(super) dynamic: Option<Box<DynamicAddresses>>,
+    /// The code point of the peer's Adaptation Layer Indication.
+    pub(super) adaptation: Option<u32>,
     /// The first stream that is opened and closed at run time, if there are such streams.
     pub(super) dynamic_from: Option<StreamId>,
 }

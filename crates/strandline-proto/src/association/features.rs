@@ -41,6 +41,8 @@ impl Extensions {
     pub(crate) const NR_SACK: Self = Self(1 << 10);
     /// Credit for each stream (docs/stream-credit.md).
     pub(crate) const STREAM_CREDIT: Self = Self(1 << 12);
+    /// The peer has sent an Adaptation Layer Indication. Nothing is agreed on: it stands here for the State Cookie.
+    pub(crate) const ADAPTATION: Self = Self(1 << 13);
 
     const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -201,6 +203,8 @@ pub(crate) struct Declared {
     forward_tsn: bool,
     /// The peer's initial credit for each of our streams, in units of 1,024 bytes; 0 without one.
     credit_kib: u16,
+    /// The code point of an Adaptation Layer Indication.
+    adaptation: u32,
 }
 
 impl Declared {
@@ -218,6 +222,10 @@ impl Declared {
                 self.credit_kib = credit_kib;
                 Extensions::STREAM_CREDIT
             }
+            Parameter::AdaptationLayer { code_point } => {
+                self.adaptation = code_point;
+                Extensions::ADAPTATION
+            }
             _ => {
                 let kind = parameter.kind();
                 self.forward_tsn |= kind == parameter::kind::FORWARD_TSN_SUPPORTED;
@@ -229,6 +237,11 @@ impl Declared {
 }
 
 impl Declared {
+    /// Returns the code point of an Adaptation Layer Indication (RFC 5061 section 4.2.6), if there is one.
+    pub(crate) fn adaptation(&self) -> Option<u32> {
+        self.extensions.has(Extensions::ADAPTATION).then_some(self.adaptation)
+    }
+
     /// True if the peer offers dynamic address reconfiguration, and no authentication.
     pub(crate) const fn lacks_authentication(&self) -> bool {
         self.extensions.has(Extensions::DYNAMIC_ADDRESSES) && !self.extensions.has(Extensions::AUTHENTICATION)
@@ -312,7 +325,7 @@ impl Features {
     /// Returns the state after the peer's declarations.
     pub(crate) fn agreed_with(self, peer: &Declared) -> Self {
         let zero_checksum = self.zero_checksum.agreed_with(peer.edmid);
-        let mut agreed = self.offered.and(peer.extensions);
+        let mut agreed = self.offered.or(Extensions::ADAPTATION).and(peer.extensions);
         // The chunks of RFC 5061 are of no use without authentication.
         if !agreed.has(Extensions::AUTHENTICATION) {
             agreed = agreed.without(Extensions::DYNAMIC_ADDRESSES);
@@ -408,7 +421,7 @@ impl Features {
         self.credit = credit;
     }
 
-    /// Returns the bytes of a State Cookie, without those of the initial credit.
+    /// Returns the bytes of a State Cookie, without those of the initial credit and the adaptation code point.
     pub(crate) fn to_bytes(self) -> [u8; 3] {
         let [high, low] = self.agreed.0.to_be_bytes();
         [self.zero_checksum.to_byte(), high, low]

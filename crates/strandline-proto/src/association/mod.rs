@@ -17,6 +17,7 @@
 //! | [`context`], [`extras`], [`report`], [`diagnostics`] | what associations share, rare state, status, log events |
 
 pub(crate) mod abandon;
+mod adaptation;
 pub(crate) mod addresses;
 pub(crate) mod asconf;
 pub(crate) mod auth;
@@ -28,6 +29,7 @@ mod counts;
 pub(crate) mod credit;
 mod data;
 mod diagnostics;
+pub(crate) mod dry;
 pub(crate) mod dynamic;
 pub(crate) mod ecn;
 pub(crate) mod expiry;
@@ -59,7 +61,7 @@ use std::sync::Arc;
 
 use strandline_wire::number::{Tsn, VerificationTag};
 
-pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet};
+pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet, cookie_answer};
 use self::counts::{Deadlines, ErrorCounts};
 pub(crate) use self::data::ask_writable;
 use self::ecn::Ecn;
@@ -151,6 +153,8 @@ pub(crate) struct Flags {
     pub(crate) held: bool,
     /// No local address may be the source of packets.
     sourceless: bool,
+    /// The application wants to know when nothing waits to be sent or acknowledged.
+    reports_dry: bool,
     /// The association is in the endpoint's look-up tables.
     pub(crate) registered: bool,
 }

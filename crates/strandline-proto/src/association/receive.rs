@@ -179,7 +179,7 @@ impl Association {
             Chunk::Auth(_) | Chunk::Asconf(_) | Chunk::AsconfAck(_) | Chunk::Unknown(_) => {
                 return Self::on_unknown(raw, seen);
             }
-            Chunk::Ecne(ecne) => self.on_ecne(now, ecne.lowest_tsn),
+            Chunk::Ecne(ecne) => self.on_ecne(now, &ecne),
             Chunk::Cwr(cwr) => self.on_cwr(cwr.lowest_tsn),
             // The endpoint handles a COOKIE ECHO before it passes the packet on, and drops an INIT. Padding has no
             // effect.

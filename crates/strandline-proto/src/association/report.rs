@@ -4,7 +4,7 @@ use core::mem::size_of;
 
 use super::buffers::{Pressure, send_buffer};
 use super::features::Extensions;
-use super::{Association, Flags, State};
+use super::{Association, Flags, State, adaptation};
 use crate::congestion::Controller;
 use crate::number::Tsn;
 use crate::path::PathState;
@@ -38,6 +38,7 @@ impl Association {
             accepts_zero_checksum: self.accepts_zero_checksum(),
             sends_zero_checksum: self.features.zero_checksum.by_peer,
             extensions: AgreedExtensions {
+                adaptation_layer: adaptation::code_point(self),
                 ecn: self.ecn.as_ref().is_some_and(|ecn| ecn.agreed),
                 stream_reconfiguration: self.features.has(Extensions::RE_CONFIG),
                 partial_reliability: self.features.skips(),
@@ -78,6 +79,7 @@ impl Association {
             mtu: path.pmtu.mtu(),
             error_count: path.error_count,
             timeouts: path.timeouts,
+            marks_reported: self.ecn.as_ref().map_or(0, |ecn| ecn.reported(index)),
         };
         self.paths.iter().map(one).collect()
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use strandline_wire::cause::{Cause, Causes};
 use strandline_wire::chunk;
-use strandline_wire::number::VerificationTag;
 
 use super::addresses::choose_sources;
 use super::auth;
+use super::build::{Ports, cookie_answer};
 use super::context::Shared;
 use super::cookie::Cookie;
 use super::counts::{Deadlines, ErrorCounts};
@@ -17,7 +17,7 @@ use super::ecn::Ecn;
 use super::features::Extensions;
 use super::offer::encode_cause;
 use super::setup::{adopt_interleaving, paths_of, refuse_other_chunks};
-use super::{Association, State, asconf, credit, reconfig};
+use super::{Association, State, adaptation, asconf, credit, reconfig};
 use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
 use crate::inbound::credit as incoming;
@@ -75,7 +75,7 @@ impl Association {
             CookieAction::Discard => return false,
             CookieAction::Restart => {
                 if matches!(self.state, State::ShutdownAckSent) {
-                    self.refuse_restart(cx, now, cookie.peer_tag);
+                    self.refuse_restart(cx, now, cookie);
                     return false;
                 }
                 self.restart(cx, now, cookie);
@@ -124,13 +124,14 @@ impl Association {
     }
 
     /// Handles action A in SHUTDOWN-ACK-SENT: no new association, SHUTDOWN ACK again, and an ERROR.
-    fn refuse_restart(&mut self, cx: &mut Shared, now: Time, tag: VerificationTag) {
+    fn refuse_restart(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         self.send_shutdown_ack(cx, now);
         let causes = encode_cause(&Cause::CookieWhileShuttingDown);
         // The peer's declarations belong to its earlier state.
-        let ports = super::build::Ports { tag, zero_checksum: false, ..self.ports() };
+        let ports = Ports { tag: cookie.peer_tag, zero_checksum: false, ..self.ports() };
         let error = chunk::Error { causes: Causes::new(&causes) };
-        super::build::control_packet(&mut cx.control, self.route(self.control_path), ports, &error);
+        let auth = auth::of_cookie(cx, Some(self), cookie.auth.as_deref());
+        cookie_answer(&mut cx.control, self.route(self.control_path), ports, auth.as_ref(), &error);
     }
 
     /// Handles action A: as if an ABORT and a new COOKIE ECHO had arrived, but the application keeps its association.
@@ -186,6 +187,8 @@ impl Association {
             cx.event(self.id, Event::PartialDeliveryAborted { stream, unread });
         }
         cx.event(self.id, Event::Restarted { unread, cut });
+        adaptation::adopt(self, cookie.adaptation);
+        adaptation::report(self, cx);
         cx.event(self.id, Event::Writable);
         for stream in refused {
             cx.event(self.id, Event::StreamWritable { stream });
@@ -206,6 +209,7 @@ impl Association {
     fn collide(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         self.peer_tag = cookie.peer_tag;
         self.features = cookie.features;
+        adaptation::adopt(self, cookie.adaptation);
         auth::adopt(self, cookie.auth.as_deref());
         self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         if !self.state.in_setup() {

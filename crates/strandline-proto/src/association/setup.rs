@@ -25,7 +25,7 @@ use super::offer::{Offer, Refusal, read, report_parameter};
 use super::state::{Setup, State};
 use super::verification::{INIT_LEN, VerificationCredit};
 use super::{Association, Flags};
-use super::{asconf, auth};
+use super::{adaptation, asconf, auth};
 use crate::config::AssociationConfig;
 use crate::event::{AssociationId, CloseReason, Event};
 use crate::inbound::Inbound;
@@ -178,6 +178,9 @@ impl Association {
             if let Some(credit) = self.features.offered_credit() {
                 let _ = writer.push(&credit);
             }
+            if let Some(code_point) = self.config.extensions.adaptation_layer {
+                let _ = writer.push(&Parameter::AdaptationLayer { code_point });
+            }
             if let Some(auth) = auth::auth_of(self) {
                 auth.own().write(writer);
             }
@@ -221,6 +224,7 @@ impl Association {
         };
         self.peer_tag = offer.tag;
         self.features = self.features.agreed_with(&offer.declared);
+        adaptation::adopt(self, offer.declared.adaptation());
         if let (Some(auth), Some(keys)) = (auth::auth_mut(self), keys) {
             auth.agree(&keys);
         }
@@ -376,6 +380,7 @@ impl Association {
             inbound_streams: self.inbound.streams(),
         };
         cx.event(self.id, event);
+        adaptation::report(self, cx);
         auth::report_support(self, cx);
         // Data that went with the COOKIE ECHO may have used up the credit of a stream.
         self.watch_window(now, self.control_path);
@@ -433,6 +438,7 @@ impl Association {
             association.paths.get_mut(PathIndex::FIRST).rto.on_sample(round_trip, &config);
         }
         association.flags.cookie_ack_due = true;
+        adaptation::adopt(&mut association, cookie.adaptation);
         let adopted = adopt_interleaving(&mut association);
         debug_assert!(adopted, "nothing was sent");
         association.establish(cx, now);

@@ -143,6 +143,10 @@ pub struct ExtensionsConfig {
     /// Whether new data uses several paths at once. Nothing is offered for it: each side decides for its own data, and a
     /// change applies at once. Needs [`Recovery::Rack`], which detects losses on each path by itself. Default: one path.
     pub multipath: Multipath,
+    /// The code point that INIT and INIT ACK indicate to the peer's application (RFC 5061 section 4.2.6): which protocol
+    /// stands between SCTP and this application. The peer's is reported as
+    /// [`Event::AdaptationLayer`](crate::event::Event::AdaptationLayer). Default none.
+    pub adaptation_layer: Option<u32>,
     /// Which requests of the peer to reconfigure streams are performed. A change also applies to existing
     /// associations. Default none.
     pub peer_requests: PeerRequests,
@@ -182,6 +186,7 @@ impl ExtensionsConfig {
         dynamic_addresses: false,
         nr_sack: false,
         multipath: Multipath::Off,
+        adaptation_layer: None,
         peer_requests: PeerRequests::NONE,
     };
 }

@@ -82,10 +82,16 @@ pub(super) fn abort_reply(
     causes: &[u8],
     reflected: bool,
 ) {
+    abort_replied(route, ports, causes, reflected);
+    abort_packet(replies, route, ports, causes, reflected);
+}
+
+/// Logs an ABORT in answer to a packet that makes no association.
+#[inline]
+pub(super) fn abort_replied(route: Route, ports: AnswerPorts, causes: &[u8], reflected: bool) {
     if wants(Level::DEBUG) {
         log_abort_reply(route, ports, causes, reflected);
     }
-    abort_packet(replies, route, ports, causes, reflected);
 }
 
 #[cold]

@@ -6,26 +6,26 @@ use std::sync::Arc;
 
 use rand_core::RngCore;
 use strandline_wire::cause::{Cause, Causes};
-use strandline_wire::chunk::{Chunk, CookieEcho, Error, Init, kind};
+use strandline_wire::chunk::{Abort, Chunk, CookieEcho, Error, Init, kind};
 use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, Parameters};
 use strandline_wire::{Packet, TLV_HEADER_LEN, TlvWriter};
 
 use super::Endpoint;
 use super::demux::PeerKey;
-use super::diagnostics::{abort_reply, discarded, ignored};
+use super::diagnostics::{abort_replied, abort_reply, discarded, ignored};
 use super::input::never_answered;
 use super::spent::PeerInit;
 use crate::association::addresses::set_local;
-use crate::association::auth::{admits_cookie, auth_of, verified_ahead};
+use crate::association::auth::{admits_cookie, auth_of, of_cookie, verified_ahead};
 use crate::association::context::{Route, Shared};
 use crate::association::cookie::{Cookie, CookieError};
 use crate::association::features::{Extensions, Features};
 use crate::association::keys::{CookieParameters, OwnParameters, PeerParameters, RANDOM_LEN};
-use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
+use crate::association::offer::{Offer, Refusal, encode_cause, read};
 use crate::association::restart::CookieAction;
 use crate::association::{
-    AnswerPorts, Association, PRESERVATIVE_MAX, State, control_packet, init_packet, starts_with,
+    AnswerPorts, Association, PRESERVATIVE_MAX, State, cookie_answer, init_packet, starts_with,
 };
 use crate::authentication::Authentication;
 use crate::config::AssociationConfig;
@@ -46,6 +46,21 @@ struct Answer {
     own: Option<Box<(Authentication, [u8; RANDOM_LEN])>>,
     /// Local addresses of the association; empty if it has those of the endpoint.
     local: Vec<IpAddr>,
+    /// The code point of our Adaptation Layer Indication.
+    adaptation: Option<u32>,
+}
+
+impl Answer {
+    /// Writes the parameters of extensions, without those of authentication.
+    fn write(&self, features: Features, writer: &mut TlvWriter<'_>) {
+        if let Some(credit) = features.answered_credit() {
+            let _ = writer.push(&credit);
+        }
+        if let Some(code_point) = self.adaptation {
+            let _ = writer.push(&Parameter::AdaptationLayer { code_point });
+        }
+        features.answer(writer);
+    }
 }
 
 impl Endpoint {
@@ -193,6 +208,7 @@ impl Endpoint {
                 .demanded_authentication()
                 .map(|own| Box::new((own, self.shared.random_number()))),
             local: self.ports.bound(port).to_vec(),
+            adaptation: config.extensions.adaptation_layer,
         }
     }
 
@@ -233,6 +249,7 @@ impl Endpoint {
             outbound_streams: answer.outbound_streams.min(offer.inbound_streams),
             inbound_streams: answer.inbound_streams.min(offer.outbound_streams),
             features,
+            adaptation: offer.declared.adaptation(),
             auth: kept.map(Box::new),
             source: route.destination,
             destination: route.source,
@@ -254,10 +271,7 @@ impl Endpoint {
             if let Some(own) = &own {
                 own.write(writer);
             }
-            if let Some(credit) = features.answered_credit() {
-                let _ = writer.push(&credit);
-            }
-            features.answer(writer);
+            answer.write(features, writer);
             let _ = writer.push(&Parameter::StateCookie(&cookie));
             for parameter in offer.reported(&features) {
                 let _ = writer.push(&Parameter::UnrecognisedParameter(parameter));
@@ -294,7 +308,7 @@ impl Endpoint {
             return discarded(datagram, "cookie refused: it is for other ports or another tag");
         }
         let existing = self.existing_for_cookie(&cookie);
-        let association = existing.and_then(|slot| self.table.at_mut(slot));
+        let association = existing.and_then(|slot| self.table.at(slot));
         let Some(verified) =
             admits_cookie(&self.shared, association, cookie.auth.as_deref(), packet, has_auth)
         else {
@@ -304,7 +318,7 @@ impl Endpoint {
         if let Some(by) = stale {
             let same = existing.and_then(|slot| self.table.at(slot)).is_some_and(|a| a.matches_tags(&cookie));
             if !same {
-                return self.report_stale(&cookie, by, packet, datagram);
+                return self.report_stale(existing, (&cookie, by), packet, datagram);
             }
         }
         match existing {
@@ -333,14 +347,22 @@ impl Endpoint {
     }
 
     /// Reports a stale cookie with its staleness in microseconds (section 3.3.10.3).
-    fn report_stale(&mut self, cookie: &Cookie, by: Duration, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+    fn report_stale(
+        &mut self,
+        existing: Option<u32>,
+        (cookie, by): (&Cookie, Duration),
+        packet: &Packet<'_>,
+        datagram: &Datagram<'_>,
+    ) {
         self.shared.stats.cookies_stale += 1;
         discarded(datagram, "cookie refused: stale");
         let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
         let causes = encode_cause(&Cause::StaleCookie { staleness_us });
         let ports = answer_ports(packet, cookie.peer_tag);
         let error = Error { causes: Causes::new(&causes) };
-        control_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &error);
+        let existing = existing.and_then(|slot| self.table.at(slot));
+        let auth = of_cookie(&self.shared, existing, cookie.auth.as_deref());
+        cookie_answer(&mut self.shared.replies, Self::route_back(datagram), ports, auth.as_ref(), &error);
     }
 
     fn cookie_for_existing(
@@ -360,8 +382,7 @@ impl Endpoint {
             && matches!(action, CookieAction::Restart | CookieAction::Discard)
             && let Some(causes) = new_port(association, cookie.source)
         {
-            let ports = answer_ports(packet, cookie.peer_tag);
-            return abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+            return abort_cookie(&mut self.shared, Some(association), cookie, packet, datagram, &causes);
         }
         if action == CookieAction::Discard {
             discarded(datagram, "cookie refused: it is for another association");
@@ -390,8 +411,7 @@ impl Endpoint {
     /// Sends an ABORT for a valid cookie that cannot be used, with a reason for the peer's log.
     fn refuse_cookie(&mut self, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>, why: &[u8]) {
         let causes = encode_cause(&Cause::UserInitiatedAbort(why));
-        let ports = answer_ports(packet, cookie.peer_tag);
-        abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+        abort_cookie(&mut self.shared, None, cookie, packet, datagram, &causes);
     }
 
     /// Creates an association from a cookie (section 5.1.5 step 5).
@@ -429,17 +449,18 @@ impl Endpoint {
         // The listener may have closed since the INIT, or the cookie belongs to an association of ours that has
         // ended.
         if !self.ports.listens_at(cookie.local_port, datagram.destination) {
-            return self.handle_out_of_the_blue(packet, datagram);
+            if cookie.auth.is_none() {
+                return self.handle_out_of_the_blue(packet, datagram);
+            }
+            // The peer may demand that an ABORT is authenticated.
+            discarded(datagram, "cookie refused: nothing listens at its port any more");
+            return self.refuse_cookie(cookie, packet, datagram, b"nothing listens at this port any more");
         }
         if self.table.len() >= self.shared.config.associations_max as usize {
             self.shared.stats.refused += 1;
             discarded(datagram, "cookie refused: associations_max was reached");
-            let Refusal::Abort { causes, tag, .. } = refuse(&Cause::OutOfResource, cookie.peer_tag, false)
-            else {
-                return;
-            };
-            let ports = answer_ports(packet, tag);
-            return abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+            let causes = encode_cause(&Cause::OutOfResource);
+            return abort_cookie(&mut self.shared, None, cookie, packet, datagram, &causes);
         }
         let id = self.table.next_id();
         let config = Arc::clone(&self.shared.config.association);
@@ -465,6 +486,22 @@ fn answer_ports(packet: &Packet<'_>, tag: VerificationTag) -> AnswerPorts {
         // Nothing is known about the peer, or no longer.
         zero_checksum: false,
     }
+}
+
+/// Sends an ABORT in answer to a valid cookie. `existing` is the association that the peer's address belongs to.
+fn abort_cookie(
+    shared: &mut Shared,
+    existing: Option<&Association>,
+    cookie: &Cookie,
+    packet: &Packet<'_>,
+    datagram: &Datagram<'_>,
+    causes: &[u8],
+) {
+    let (route, ports) = (Endpoint::route_back(datagram), answer_ports(packet, cookie.peer_tag));
+    let auth = of_cookie(shared, existing, cookie.auth.as_deref());
+    let abort = Abort { tag_reflected: false, causes: Causes::new(causes) };
+    abort_replied(route, ports, causes, false);
+    cookie_answer(&mut shared.replies, route, ports, auth.as_ref(), &abort);
 }
 
 /// Refuses an INIT.
@@ -503,6 +540,7 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         features: association.features.offered_again(),
         own: auth_of(association).map(|auth| Box::new((auth.settings(), auth.random()))),
         local: association.paths.local().to_vec(),
+        adaptation: association.config.extensions.adaptation_layer,
     }
 }
 

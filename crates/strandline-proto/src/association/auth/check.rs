@@ -170,29 +170,34 @@ pub(crate) fn may_be_ended(association: &Association) -> bool {
 /// authenticated; `None` if it is discarded.
 pub(crate) fn admits_cookie(
     cx: &Shared,
-    existing: Option<&mut Association>,
+    existing: Option<&Association>,
     cookie: Option<&CookieParameters>,
     packet: &Packet<'_>,
     has_auth: bool,
 ) -> Option<bool> {
-    let agreed = |association: &&mut Association| {
+    let agreed = |association: &Association| {
         association.features.has(Extensions::AUTHENTICATION) && !association.state.in_setup()
     };
-    let settings = match &existing {
-        Some(association) => association.config.extensions.demanded_authentication(),
-        None => cx.config.association.extensions.demanded_authentication(),
-    };
-    if let Some(auth) = existing.filter(agreed).and_then(|association| auth_mut(association)) {
+    if let Some(auth) = existing.filter(|association| agreed(association)).and_then(auth_of) {
         return judge(auth, packet, has_auth);
     }
-    match cookie {
-        Some(parameters) => {
-            let auth = Auth::of_cookie(settings.unwrap_or_default(), parameters, cx.keys.clone());
-            judge(&auth, packet, has_auth)
-        }
+    match of_cookie(cx, existing, cookie) {
+        Some(auth) => judge(&auth, packet, has_auth),
         // AUTH is unknown then: the rest is discarded.
         None => (!has_auth).then_some(false),
     }
+}
+
+/// Returns the authentication that a State Cookie has agreed on with its peer, if it has. `existing` is the association of
+/// the peer's address.
+pub(crate) fn of_cookie(
+    cx: &Shared,
+    existing: Option<&Association>,
+    cookie: Option<&CookieParameters>,
+) -> Option<Auth> {
+    let config = existing.map_or(&cx.config.association, |association| &association.config);
+    let settings = config.extensions.demanded_authentication().unwrap_or_default();
+    cookie.map(|parameters| Auth::of_cookie(settings, parameters, cx.keys.clone()))
 }
 
 fn judge(auth: &Auth, packet: &Packet<'_>, has_auth: bool) -> Option<bool> {

@@ -54,12 +54,31 @@ pub(crate) fn lost_len(association: &Association, bytes: u32) -> u32 {
     wire_bytes(&association.outbound, bytes).saturating_add(reserve_for(association, &kinds) as u32)
 }
 
+/// Returns the number of bytes that a packet with a chunk of this type, in answer to a State Cookie, must leave.
+pub(crate) fn reserve_of(auth: Option<&Auth>, kind: u8) -> usize {
+    let session = auth.and_then(|auth| auth.session.as_ref());
+    let session = session.filter(|session| session.peer_chunks.contains(kind));
+    session.map_or(0, |session| FIELDS_LEN + session.algorithm.mac_len())
+}
+
+/// As [`seal`], for a packet in answer to a State Cookie that makes no association. The peer knows its keys since the
+/// INIT ACK.
+pub(crate) fn seal_answer(auth: Option<&Auth>, buffer: &mut [u8], len: usize, checksum: bool) -> usize {
+    let session = auth.and_then(|auth| Some((auth, auth.session.as_ref()?)));
+    let sealed = session.and_then(|(auth, session)| insert(auth, session, buffer, len));
+    finish(buffer, sealed.unwrap_or(len), checksum)
+}
+
 /// Inserts an AUTH chunk into a packet of `len` bytes, if the peer wants a chunk of it to have one,
 /// and writes the checksum if `checksum`. Returns the new length. The buffer has [`reserve`] bytes more than the packet.
 #[inline(never)]
 pub(crate) fn seal(association: &Association, buffer: &mut [u8], len: usize, checksum: bool) -> usize {
     let sealed = demanded(association).and_then(|(auth, session)| insert(auth, session, buffer, len));
-    let len = sealed.unwrap_or(len);
+    finish(buffer, sealed.unwrap_or(len), checksum)
+}
+
+/// Writes the checksum of a packet, if `checksum`, and returns its length.
+fn finish(buffer: &mut [u8], len: usize, checksum: bool) -> usize {
     if len > 0
         && checksum
         && let Some(packet) = buffer.get_mut(..len)

@@ -17,6 +17,7 @@ fn cookie() -> Cookie {
         inbound_streams: 11,
         // Both sides use ECN, and SCTP over DTLS without checksums.
         features: Features::from_bytes([0x81, 0, 1]),
+        adaptation: None,
         auth: None,
         source: "[fe80::1%0]:9899".parse().unwrap(),
         destination: Some("10.0.0.1".parse().unwrap()),

@@ -175,6 +175,71 @@ fn dctcp_tells_marks_exactly() {
     assert_eq!(told, [], "no more marks");
 }
 
+fn stats(pair: &Pair, host: usize, id: AssociationId) -> crate::stats::AssociationStats {
+    pair.hosts[host].endpoint.status(id).unwrap().stats
+}
+
+/// Returns how many packets of a host its peer has reported as marked.
+fn reported(pair: &Pair, host: usize, id: AssociationId) -> u32 {
+    pair.hosts[host].endpoint.paths(id).unwrap()[0].marks_reported
+}
+
+/// Whatever the controllers are, the sender counts what the receiver has seen.
+#[test]
+fn marks_are_counted_with_every_controller() {
+    for congestion in
+        [Algorithm::Cubic, Algorithm::Rfc9260, Algorithm::Bbr, Algorithm::Swift, Algorithm::Dctcp]
+    {
+        let (mut pair, client, server) = Pair::configured(|config| {
+            config.congestion = congestion;
+            config.extensions.ecn = true;
+        })
+        .establish();
+        let mut packets = 0;
+        for _ in 0..60 {
+            pair.send(CLIENT, client, 0, &[7; 3000]);
+            pair.collect();
+            while let Some(sent) = pair.wire.pop_front() {
+                packets += u32::from(has(kind::DATA)(&sent));
+                let marked = has(kind::DATA)(&sent) && packets.is_multiple_of(7) | (packets % 7 == 1);
+                let to = usize::from(sent.source == address(CLIENT, 0));
+                let datagram = Datagram {
+                    source: sent.source,
+                    destination: Some(sent.destination.ip()),
+                    bytes: &sent.bytes,
+                    ecn: if marked { 0b11 } else { 0b10 },
+                };
+                pair.now += Duration::from_millis(1);
+                pair.hosts[to].endpoint.handle_datagram(pair.now, datagram);
+                pair.collect();
+            }
+            pair.pass(Duration::from_millis(50));
+        }
+        pair.pass(Duration::from_secs(1));
+        let there = stats(&pair, SERVER, server).marks_received;
+        assert!(there > 20, "{congestion:?}: {there}");
+        assert_eq!(reported(&pair, CLIENT, client), there, "{congestion:?}");
+    }
+}
+
+/// Repeated, reordered and nonsensical reports count no packet twice, and none that was never sent.
+#[test]
+fn reported_marks_are_counted_once() {
+    let mut raw = agreed(Algorithm::Rfc9260);
+    let first = raw.server_tsn;
+    raw.pair.send(SERVER, raw.server, 0, &[1; 3000]);
+    raw.heard();
+    let reports =
+        [(0, Some(1), 1), (0, Some(2), 2), (0, Some(2), 2), (1, Some(1), 3), (0, Some(2), 3), (1, None, 3)];
+    for (tsn, packets, counted) in reports {
+        raw.say_all(&[&Ecne { lowest_tsn: first + tsn, packets }]);
+        assert_eq!(reported(&raw.pair, SERVER, raw.server), counted);
+    }
+    raw.say_all(&[&Ecne { lowest_tsn: first + 2, packets: Some(u32::MAX) }]);
+    let sent = stats(&raw.pair, SERVER, raw.server).packets_sent;
+    assert_eq!(u64::from(reported(&raw.pair, SERVER, raw.server)), sent);
+}
+
 /// RFC 3168 section 6.1.2: one reduction for the data in flight, and CWR with the next data.
 #[test]
 fn sender_shrinks_once_and_sends_cwr() {

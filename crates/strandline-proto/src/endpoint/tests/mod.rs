@@ -27,6 +27,7 @@ mod known;
 mod letter;
 mod limits;
 mod nat;
+mod notices;
 mod nr_sack;
 mod out_of_the_blue;
 mod partial_reliability;

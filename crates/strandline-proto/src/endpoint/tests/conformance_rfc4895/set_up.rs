@@ -152,3 +152,97 @@ fn section_6_3_duplicate_cookie_echo_is_answered() {
     assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
 }
+
+/// The chunk types of the packets that the server has sent and that are under way.
+fn answers(pair: &Pair) -> Vec<Vec<u8>> {
+    pair.wire.iter().filter(|sent| sent.source == address(SERVER, 0)).map(Sent::kinds).collect()
+}
+
+/// Section 6.2: the keys are known since the INIT ACK, so that a server authenticates what answers a stale cookie.
+#[test]
+fn section_6_2_stale_cookie_error_is_authenticated() {
+    let mut pair = pair(&[kind::ERROR], &[]);
+    set_only_key(&mut pair, CLIENT, 3, SECRET);
+    set_only_key(&mut pair, SERVER, 3, SECRET);
+    let client = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    let echo = pair.wire.pop_front().unwrap();
+    pair.now += Duration::from_secs(61);
+    pair.deliver(&echo);
+    assert_eq!(answers(&pair), [[kind::AUTH, kind::ERROR]]);
+    pair.run();
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    let server = pair.accepted();
+    assert!(exchange(&mut pair, client, server));
+}
+
+/// One that nobody has authenticated does not make the client set up anew.
+#[test]
+fn section_6_3_forged_stale_cookie_error_is_ignored() {
+    let mut pair = pair(&[kind::ERROR], &[]);
+    let client = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    let tag = pair.log[0].bytes[16..20].try_into().map(u32::from_be_bytes).unwrap();
+    let bytes =
+        packet_of((PORT, 5000), VerificationTag(tag), &[kind::ERROR, 0, 0, 12, 0, 3, 0, 8, 0, 0, 0, 1]);
+    let (source, destination) = (address(SERVER, 0), address(CLIENT, 0));
+    pair.deliver(&Sent { source, destination, bytes, fragment: false });
+    assert_eq!(pair.state(CLIENT, client), "COOKIE-ECHOED");
+}
+
+/// A cookie that can't be used any more is refused with an ABORT that the client accepts.
+#[test]
+fn section_6_2_refusals_of_cookies_are_authenticated() {
+    let server = EndpointConfig { associations_max: 1, ..configured(Some(demanding(&[])), SERVER) };
+    let mut pair = Pair::with(configured(Some(demanding(&[kind::ABORT])), CLIENT), server);
+    let first = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    let echo = pair.wire.pop_front().unwrap();
+    let remotes = vec![address(SERVER, 0)];
+    let request = Connect { local_port: 5001, peer_port: PORT, remotes, local: Vec::new(), config: None };
+    let second = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    pair.run();
+    assert_eq!(pair.state(CLIENT, second), "ESTABLISHED");
+    pair.deliver(&echo);
+    assert_eq!(answers(&pair), [[kind::AUTH, kind::ABORT]]);
+    pair.run();
+    assert_eq!(pair.state(CLIENT, first), "CLOSED");
+    // The cookie of an association that has ended.
+    let used = pair.log.iter().rfind(|sent| has(kind::COOKIE_ECHO)(sent)).unwrap().clone();
+    pair.hosts[CLIENT].endpoint.abort(pair.now, second, "enough".into()).unwrap();
+    pair.run();
+    pair.deliver(&used);
+    assert_eq!(answers(&pair), [[kind::AUTH, kind::ABORT]]);
+    // One of a listener that has closed.
+    pair.wire.clear();
+    let third = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    pair.hosts[SERVER].endpoint.close_listener(PORT);
+    pair.run();
+    assert_eq!(pair.state(CLIENT, third), "CLOSED");
+}
+
+/// RFC 9260 section 5.2.4 A: a peer that restarts during the shutdown gets an ERROR, for which its new keys are known.
+#[test]
+fn section_6_2_error_while_shutting_down_is_authenticated() {
+    let settings = || configured(Some(demanding(&[kind::ERROR])), CLIENT);
+    let (mut pair, client, server) =
+        Pair::with(settings(), configured(Some(demanding(&[])), SERVER)).establish();
+    pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
+    pair.collect();
+    let shutdown = pair.wire.pop_front().unwrap();
+    assert_eq!(shutdown.kinds(), [kind::SHUTDOWN]);
+    pair.hosts[CLIENT].endpoint = Endpoint::new(settings(), [77; 32], pair.now).unwrap();
+    let again = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    let echo = pair.wire.pop_front().unwrap();
+    pair.deliver(&shutdown);
+    assert_eq!(pair.state(SERVER, server), "SHUTDOWN-ACK-SENT");
+    pair.wire.clear();
+    pair.deliver(&echo);
+    assert!(answers(&pair).contains(&vec![kind::AUTH, kind::ERROR]), "{:?}", answers(&pair));
+    let cookie = |(_, event): &(AssociationId, Event)| matches!(event, Event::Closed(_));
+    pair.run();
+    assert!(!pair.hosts[CLIENT].events.iter().any(cookie));
+    assert_eq!(pair.state(CLIENT, again), "COOKIE-ECHOED");
+}

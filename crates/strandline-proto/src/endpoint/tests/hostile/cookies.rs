@@ -316,6 +316,7 @@ fn cookie_with_a_foreign_tag_touches_nobody() {
         outbound_streams: 1,
         inbound_streams: 1,
         features: crate::association::features::Features::default(),
+        adaptation: None,
         auth: None,
         source: other,
         destination: None,
