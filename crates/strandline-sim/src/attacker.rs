@@ -1,6 +1,7 @@
 //! Attackers: some only guess (they know addresses and ports, not the tags), one records and replays packets, one
-//! alters packets under the right tags, or breaks the rules of the extensions.
+//! alters packets under the right tags, or breaks the rules of the extensions, with the right numbers and keys too.
 
+mod insider;
 mod violations;
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,6 +16,7 @@ use strandline_wire::{
     TlvWriter, Tsn, VerificationTag,
 };
 
+use self::insider::Insider;
 use crate::network::Carried;
 use crate::pair::{CARRIER_PORT, SCTP_PORT};
 use crate::random::Random;
@@ -48,6 +50,8 @@ pub(crate) enum Attack {
     SoupWithTag,
     /// Chunks of the extensions that break their rules, under the right tag.
     Violation,
+    /// Requests that are in sequence and authenticated, and wrong.
+    Insider,
 }
 
 /// The effect of an action.
@@ -67,16 +71,20 @@ pub(crate) struct Attacker {
     recorded: Vec<Carried>,
     /// Recorded packets between the two hosts where altering is allowed.
     alterable: Vec<Carried>,
+    insider: Insider,
 }
 
 impl Attacker {
     pub(crate) fn new(random: Random) -> Self {
-        Self { random, seen: 0, recorded: Vec::new(), alterable: Vec::new() }
+        Self { random, seen: 0, recorded: Vec::new(), alterable: Vec::new(), insider: Insider::default() }
     }
 
     /// Records a passing datagram.
     pub(crate) fn record(&mut self, datagram: &Carried, alterable: bool) {
         self.seen += 1;
+        if alterable {
+            self.insider.learn(&datagram.bytes);
+        }
         for (list, on) in [(&mut self.recorded, true), (&mut self.alterable, alterable)] {
             if !on {
                 continue;
@@ -116,6 +124,10 @@ impl Attacker {
             Attack::Icmp => self.icmp()?,
             Attack::Altered => Blow::Datagram(soon, self.altered()?),
             Attack::Violation => Blow::Datagram(soon, self.violation()?),
+            Attack::Insider => {
+                let addresses: Vec<IpAddr> = hosts.iter().map(SocketAddr::ip).collect();
+                Blow::Datagram(soon, self.insider(&addresses)?)
+            }
             Attack::SoupWithTag => {
                 let like = self.random_of_alterable()?;
                 let tag = Packet::parse(&like.bytes).ok()?.verification_tag();

@@ -101,7 +101,7 @@ impl Host {
         self.endpoint = None;
         self.life += 1;
         self.timer = None;
-        self.watch = Watch::default();
+        self.watch = self.watch.anew();
         self.events.clear();
         core::mem::take(&mut self.apps).into_values().filter_map(|app| app.client).collect()
     }

@@ -69,6 +69,6 @@ mod watch;
 mod world;
 
 pub use ledger::Counts;
-pub use run::{Failure, Replay, describe, run};
+pub use run::{Failure, Replay, describe, has_feature, run};
 pub use violation::Violation;
 pub use world::Summary;

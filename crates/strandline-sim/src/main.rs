@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use strandline_sim::{Counts, Failure, Replay, Summary, describe, run};
+use strandline_sim::{Counts, Failure, Replay, Summary, describe, has_feature, run};
 
 /// Upper bound of a random start, so that seeds are short enough to be copied by hand.
 const RANDOM_START_END: u64 = 1 << 40;
@@ -46,6 +46,9 @@ struct Args {
     /// Number of threads. Default: all processors
     #[arg(long)]
     threads: Option<usize>,
+    /// Run only seeds whose scenario has this feature, such as `insider`
+    #[arg(long, conflicts_with = "seed")]
+    only: Option<String>,
     /// Stop after this many failures
     #[arg(long, default_value_t = 20)]
     failures_max: usize,
@@ -124,7 +127,8 @@ fn search(args: &Args) -> bool {
             let sender = sender.clone();
             let next = &next;
             let end = seeds.end;
-            scope.spawn(move || work(next, end, until, &sender));
+            let only = args.only.as_deref();
+            scope.spawn(move || work(next, end, until, only, &sender));
         }
         drop(sender);
         for outcome in receiver {
@@ -157,7 +161,7 @@ fn search(args: &Args) -> bool {
 }
 
 #[allow(clippy::disallowed_methods)]
-fn work(next: &AtomicU64, end: u64, until: Option<Instant>, sender: &Sender<Outcome>) {
+fn work(next: &AtomicU64, end: u64, until: Option<Instant>, only: Option<&str>, sender: &Sender<Outcome>) {
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         let over = match until {
@@ -166,6 +170,9 @@ fn work(next: &AtomicU64, end: u64, until: Option<Instant>, sender: &Sender<Outc
         };
         if over || seed >= u64::MAX / 2 {
             return;
+        }
+        if only.is_some_and(|feature| !has_feature(seed, feature)) {
+            continue;
         }
         if sender.send(run(seed)).is_err() {
             return;

@@ -88,6 +88,12 @@ impl Replay {
     }
 }
 
+/// True if a seed's scenario has a feature of this name, such as "insider".
+#[must_use]
+pub fn has_feature(seed: u64, name: &str) -> bool {
+    Scenario::generate(seed).features.contains(&name)
+}
+
 /// Returns a readable description of a seed's scenario.
 #[must_use]
 pub fn describe(seed: u64) -> String {

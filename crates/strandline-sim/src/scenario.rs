@@ -253,6 +253,9 @@ impl Scenario {
         if features.tampering && faults::violate(&mut attacks, calm_at, seed) {
             names.push("violations");
         }
+        if features.tampering && faults::intrude(&mut attacks, calm_at, seed) {
+            names.push("insider");
+        }
         let rto_max = hosts.iter().map(|host| host.config.association.rto_max).max().unwrap_or_default();
         // Two hosts whose ports both changed never find each other again. Until the MTU is found there are some
         // time-outs: too many on several paths without reports from routers, or with few retransmissions allowed.

@@ -75,6 +75,8 @@ impl Before {
 /// the last check left them.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
+    /// An attacker asks for other addresses in the name of the peer, so that nobody can say which ones are in use.
+    pub(crate) moves_forged: bool,
     memory: BTreeMap<AssociationId, Memory>,
     /// Those that a packet, a command or an event has touched and that have not come to rest.
     touched: BTreeSet<AssociationId>,
@@ -88,6 +90,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    /// Returns the watch of a host that has lost its state.
+    pub(crate) fn anew(&self) -> Self {
+        Self { moves_forged: self.moves_forged, ..Self::default() }
+    }
+
     /// Records that something may change an association.
     pub(crate) fn touch(&mut self, id: AssociationId) {
         self.touched.insert(id);
@@ -250,7 +257,10 @@ impl Watch {
         demand(!forwards || before.status.extensions.partial_reliability, || {
             format!("{id:?}: FORWARD TSN to a peer that does not support it")
         })?;
-        memory.moves.on_departure(&packet, datagram).map_err(of)?;
+        let moves = memory.moves.on_departure(&packet, datagram);
+        if !self.moves_forged {
+            moves.map_err(of)?;
+        }
         memory.board.on_tag(&packet);
         let mut next = memory.board.next_tsn();
         memory.board.on_departure(now, &packet, to, recovery).map_err(of)?;

@@ -89,7 +89,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(scenario: Scenario, seed: u64, keep: usize) -> Self {
-        let hosts: Vec<Host> =
+        let mut hosts: Vec<Host> =
             scenario.hosts.iter().enumerate().map(|(number, plan)| Host::new(number, plan.clone())).collect();
         let directory =
             hosts.iter().flat_map(|host| host.plan.all().map(|address| (address, host.number))).collect();
@@ -103,6 +103,10 @@ impl World {
         ledger.set_may_skip(hosts.iter().filter(may_skip).map(|host| host.number));
         if let Some((one, other)) = scenario.tampered {
             ledger.tamper(one, other);
+            for host in [one, other] {
+                hosts[host].watch.moves_forged =
+                    scenario.attacks.iter().any(|(_, attack)| *attack == Attack::Insider);
+            }
         }
         Self {
             now: Time::ZERO,
@@ -449,6 +453,9 @@ impl World {
             match blow {
                 Blow::Datagram(delay, datagram) => {
                     self.trace.packet(self.now, &datagram, attack.name());
+                    if attack == Attack::Insider {
+                        self.authentic.record(&datagram);
+                    }
                     self.network.put(self.now + delay, datagram);
                 }
                 Blow::Icmp { to, destination, kind, quoted } => {
@@ -528,6 +535,7 @@ impl Attack {
             Self::Icmp => "icmp",
             Self::Altered => "altered",
             Self::Violation => "violation",
+            Self::Insider => "insider",
         }
     }
 }

@@ -10,23 +10,23 @@ use crate::network::Carried;
 use crate::random::Random;
 
 /// Parameters of RE-CONFIG (RFC 6525 section 4): resets, a response, and more streams.
-const RECONFIGURATIONS: [u16; 6] = [13, 14, 15, 16, 17, 18];
+pub(super) const RECONFIGURATIONS: [u16; 6] = [13, 14, 15, 16, 17, 18];
 
 /// Parameters of ASCONF (RFC 5061 section 4.2): add, delete, set primary.
-const ADDRESS_CHANGES: [u16; 3] = [0xc001, 0xc002, 0xc004];
+pub(super) const ADDRESS_CHANGES: [u16; 3] = [0xc001, 0xc002, 0xc004];
 
 /// Numbers that an association uses at present, as a recorded packet shows them.
 #[derive(Debug, Clone, Copy)]
-struct Numbers {
-    tsn: Tsn,
-    cumulative: Tsn,
-    stream: u16,
+pub(super) struct Numbers {
+    pub(super) tsn: Tsn,
+    pub(super) cumulative: Tsn,
+    pub(super) stream: u16,
     /// The SSN or MID.
     message: u32,
 }
 
 impl Numbers {
-    fn of(packet: &Packet<'_>, random: &mut Random) -> Self {
+    pub(super) fn of(packet: &Packet<'_>, random: &mut Random) -> Self {
         let unknown = Tsn(random.bits() as u32);
         let mut numbers =
             Self { tsn: unknown, cumulative: unknown, stream: random.below(4) as u16, message: 0 };
@@ -49,27 +49,27 @@ impl Numbers {
 }
 
 /// Returns a number at or near `base`, or far away.
-fn near(base: u32, random: &mut Random) -> u32 {
+pub(super) fn near(base: u32, random: &mut Random) -> u32 {
     let by = random.pick(&[0, 0, 1, 1, 2, 5, 40, 1000, 1 << 16, 1 << 25, 1 << 31, u32::MAX]);
     base.wrapping_add(by)
 }
 
 /// The value of a chunk under construction.
 #[derive(Debug, Default)]
-struct Value(Vec<u8>);
+pub(super) struct Value(pub(super) Vec<u8>);
 
 impl Value {
-    fn u16(&mut self, number: u16) -> &mut Self {
+    pub(super) fn u16(&mut self, number: u16) -> &mut Self {
         self.0.extend(number.to_be_bytes());
         self
     }
 
-    fn u32(&mut self, number: u32) -> &mut Self {
+    pub(super) fn u32(&mut self, number: u32) -> &mut Self {
         self.0.extend(number.to_be_bytes());
         self
     }
 
-    fn random(&mut self, len: usize, random: &mut Random) -> &mut Self {
+    pub(super) fn random(&mut self, len: usize, random: &mut Random) -> &mut Self {
         let old = self.0.len();
         self.0.resize(old + len, 0);
         random.fill(&mut self.0[old..]);

@@ -69,6 +69,18 @@ pub(super) fn violate(attacks: &mut Vec<(Time, Attack)>, calm_at: Time, seed: u6
     wanted
 }
 
+/// Adds attacks with the right numbers and keys to half of the runs in which packets between two hosts are altered. Uses its
+/// own random numbers, so that the rest of a seed's plan does not change.
+pub(super) fn intrude(attacks: &mut Vec<(Time, Attack)>, calm_at: Time, seed: u64) -> bool {
+    let mut random = Random::stream(seed, 27);
+    let wanted = random.chance(0.5);
+    let span = calm_at.since(Time::ZERO);
+    for _ in 0..random.log_range(5, 100) * u64::from(wanted) {
+        attacks.push((Time::ZERO + random.duration(Duration::ZERO, span), Attack::Insider));
+    }
+    wanted
+}
+
 pub(super) fn attacks(features: &Features, calm_at: Time, random: &mut Random) -> Vec<(Time, Attack)> {
     let mut attacks = Vec::new();
     let span = calm_at.since(Time::ZERO);

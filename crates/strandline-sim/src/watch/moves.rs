@@ -74,7 +74,7 @@ impl Moves {
             let Ok(Chunk::Asconf(asconf)) = chunk.parse() else { continue };
             let old = self.answered.is_some_and(|answered| !answered.is_before(asconf.number));
             if !old && self.asked.len() < REMEMBERED_MAX {
-                self.asked.insert(asconf.number.0, requests(asconf.parameters));
+                self.asked.entry(asconf.number.0).or_insert_with(|| requests(asconf.parameters));
             }
         }
     }
@@ -160,10 +160,18 @@ fn success(raw: &strandline_wire::parameter::RawParameter<'_>) -> Option<u32> {
 }
 
 fn requests(parameters: Parameters<'_>) -> Vec<(u32, Asked)> {
-    let parsed = parameters.iter().flatten().filter_map(|raw| raw.parse_asconf()?.ok());
-    let asked = parsed.filter_map(|parameter| match parameter {
+    let parsed = || parameters.iter().flatten().filter_map(|raw| raw.parse_asconf()?.ok());
+    let id_of = |parameter| match parameter {
+        AsconfParameter::AddIp { id, .. }
+        | AsconfParameter::DeleteIp { id, .. }
+        | AsconfParameter::SetPrimary { id, .. } => Some(id),
+        _ => None,
+    };
+    // Of requests with one ID only an attacker could say which of them was granted.
+    let is_alone = |id| parsed().filter_map(id_of).filter(|other| *other == id).count() == 1;
+    let asked = parsed().filter_map(|parameter| match parameter {
         AsconfParameter::AddIp { id, address } => Some((id, Asked::Add(address))),
-        AsconfParameter::DeleteIp { id, address } => Some((id, Asked::Delete(address))),
+        AsconfParameter::DeleteIp { id, address } if is_alone(id) => Some((id, Asked::Delete(address))),
         _ => None,
     });
     asked.collect()
