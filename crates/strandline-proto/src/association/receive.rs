@@ -1,7 +1,6 @@
 //! Input: a packet whose tag and source address have been checked, chunk by chunk.
 
 use core::net::SocketAddr;
-use std::sync::Arc;
 
 use strandline_wire::cause::{Cause, code};
 use strandline_wire::chunk::{self, Chunk, Data, IData, kind};
@@ -15,6 +14,7 @@ use super::features::Extensions;
 use super::multipath::turn_sacks;
 use super::offer::{append_tlv, encode_cause};
 use super::setup::on_early_data;
+use super::verification::hear_unconfirmed;
 use super::{Association, State, asconf, credit, forward, reconfig};
 use crate::event::{CloseReason, Event};
 use crate::number::Tsn;
@@ -108,16 +108,11 @@ impl Association {
         }
     }
 
-    /// Probes an address that had been given up, because the peer uses it.
+    /// Probes an unconfirmed address, because the peer uses it.
     #[inline]
     fn hear_from(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
-        if self.paths.has_several()
-            && self.paths.get(index).is_given_up(&self.config)
-            && self.state.heartbeats()
-        {
-            let random = cx.rng_word();
-            let config = Arc::clone(&self.config);
-            self.paths.get_mut(index).on_heard(now, random, &config);
+        if !self.is_confirmed(index) && self.state.heartbeats() {
+            hear_unconfirmed(self, cx, now, index);
         }
     }
 

@@ -13,7 +13,7 @@ use super::expiry::abandon_due;
 use super::multipath::takes_new_data;
 use super::{Association, State, asconf, auth, credit, reconfig};
 use crate::outbound::credit as outgoing;
-use crate::outbound::partial::forward_again;
+use crate::outbound::partial::{forward_again, forward_len};
 use crate::outbound::{marked_chunks, waits_for_credit};
 use crate::path::defer_probe;
 use crate::path_index::{PathIndex, PerPath};
@@ -219,7 +219,9 @@ impl Association {
         // Without another path only the first packet is retransmitted, to find out about the others (RFC 5682).
         let first_only = self.paths.alternate(index).is_none();
         let path = self.paths.get(index);
-        let (again, lost, mtu) = (path.timed_out, auth::lost_len(self, path.flight), path.pmtu.mtu());
+        // A FORWARD TSN is not in flight, and may be too long like any packet.
+        let bytes = path.flight.saturating_add(forward_len(&self.outbound, index));
+        let (again, lost, mtu) = (path.timed_out, auth::lost_len(self, bytes), path.pmtu.mtu());
         let path = self.paths.get_mut(index);
         let outcome = path.on_rtx_timeout(now, lost, &config);
         if outcome.mtu_fell {

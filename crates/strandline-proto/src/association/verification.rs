@@ -83,3 +83,18 @@ impl Association {
         path.heartbeat.defer_varied(now, path.rto.rto(), random);
     }
 }
+
+/// Probes an address that had been given up, or whose HEARTBEAT stays unanswered: the peer answers none from an address of
+/// which it has not learned that it was added (RFC 5061 section 5.3).
+#[cold]
+pub(super) fn hear_unconfirmed(association: &mut Association, cx: &mut Shared, now: Time, index: PathIndex) {
+    let random = cx.rng_word();
+    let config = Arc::clone(&association.config);
+    let several = association.paths.has_several();
+    let path = association.paths.get_mut(index);
+    if !path.is_given_up(&config) {
+        path.heartbeat.repeat(now, config.rto_initial);
+    } else if several {
+        path.on_heard(now, random, &config);
+    }
+}

@@ -44,7 +44,13 @@ impl Kept {
         }
     }
 
-    /// Records that the message that begins with a TSN is readable.
+    /// Forgets the messages with a TSN from `from` on, which may have been dropped: their fragments may arrive again one
+    /// by one, and the first ones be delivered before the last ones are there.
+    pub(super) fn on_dropped(&mut self, from: Tsn) {
+        self.whole.retain(|_, last| last.is_before(from));
+    }
+
+    /// Records that a message that begins with a TSN, or a part of one, is readable.
     pub(super) fn on_delivered(&mut self, first: Tsn) {
         let last = self.whole.remove(&first.0).unwrap_or(first);
         for at in 0..=last.distance_from(first) {

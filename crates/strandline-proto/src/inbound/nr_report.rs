@@ -9,6 +9,7 @@ use super::Inbound;
 use super::flow::Flow;
 use super::kept::Kept;
 use super::tsn_map::GapBlocks;
+use crate::number::Tsn;
 
 fn kept_of(inbound: &mut Inbound) -> Option<&mut Kept> {
     inbound.flow.as_mut()?.kept.as_deref_mut()
@@ -34,6 +35,20 @@ pub(super) fn note_delivered(inbound: &mut Inbound, before: usize) {
     }
     for message in ready.range(before.min(ready.len())..) {
         kept.on_delivered(message.tsn);
+    }
+}
+
+/// Records that what was held, from this TSN on, is dropped.
+pub(super) fn note_dropped(inbound: &mut Inbound, from: Tsn) {
+    if let Some(kept) = kept_of(inbound) {
+        kept.on_dropped(from);
+    }
+}
+
+/// Forgets everything: the TSNs begin anew.
+pub(super) fn forget(inbound: &mut Inbound) {
+    if let Some(flow) = &mut inbound.flow {
+        flow.kept = None;
     }
 }
 

@@ -6,6 +6,7 @@ use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 use super::Inbound;
 use super::arena::Arena;
 use super::interleaved::{Interleaved, Sink};
+use super::nr_report::forget;
 use super::ordering::{Barred, Overtaking};
 use super::reassembly::Reassembly;
 use super::sack::SackPolicy;
@@ -109,6 +110,7 @@ pub(crate) fn renumber(inbound: &mut Inbound, next: Tsn) -> (usize, Option<Strea
     if let Some(flow) = &mut inbound.flow {
         flow.duplicates.clear();
     }
+    forget(inbound);
     (inbound.ready.len(), cut)
 }
 

@@ -5,6 +5,7 @@
 //! turn. What is readable, or was read, stays acknowledged. Dropped TSNs are no longer reported, and count as missing.
 
 use super::Inbound;
+use super::nr_report::note_dropped;
 use super::tsn_map::{AHEAD_MAX, TsnMap};
 use super::window::Window;
 use crate::number::Tsn;
@@ -59,6 +60,7 @@ pub(super) fn make_room(inbound: &mut Inbound, tsn: Tsn) -> bool {
     if let Some(interleaved) = order.interleaved_mut() {
         interleaved.renege(&mut what);
     }
+    note_dropped(inbound, from);
     inbound.window.takes_missing()
 }
 

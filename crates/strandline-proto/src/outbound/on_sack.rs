@@ -109,7 +109,27 @@ impl SendWindow {
             by_time.conclude(now, tells.then_some(newly), paths);
         }
         self.gaps.settle();
+        if self.kept.is_some() {
+            self.ask_again(&mut progress, paths);
+        }
         progress
+    }
+
+    /// Sends the chunk after the cumulative TSN again if the peer had said that it never revokes it: it is missing there
+    /// now. If it has left, the peer can't get it any more.
+    #[cold]
+    fn ask_again(&mut self, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
+        let Self { outstanding, lowest, rack, patience, .. } = self;
+        match outstanding.get(0).map(Record::state) {
+            Some(State::Kept) => {
+                outstanding.change(0, State::GapAcked);
+                let cost = renege((outstanding, lowest), rack.as_deref_mut(), 0, false, paths);
+                progress.taken_back_too_often |= *patience < cost;
+                *patience = patience.saturating_sub(cost);
+            }
+            Some(State::Freed) => progress.taken_back_too_often = true,
+            _ => {}
+        }
     }
 
     /// Processes the gap blocks of an NR-SACK that the peer never revokes, after all of its blocks. Returns the bytes that

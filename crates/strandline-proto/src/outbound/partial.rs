@@ -100,6 +100,8 @@ struct Forward {
     point: Option<Tsn>,
     /// The latest one that was sent: its new cumulative TSN, `point` at the time, when, and on which path.
     sent: Option<(Tsn, Tsn, Time, PathIndex)>,
+    /// Its length in bytes.
+    len: u32,
     due: bool,
 }
 
@@ -279,6 +281,15 @@ pub(crate) fn forward_pending(outbound: &Outbound) -> bool {
     partial(outbound).is_some_and(|partial| partial.forward.point.is_some())
 }
 
+/// Returns the length of the FORWARD TSN that was sent on a path and is not acknowledged, in bytes; 0 if there is none.
+pub(crate) fn forward_len(outbound: &Outbound, path: PathIndex) -> u32 {
+    let Some(Forward { sent: Some((.., at)), len, .. }) = partial(outbound).map(|partial| &partial.forward)
+    else {
+        return 0;
+    };
+    if *at == path { *len } else { 0 }
+}
+
 /// Sends the FORWARD TSN again after an expiry of T3-rtx (rule A5).
 pub(crate) fn forward_again(outbound: &mut Outbound) {
     if let Some(partial) = outbound.busy.as_mut().and_then(|busy| busy.partial.as_mut()) {
@@ -297,6 +308,7 @@ pub(crate) fn write_forward(
     let Some(Busy { sent, partial: Some(partial), .. }) = outbound.busy.as_deref_mut() else { return false };
     let outstanding = &sent.outstanding;
     let count = outstanding.abandoned_first(SKIPPED_MAX);
+    let before = packet.len();
     let written = match interleaving {
         Some(interleaving) => write_i_forward(interleaving, outstanding.skipped(count), packet),
         None => write_plain_forward(outstanding.skipped(count), packet),
@@ -306,6 +318,7 @@ pub(crate) fn write_forward(
         Written::Up(point) => {
             partial.forward.due = false;
             partial.forward.sent = partial.forward.point.map(|advanced| (point, advanced, now, path));
+            partial.forward.len = (packet.len() - before) as u32;
             true
         }
         Written::NothingToSkip => {

@@ -158,6 +158,15 @@ impl Heartbeat {
         Some(self.sent_at)
     }
 
+    /// Makes the next HEARTBEAT due now if the latest one is unanswered and at least `least` old: a packet from the address
+    /// shows that another may be answered. What passed so far counts as no error.
+    pub(crate) fn repeat(&mut self, now: Time, least: Duration) {
+        if self.answer != Answer::None && now >= self.sent_at + least {
+            self.answer = Answer::Late;
+            self.hurry();
+        }
+    }
+
     /// Returns when the latest HEARTBEAT was sent; the origin of time if none was.
     pub(crate) fn sent_at(&self) -> Time {
         self.sent_at

@@ -532,6 +532,28 @@ fn messages_of_all_kinds_under_losses() {
     assert!(failed_in_all > 100, "{failed_in_all}");
 }
 
+/// A FORWARD TSN that is too long for the path makes packets shorter, as DATA does (RFC 8899 section 4.3).
+#[test]
+fn long_forward_tsn_shrinks_to_the_path_mtu() {
+    let (mut pair, client, _) = Pair::configured(|config| {
+        config.heartbeat_interval = None;
+        config.extensions.partial_reliability = true;
+    })
+    .establish();
+    pair.pass(Duration::from_secs(1));
+    for stream in 0..250 {
+        let info = SendInfo::on(StreamId(stream)).reliability(ONCE);
+        pair.hosts[CLIENT].endpoint.send_slice(pair.now, client, info, b"x").unwrap();
+    }
+    let lost = |sent: &Sent| has(kind::DATA)(sent) || (sent.bytes.len() > 600 && !sent.fragment);
+    pair.pass_dropping(Duration::from_secs(60), lost);
+    assert!(pair.log.iter().any(|sent| has(kind::FORWARD_TSN)(sent) && sent.bytes.len() > 600));
+    pair.log.clear();
+    pair.pass_dropping(Duration::from_secs(60), lost);
+    assert!(!pair.log.iter().any(has(kind::FORWARD_TSN)), "it is acknowledged");
+    assert_eq!(pair.closed(CLIENT), None);
+}
+
 /// Reads what has arrived, whole messages only.
 fn receive(
     pair: &mut Pair,

@@ -236,6 +236,8 @@ impl ByTsn {
 
     pub(super) fn renege(&mut self, what: &mut Drop<'_>) {
         let Some(held) = &mut self.held else { return };
+        // It may be dropped, and not arrive as a whole again.
+        held.whole_beyond = None;
         while let Some(mut highest) = held.runs.last_entry() {
             let run = highest.get_mut();
             while what.takes(run.after().previous())

@@ -9,6 +9,7 @@ mod i_data;
 mod i_data_model;
 mod memory;
 mod model;
+mod nr_report;
 mod renege;
 
 use strandline_wire::{Chunk, Data, Packet, VerificationTag};

@@ -115,6 +115,28 @@ fn kept_chunks_are_never_revoked() {
     }
 }
 
+/// A peer that says that a TSN is missing after all gets it again, if it has not left.
+#[test]
+fn kept_chunk_that_is_missing_is_sent_again() {
+    let mut fixture = Fixture::new();
+    fixture.push(4 * FULL);
+    fixture.tsns(0);
+    fixture.nr_sack(1, &[], &[(2, 3)]);
+    for missing in [2, 3] {
+        let outcome = fixture.nr_sack(missing, &[], &[]);
+        assert!(matches!(outcome, SackOutcome::Applied { .. }), "{outcome:?}");
+        fixture.timeout(0);
+        assert_eq!(fixture.tsns(0), [missing]);
+    }
+    fixture.nr_sack(4, &[], &[]);
+    assert_eq!((fixture.buffered(), fixture.flight), (0, [0; 8]));
+    // One that has left can't be sent any more.
+    let mut fixture = Fixture::with_outstanding(3);
+    fixture.nr_sack(1, &[], &[(1, 1)]);
+    assert_eq!(fixture.buffered(), FULL);
+    assert!(matches!(fixture.nr_sack(1, &[], &[]), SackOutcome::Violation(_)));
+}
+
 /// Section 4.4.2: a TSN that is listed as both is non-renegable. The order of blocks, and what is listed twice or
 /// inverted, does not matter.
 #[test]

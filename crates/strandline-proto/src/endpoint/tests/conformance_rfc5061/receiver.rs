@@ -328,3 +328,31 @@ fn rule_c4_states_of_the_shutdown() {
     let sent = peer.ask_from(address(CLIENT, 0), &[add(1, new_address(CLIENT, 0))]);
     assert!(!sent.iter().any(has(kind::ASCONF_ACK)), "{number}");
 }
+
+/// Section 5.3: the peer uses a new address, and answers HEARTBEATs from it, once it has the ASCONF-ACK. When it repeats
+/// the ASCONF because that was lost, it gets a HEARTBEAT at once.
+#[test]
+fn address_is_probed_when_heard_again() {
+    let with = |host| {
+        let mut config = with_dynamic_addresses(1, host);
+        let mut association = (*config.association).clone();
+        if host == CLIENT {
+            association.rto_max = Duration::from_secs(4);
+            association.association_retrans_max = 30;
+        }
+        config.association = Arc::new(association);
+        config
+    };
+    let (mut pair, client, server) = Pair::with(with(CLIENT), with(SERVER)).establish();
+    pair.pass(Duration::from_secs(1));
+    let new = new_address(CLIENT, 0);
+    gain(&mut pair, CLIENT, new);
+    lose(&mut pair, CLIENT, address(CLIENT, 0));
+    let replace = [AddressRequest::Add(new.ip()), AddressRequest::Delete(address(CLIENT, 0).ip())];
+    request(&mut pair, CLIENT, client, &replace).unwrap();
+    pair.run_dropping(has(kind::ASCONF_ACK));
+    pair.pass_dropping(Duration::from_secs(40), |sent| sent.destination == address(SERVER, 0));
+    pair.send(SERVER, server, 0, b"over the new address");
+    pair.pass(Duration::from_secs(7));
+    assert_eq!(pair.recv(CLIENT, client).unwrap().data, "over the new address");
+}
