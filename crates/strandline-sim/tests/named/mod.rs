@@ -264,4 +264,10 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (12_000_015_349, "a mark of what was sent on a path that was removed since (of the checker)"),
     (12_000_019_825, "a HEARTBEAT that no address could be the source of counted as unanswered"),
+    (12_000_027_680, "an NR-SACK said that fragments were kept which had been dropped and not come again"),
+    (12_000_029_537, "an I-FORWARD-TSN that was too long for the path was sent unchanged again and again"),
+    (
+        12_000_026_754,
+        "an unconfirmed address was given up while the peer, which had learned late that it was added, used it",
+    ),
 ];
