@@ -7,56 +7,11 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use serde_json::Value;
 use strandline::{Association, Peer, SendInfo, Stack};
 
+use crate::perf_server::{Server, text};
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
-/// A server on free ports, which ends when this value is dropped.
-struct Server {
-    child: Child,
-    port: String,
-    encapsulation: String,
-}
-
 impl Server {
-    fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(PROGRAM)
-            .args([
-                "perf",
-                "server",
-                "--bind",
-                "127.0.0.1",
-                "-p",
-                "0",
-                "--encapsulation-port",
-                "0",
-                "--quiet",
-            ])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // "strandline perf serves SCTP port 4242 in UDP 127.0.0.1:9899, TCP 127.0.0.1:4242"
-        let mut line = String::new();
-        let mut messages = BufReader::new(child.stderr.take().unwrap());
-        messages.read_line(&mut line).unwrap();
-        // The server's further messages must be read, or it would block.
-        std::thread::spawn(move || std::io::copy(&mut messages, &mut std::io::sink()));
-        let after = |before: &str| {
-            let rest = line.split(before).nth(1).unwrap();
-            rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().to_owned()
-        };
-        Self { port: after("SCTP port "), encapsulation: after("UDP 127.0.0.1:"), child }
-    }
-
-    fn client(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command
-            .args(["perf", "client", "127.0.0.1", "-p", &self.port])
-            .args(["--encapsulation-port", &self.encapsulation])
-            .args(arguments);
-        command
-    }
-
     /// Runs a test that succeeds, and returns its JSON report.
     fn test(&self, arguments: &[&str]) -> Value {
         let output = self.client(arguments).args(["--json", "--quiet"]).output().unwrap();
@@ -71,18 +26,6 @@ impl Server {
         self.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
         (self.child.wait().unwrap().code(), printed)
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // The server may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn interrupt(child: &Child) {

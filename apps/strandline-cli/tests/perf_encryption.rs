@@ -1,56 +1,8 @@
 //! `strandline perf` with encryption: what it serves, and what it says if there is none.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
-
-/// A server on free ports, which ends when this value is dropped.
-struct Server {
-    child: Child,
-    port: String,
-    encapsulation: String,
-}
-
-impl Server {
-    fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(PROGRAM);
-        command.args("perf server --bind 127.0.0.1 -p 0 --encapsulation-port 0 --quiet".split(' '));
-        let child = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        let mut child = child.unwrap();
-        // "strandline perf serves SCTP port 4242 over UDP 127.0.0.1:9899 encrypted"
-        let mut line = String::new();
-        let mut messages = BufReader::new(child.stderr.take().unwrap());
-        messages.read_line(&mut line).unwrap();
-        // The server's further messages must be read, or it would block.
-        std::thread::spawn(move || std::io::copy(&mut messages, &mut std::io::sink()));
-        let after = |before: &str| {
-            let rest = line.split(before).nth(1).unwrap();
-            rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().to_owned()
-        };
-        Self { port: after("SCTP port "), encapsulation: after("UDP 127.0.0.1:"), child }
-    }
-
-    fn client(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command
-            .args(["perf", "client", "127.0.0.1", "-p", &self.port])
-            .args(["--encapsulation-port", &self.encapsulation])
-            .args(arguments);
-        command
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use crate::perf_server::{Server, text};
 
 /// Runs a client that fails, and returns what it says.
 fn failure(mut client: Command) -> String {

@@ -26,6 +26,7 @@ mod netem_network;
 mod output;
 mod perf;
 mod perf_encryption;
+mod perf_server;
 mod phones;
 mod ports;
 mod processes;

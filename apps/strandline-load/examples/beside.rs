@@ -3,21 +3,24 @@
 //! runs from the call that sends it until the answer has been read.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 
+mod common;
+
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use mimalloc::MiMalloc;
-use strandline::{Association, AssociationConfig, Listener, Peer, Ppid, SendInfo, Stack, StreamId};
+use strandline::{Association, Listener, Peer, Ppid, SendInfo, StreamId};
+
+use common::{ENCAPSULATION_PORT, stack};
 
 /// The allocator of the `strandline` program, with its setting.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const PORT: u16 = 5001;
-const ENCAPSULATION_PORT: u16 = 9899;
 
 /// Payload protocol identifiers of a message to echo, and of the request for the number of bytes received.
 const ECHO: Ppid = Ppid(1);
@@ -88,13 +91,6 @@ fn main() -> Result<()> {
         })
         .await?
     })
-}
-
-fn stack(port: u16) -> Result<Stack> {
-    let association = AssociationConfig { nodelay: true, ..AssociationConfig::default() };
-    let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
-    let builder = Stack::builder().association(association).remote_encapsulation_port(ENCAPSULATION_PORT);
-    Ok(builder.udp(address)?)
 }
 
 async fn serve() -> Result<()> {

@@ -3,20 +3,23 @@
 //! association ends after that.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+mod common;
+
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use mimalloc::MiMalloc;
-use strandline::{Association, AssociationConfig, Listener, Peer, SendInfo, Stack};
+use strandline::{Association, Listener, Peer, SendInfo};
+
+use common::{ENCAPSULATION_PORT, stack};
 
 /// The allocator of the `strandline` program, with its setting.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const PORT: u16 = 5001;
-const ENCAPSULATION_PORT: u16 = 9899;
 
 #[derive(Debug, Parser)]
 enum Command {
@@ -56,13 +59,6 @@ fn main() -> Result<()> {
         })
         .await?
     })
-}
-
-fn stack(port: u16) -> Result<Stack> {
-    let association = AssociationConfig { nodelay: true, ..AssociationConfig::default() };
-    let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
-    let builder = Stack::builder().association(association).remote_encapsulation_port(ENCAPSULATION_PORT);
-    Ok(builder.udp(address)?)
 }
 
 async fn serve() -> Result<()> {
