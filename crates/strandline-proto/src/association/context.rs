@@ -12,8 +12,8 @@ use siphasher::sip::SipHasher13;
 use strandline_wire::number::{Tsn, VerificationTag};
 
 use super::cookie::CookieKeys;
+use super::host_addresses::HostAddresses;
 use super::keys::{KeyRing, RANDOM_LEN};
-use super::own::OwnAddresses;
 use crate::config::EndpointConfig;
 use crate::event::{AssociationId, Event};
 use crate::inbound::Arena;
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     pub(crate) receive_queue: ReceiveQueue,
     /// Path properties that ended associations have learnt.
     pub(crate) known: KnownPaths,
-    pub(crate) own: OwnAddresses,
+    pub(crate) host_addresses: HostAddresses,
     /// Addresses that the ASCONF chunks being processed name, and that another association with the same ports has.
     pub(crate) taken: Vec<IpAddr>,
     /// Budget for HEARTBEATs to unconfirmed addresses.
@@ -102,7 +102,7 @@ impl Shared {
     pub(crate) fn link_to(&self, address: IpAddr) -> Link {
         let mtu = self.config.link_mtu;
         // The addresses need no look-up where it makes no difference.
-        let is_within = mtu.within_host != mtu.to_others && self.own.is_within_host(address);
+        let is_within = mtu.within_host != mtu.to_others && self.host_addresses.is_within_host(address);
         Link {
             overhead: self.config.encapsulation_overhead,
             mtu: if is_within { mtu.within_host } else { mtu.to_others },

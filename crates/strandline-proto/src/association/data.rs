@@ -19,9 +19,9 @@ use crate::inbound::i_data::on_i_data;
 use crate::number::{StreamId, Tsn};
 use crate::outbound::credit::check_buffer;
 use crate::outbound::{
-    ASKING_PACKETS, Outbound, PathAck, SackOutcome, is_blocked, on_nr_sack, waits_for_credit,
+    FRTO_PACKETS, Outbound, PathAck, SackOutcome, is_blocked, on_nr_sack, waits_for_credit,
 };
-use crate::path::{Asking, PathLoss, PathSack};
+use crate::path::{FrtoPackets, PathLoss, PathSack};
 use crate::path_index::PerPath;
 use crate::time::Time;
 
@@ -342,7 +342,7 @@ impl Association {
                 path.on_needless_probe();
             }
             path.on_loss(now, &loss);
-            path.asking = if ack.asks { Asking::packets(ASKING_PACKETS) } else { Asking::NO };
+            path.frto_packets = if ack.asks { FrtoPackets::packets(FRTO_PACKETS) } else { FrtoPackets::NO };
             if ack.undo {
                 path.forget_back_off(now, &self.config);
                 self.outbound.ask_again();

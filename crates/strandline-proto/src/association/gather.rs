@@ -32,7 +32,7 @@ pub(super) fn gathers(association: &mut Association, index: PathIndex) -> bool {
         && path.pacing_rate().is_none()
         && !path.is_recovering()
         && !path.probes_with_new()
-        && !path.asking.is_some()
+        && !path.frto_packets.is_some()
         && !association.outbound.has_retransmissions()
         && !association.paths.has_several();
     if !applies {

@@ -60,7 +60,8 @@ pub(super) fn choose_path(association: &Association) -> PathIndex {
         return alone;
     }
     // A test of one path is sent there.
-    if let Some((index, _)) = active(paths).find(|(_, path)| path.probes_with_new() || path.asking.is_some())
+    if let Some((index, _)) =
+        active(paths).find(|(_, path)| path.probes_with_new() || path.frto_packets.is_some())
     {
         return index;
     }

@@ -15,10 +15,11 @@ use super::addresses::choose_sources;
 use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
 use super::cookie::Cookie;
-use super::counts::{Deadlines, ErrorCounts};
 use super::credit;
+use super::deadlines::Deadlines;
 use super::diagnostics::log_of;
 use super::ecn::Ecn;
+use super::error_counts::ErrorCounts;
 use super::extras::Extras;
 use super::features::{Extensions, Features};
 use super::offer::{Offer, Refusal, read, report_parameter};
@@ -212,7 +213,8 @@ impl Association {
         }
         let family = source.is_ipv4();
         let any = cx.local_addresses(self.paths.local()).len() > 1;
-        let usable = |a: IpAddr| (any || a.is_ipv4() == family) && cx.own.may_be_the_peers(a, source.ip());
+        let usable =
+            |a: IpAddr| (any || a.is_ipv4() == family) && cx.host_addresses.may_be_the_peers(a, source.ip());
         let mut offer = match read(init, true, source.ip(), usable) {
             Ok(offer) => offer,
             Err(refusal) => return refuse_init_ack(self, cx, now, source, refusal),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::abandon::settle_timers;
 use super::context::Shared;
-use super::counts::UNANSWERED;
 use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
 };
+use super::error_counts::UNANSWERED;
 use super::expiry::abandon_due;
 use super::multipath::takes_new_data;
 use super::{Association, State, asconf, auth, credit, reconfig};

@@ -312,7 +312,7 @@ impl Association {
         if self.outbound.has_retransmissions() {
             path.is_exempt() || self.outbound.fast_retransmit_pending() || path.may_retransmit()
         } else {
-            path.probes_with_new() || path.asking.is_some() || path.may_send()
+            path.probes_with_new() || path.frto_packets.is_some() || path.may_send()
         }
     }
 
@@ -339,7 +339,7 @@ impl Association {
             }
         }
         let path = self.paths.get(index);
-        if (path.probes_with_new() && filled.bytes == 0) || path.asking.is_some() || path.may_send() {
+        if (path.probes_with_new() && filled.bytes == 0) || path.frto_packets.is_some() || path.may_send() {
             let asks = answers && filled.bytes == 0 && self.paths.get(index).is_quiet(now);
             self.fill_new(now, index, packet, full, asks, &mut filled);
         }

@@ -69,7 +69,7 @@ impl From<u16> for Listen {
 
 /// Returns the first of the addresses that the endpoint does not have.
 fn foreign(shared: &Shared, addresses: &[IpAddr]) -> Option<IpAddr> {
-    let is_own = |address: IpAddr| is_unicast(address) && shared.own.may_be_bound(address);
+    let is_own = |address: IpAddr| is_unicast(address) && shared.host_addresses.may_be_bound(address);
     addresses.iter().copied().find(|address| !is_own(*address))
 }
 
@@ -174,7 +174,7 @@ impl Endpoint {
     pub(super) fn free_tag(&mut self) -> strandline_wire::number::VerificationTag {
         loop {
             let tag = self.shared.random_tag();
-            if self.demux.by_tag(tag).is_none() && !self.spent.has_tag(tag) {
+            if self.demux.by_tag(tag).is_none() && !self.used_cookies.has_tag(tag) {
                 return tag;
             }
         }

@@ -8,7 +8,7 @@ use siphasher::sip::SipHasher13;
 use strandline_wire::Packet;
 use strandline_wire::number::VerificationTag;
 
-use super::split::{SplitTable, hash_tag};
+use super::linear_hash::{LinearHashTable, hash_tag};
 use crate::event::Datagram;
 use crate::path_index::PathIndex;
 
@@ -41,14 +41,14 @@ struct TagEntry {
 /// 4 bytes and its control byte.
 #[derive(Debug)]
 pub(super) struct Demux {
-    tags: SplitTable<TagEntry>,
-    peers: SplitTable<u32>,
+    tags: LinearHashTable<TagEntry>,
+    peers: LinearHashTable<u32>,
     keys: (u64, u64),
 }
 
 impl Demux {
     pub(super) fn new(keys: (u64, u64)) -> Self {
-        Self { tags: SplitTable::new(), peers: SplitTable::new(), keys }
+        Self { tags: LinearHashTable::new(), peers: LinearHashTable::new(), keys }
     }
 
     fn hash_peer(keys: (u64, u64), key: &PeerKey) -> u64 {

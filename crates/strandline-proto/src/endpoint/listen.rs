@@ -15,7 +15,7 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::{abort_replied, abort_reply, discarded, ignored};
 use super::input::never_answered;
-use super::spent::PeerInit;
+use super::used_cookies::PeerInit;
 use crate::association::addresses::set_local;
 use crate::association::auth::{admits_cookie, auth_of, of_cookie, verified_ahead};
 use crate::association::context::{Route, Shared};
@@ -79,8 +79,9 @@ impl Endpoint {
         let listens = self.ports.listens_at(key.local_port, datagram.destination);
         let own = self.shared.local_addresses(self.ports.bound(key.local_port));
         let (any, family) = (own.len() > 1, datagram.source.is_ipv4());
-        let usable =
-            |a: IpAddr| (any || a.is_ipv4() == family) && self.shared.own.may_be_the_peers(a, key.address);
+        let usable = |a: IpAddr| {
+            (any || a.is_ipv4() == family) && self.shared.host_addresses.may_be_the_peers(a, key.address)
+        };
         let offer = read(&init, false, key.address, usable);
         let at =
             |slot: &u32| self.table.at(*slot).is_some_and(|known| known.paths.is_at(datagram.destination));
@@ -401,10 +402,10 @@ impl Endpoint {
         let Some(association) = self.table.at(slot) else { return };
         let peer_tag = association.peer_tag;
         if association.local_tag != tag {
-            self.spent.insert_tag(now, tag);
+            self.used_cookies.insert_tag(now, tag);
         }
         for init in inits.iter().filter(|init| init.tag != peer_tag) {
-            self.spent.insert_init(now, init);
+            self.used_cookies.insert_init(now, init);
         }
     }
 
@@ -428,7 +429,7 @@ impl Endpoint {
             peer_port: packet.source_port(),
             local_port: packet.destination_port(),
         };
-        if self.spent.has_tag(cookie.local_tag) || self.spent.has_init(&init) {
+        if self.used_cookies.has_tag(cookie.local_tag) || self.used_cookies.has_init(&init) {
             // A peer that still waits for our COOKIE ACK learns that the association has ended. Any other peer
             // ignores the ABORT.
             self.shared.stats.cookies_spent += 1;

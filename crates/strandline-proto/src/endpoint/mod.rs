@@ -13,16 +13,16 @@ mod gaps;
 mod icmp;
 mod input;
 mod key_change;
+mod linear_hash;
 mod listen;
-mod looped;
 mod operation;
 mod out_of_the_blue;
+mod own_packets;
 mod ports;
 mod reconfigure;
-mod spent;
-mod split;
 mod stream_value;
 mod table;
+mod used_cookies;
 
 #[cfg(test)]
 mod tests;
@@ -46,13 +46,13 @@ pub use self::key_change::KeyChange;
 pub use self::operation::Operation;
 use self::ports::Ports;
 pub use self::reconfigure::Reconfigure;
-use self::spent::SpentCookies;
 pub use self::stream_value::StreamValue;
 use self::table::Table;
+use self::used_cookies::UsedCookies;
 use crate::association::context::{PacketQueue, Popped, Route, Shared};
 use crate::association::cookie::CookieKeys;
+use crate::association::host_addresses::HostAddresses;
 use crate::association::keys::KeyRing;
-use crate::association::own::OwnAddresses;
 use crate::association::{Association, PRESERVATIVE_MAX};
 use crate::config::EndpointConfig;
 use crate::error::ConfigError;
@@ -121,7 +121,7 @@ pub struct Endpoint {
     table: Table,
     demux: Demux,
     ports: Ports,
-    spent: SpentCookies,
+    used_cookies: UsedCookies,
     inits: InitBudget,
     wheel: TimerWheel,
     /// Slots of the associations that may have something to send.
@@ -152,13 +152,13 @@ impl Endpoint {
         let replies = PacketQueue::new(config.replies_max);
         let ports = Ports::new(config.ephemeral_ports);
         let known = KnownPaths::new(config.known_paths_max, (rng.next_u64(), rng.next_u64()));
-        let own = OwnAddresses::of(&config);
+        let host_addresses = HostAddresses::of(&config);
         // A separate stream, so that adding these keys does not change the runs that a simulator's seed stands for.
         let mut stream = ChaCha8Rng::from_seed(seed);
         stream.set_stream(1);
         let keys = (stream.next_u64(), stream.next_u64());
         let cookie_lifetime = config.association.cookie_lifetime + PRESERVATIVE_MAX;
-        let spent = SpentCookies::new(cookie_lifetime, (stream.next_u64(), stream.next_u64()));
+        let used_cookies = UsedCookies::new(cookie_lifetime, (stream.next_u64(), stream.next_u64()));
         let verification = VerificationBudget::new(config.verification_rate_max, config.shard, keys, now);
         let receive_queue = ReceiveQueue::new(config.receive_queue_bytes);
         let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
@@ -166,7 +166,7 @@ impl Endpoint {
             table: Table::default(),
             demux,
             ports,
-            spent,
+            used_cookies,
             inits: InitBudget::new(config.init_rate_max, init_keys, now),
             wheel: TimerWheel::new(now),
             ready: VecDeque::new(),
@@ -187,7 +187,7 @@ impl Endpoint {
                 memory,
                 receive_queue,
                 known,
-                own,
+                host_addresses,
                 taken: Vec::new(),
                 verification,
             },
@@ -364,7 +364,7 @@ impl Endpoint {
             if !self.shared.config.owns_all_ports {
                 self.ports.note_end(now, association.local_port);
             }
-            self.spent.insert_ended(now, association);
+            self.used_cookies.insert_ended(now, association);
         }
         self.unregister(slot);
         self.wheel.cancel(slot);

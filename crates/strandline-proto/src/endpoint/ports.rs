@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::split::SPREAD_FACTOR;
+use super::linear_hash::SPREAD_FACTOR;
 use crate::time::Time;
 use crate::zone;
 

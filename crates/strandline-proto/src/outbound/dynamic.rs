@@ -8,7 +8,7 @@ use super::outstanding::Record;
 use super::partial::{Abandoned, Due, Skipping, abandon};
 use super::queue::stream_under_way;
 use super::scheduling::change;
-use super::watched::{Unsent, Watched};
+use super::stream_tracking::{StreamTracking, Unsent};
 use super::{Busy, Outbound, queue_settings};
 use crate::config::AssociationConfig;
 use crate::event::FailureCause;
@@ -20,15 +20,15 @@ use crate::time::Time;
 pub(crate) fn begin(outbound: &mut Outbound, first: StreamId) {
     change(outbound, |settings| settings.set_dynamic_from(first));
     let Some(Busy { queue, messages, .. }) = outbound.busy.as_deref_mut() else { return };
-    let mut counting = Watched::counting(first);
+    let mut counting = StreamTracking::counting(first);
     if let Some(unsent) = counting.unsent.as_mut() {
         messages.unsent().for_each(|(_, message)| unsent.on_pushed(message.info.stream));
     }
-    queue.watched.get_or_insert_default().unsent = counting.unsent;
+    queue.tracking.get_or_insert_default().unsent = counting.unsent;
 }
 
 fn unsent(outbound: &mut Outbound) -> Option<&mut Unsent> {
-    outbound.busy.as_mut()?.queue.watched.as_mut()?.unsent.as_mut()
+    outbound.busy.as_mut()?.queue.tracking.as_mut()?.unsent.as_mut()
 }
 
 /// Returns true if all that was given of a dynamic stream has TSNs. Otherwise [`take_drained`] returns the stream later.

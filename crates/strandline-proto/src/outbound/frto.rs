@@ -11,7 +11,7 @@ use crate::number::Tsn;
 use crate::time::Time;
 
 /// Number of packets of new data that test a time-out (step 2b).
-pub(crate) const ASKING_PACKETS: u8 = 2;
+pub(crate) const FRTO_PACKETS: u8 = 2;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Step {

@@ -8,8 +8,8 @@ use strandline_wire::chunk::i_forward_tsn::{self, SkippedMessage};
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, I_DATA_CHUNK_HEADER_LEN, IData, PacketBuilder};
 
 use super::accounts::Accounts;
-use super::cut::{Cut, cut_next};
 use super::messages::Message;
+use super::new_chunk::{NewChunk, next_chunk};
 use super::outstanding::Outstanding;
 use super::{Numbers, Outbound};
 use crate::number::{Fsn, Mid, StreamId, Tsn};
@@ -197,13 +197,13 @@ pub(super) fn next_new(
     (space, packet_space): (usize, usize),
     most: usize,
 ) -> Option<IData<'_>> {
-    let number = |numbers: &mut Numbers, message: &mut Message, cut: Cut<'_>| {
+    let number = |numbers: &mut Numbers, message: &mut Message, chunk: NewChunk<'_>| {
         let interleaving = numbers.state_or_default().interleaving.get_or_insert_default();
-        let Cut { outstanding, len, ends, .. } = cut;
+        let NewChunk { outstanding, len, ends, .. } = chunk;
         interleaving.assign(outstanding, (message.info.stream, message.info.unordered), len, ends)
     };
     let (space, packet_space) = (space.saturating_sub(EXTRA_LEN), packet_space.saturating_sub(EXTRA_LEN));
-    let (data, (mid, fsn)) = cut_next(outbound, now, path, (space, packet_space), most, number)?;
+    let (data, (mid, fsn)) = next_chunk(outbound, now, path, (space, packet_space), most, number)?;
     Some(IData::of(data, mid, fsn))
 }
 

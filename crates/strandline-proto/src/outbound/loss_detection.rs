@@ -6,16 +6,16 @@
 //! | [`conclude`](ByTime::conclude) | after each SACK, and when [`Rack::deadline`] passes: finds lost chunks |
 //! | [`on_path_refused`](ByTime::on_path_refused), [`on_shrunk`](ByTime::on_shrunk) | for retransmissions without a loss; after an ECN mark |
 //! | [`on_timeout`](ByTime::on_timeout), [`on_path_marked`](ByTime::on_path_marked) | after T3-rtx; [`Frto`](super::frto::Frto) detects whether it was spurious |
-//! | [`Asked`] | finds the answer to a time-out or window probe on another path |
+//! | [`ProbingRetransmission`] | finds the answer to a time-out or window probe on another path |
 //! | [`on_window_probe`](ByTime::on_window_probe), [`path_to_ask`](ByTime::path_to_ask) | to probe a peer that had no room |
 //! | [`on_probe`](ByTime::on_probe) | for tail-loss probes |
 
 use super::ack::PathAck;
-use super::asked::Asked;
 use super::congestion_event::Sent;
 use super::frto::Decision;
 use super::gaps::Gaps;
 use super::outstanding::{CREDITED, FAST_MARKED, ORPHANED, Outstanding, PROBE, RESENT, Record, State};
+use super::probing_retransmission::ProbingRetransmission;
 use super::rack::{Answer, LatestProbes, PathRack, Rack, Yardstick, is_before};
 use super::send_window::SendWindow;
 use crate::number::Tsn;
@@ -131,7 +131,7 @@ impl Rack {
 impl PathRack {
     /// Judges the latest time-out after a SACK.
     fn judge_timeout(&mut self, cumulative: Tsn, can_ask: bool, ack: &mut PathAck) {
-        let elsewhere = self.asked.take_answer(cumulative);
+        let elsewhere = self.probing.take_answer(cumulative);
         if let Some((at, tsn)) = elsewhere
             && !self.frto.holds(at, tsn, true)
         {
@@ -388,7 +388,7 @@ impl ByTime<'_> {
         state.begin_undo(again);
         state.frto.begin(moment.tsn.previous());
         Some(mark_first(outstanding, path, room, |tsn, record| {
-            state.asked.ask_with(tsn);
+            state.probing.ask_with(tsn);
             undo_marked(state, tsn, record, again);
         }))
     }
@@ -397,8 +397,8 @@ impl ByTime<'_> {
     /// no loss.
     pub(super) fn on_window_probe(&mut self, path: PathIndex, room: u32) -> u32 {
         self.on_path_refused(path);
-        let asked = &mut self.rack.path(path).asked;
-        mark_first(self.outstanding, path, room, |tsn, _| asked.ask_with(tsn))
+        let probing = &mut self.rack.path(path).probing;
+        mark_first(self.outstanding, path, room, |tsn, _| probing.ask_with(tsn))
     }
 
     /// Returns the path of the lowest chunk, which may be retransmitted to learn its fate. Called when the peer's
@@ -442,7 +442,7 @@ impl ByTime<'_> {
         state.probes = LatestProbes::default();
         state.spurious.close();
         state.frto.end();
-        state.asked = Asked::default();
+        state.probing = ProbingRetransmission::default();
         state.deadline = None;
         self.rack.stale = true;
     }

@@ -14,28 +14,26 @@
 //! |---|---|
 //! | [`messages`], [`copies`] | messages from `push` until they are acknowledged, and their bytes |
 //! | [`queue`], [`scheduler`], [`scheduling`], [`settings`] | what is sent next, and what the application set about it |
-//! | [`bundle`], [`fragment`], [`cut`], [`write`] | new data: whole messages, fragments, TSNs and SSNs, chunks |
+//! | [`bundle`], [`fragment`], [`new_chunk`], [`write`] | whole messages, fragments, TSNs and SSNs, chunks |
 //! | [`interleaving`] | I-DATA |
 //! | [`credit`], [`accounts`], [`parked`] | credit of streams, and messages that wait for it |
 //! | [`outstanding`], [`send_window`], [`send_times`], [`resent`], [`lowest`] | what was sent, when, and again |
 //! | [`window`], [`window_opened`] | the peer's receive window and window probes |
 //! | [`acknowledge`], [`on_sack`], [`gaps`], [`ack`] | SACK, NR-SACK and SHUTDOWN; effects on the paths |
 //! | [`rack`], [`loss_detection`], [`miss_indications`], [`too_soon`] | loss detection by time and by RFC 9260 |
-//! | [`retransmit`], [`timeout`], [`congestion_event`], [`asked`] | retransmission, time-outs, their congestion events |
+//! | [`retransmit`], [`probing_retransmission`], [`timeout`], [`congestion_event`] | retransmission, time-outs |
 //! | [`frto`], [`spurious`] | spurious time-outs and retransmissions |
 //! | [`partial`] | messages that are given up |
-//! | [`reconfigure`], [`held`], [`watched`], [`dynamic`] | resets of streams, and streams opened at run time |
+//! | [`reconfigure`], [`held`], [`stream_tracking`], [`dynamic`] | resets of streams, and streams opened at run time |
 //! | [`state`] | read-only queries |
 
 mod accounts;
 mod ack;
 mod acknowledge;
-mod asked;
 mod bundle;
 mod congestion_event;
 mod copies;
 pub(crate) mod credit;
-mod cut;
 pub(crate) mod dynamic;
 mod fragment;
 mod frto;
@@ -46,10 +44,12 @@ mod loss_detection;
 mod lowest;
 mod messages;
 mod miss_indications;
+mod new_chunk;
 mod on_sack;
 mod outstanding;
 mod parked;
 pub(crate) mod partial;
+mod probing_retransmission;
 mod queue;
 mod rack;
 pub(crate) mod reconfigure;
@@ -62,9 +62,9 @@ mod send_window;
 mod settings;
 mod spurious;
 mod state;
+mod stream_tracking;
 mod timeout;
 mod too_soon;
-mod watched;
 mod window;
 mod window_opened;
 pub(crate) mod write;
@@ -75,7 +75,7 @@ mod tests;
 pub(crate) use ack::{PathAck, SackOutcome};
 pub(crate) use acknowledge::on_nr_sack;
 pub(crate) use bundle::{Bundled, Urgency};
-pub(crate) use frto::ASKING_PACKETS;
+pub(crate) use frto::FRTO_PACKETS;
 pub(crate) use retransmit::Retransmission;
 pub(crate) use state::{is_blocked, marked_chunks, waits_for_credit};
 
@@ -91,9 +91,9 @@ use crate::reliability::Reliability;
 use crate::stats::SentAgain;
 use crate::stream_numbers::StreamNumbers;
 use crate::time::Time;
-use cut::{Cut, cut_next};
 use interleaving::{EXTRA_LEN, Interleaving, interleaves};
 use messages::{Message, MessageKey, Messages, Payload};
+use new_chunk::{NewChunk, next_chunk};
 use outstanding::Record;
 #[cfg(test)]
 use outstanding::State;
@@ -403,12 +403,12 @@ impl Outbound {
         space: usize,
         packet_space: usize,
     ) -> Option<Data<'_>> {
-        let number = |numbers: &mut Numbers, message: &mut Message, cut: Cut<'_>| {
-            if cut.begins && !message.info.unordered {
+        let number = |numbers: &mut Numbers, message: &mut Message, chunk: NewChunk<'_>| {
+            if chunk.begins && !message.info.unordered {
                 message.ssn = numbers.take(message.info.stream);
             }
         };
-        cut_next(self, now, path, (space, packet_space), usize::MAX, number).map(|(data, ())| data)
+        next_chunk(self, now, path, (space, packet_space), usize::MAX, number).map(|(data, ())| data)
     }
 
     /// Returns the chunk that `next_retransmission` will return, if any is marked.

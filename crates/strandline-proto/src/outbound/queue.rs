@@ -12,7 +12,7 @@ use super::messages::{Message, MessageKey, Messages};
 use super::parked::Parked;
 use super::scheduler::{AnyScheduler, Fragment, Keep, Scheduler};
 use super::settings::Settings;
-use super::watched::Watched;
+use super::stream_tracking::StreamTracking;
 
 /// Fraction of a send buffer that has grown with the congestion window which must be free before the application is
 /// notified.
@@ -53,7 +53,7 @@ pub(super) struct Queue {
     /// The size is configured, and not auto-tuned.
     pub(super) is_fixed: bool,
     /// Messages that wait for a reset of their streams, and the counts of dynamic streams; allocated while there are any.
-    pub(super) watched: Option<Box<Watched>>,
+    pub(super) tracking: Option<Box<StreamTracking>>,
     /// Messages of streams that wait for credit; allocated while there are any.
     parked: Option<Box<Parked>>,
     /// Streams that were parked, and of which a message was refused that may have room now.
@@ -121,8 +121,8 @@ impl Queue {
     /// `configured` is the scheduler if the application has set none.
     pub(super) fn new(settings: Settings, configured: StreamScheduler, limit: u32) -> Self {
         let scheduler = AnyScheduler::new(settings.scheduler().unwrap_or(configured));
-        let watched = settings.dynamic_from().map(Watched::counting);
-        Self { scheduler, settings, limit, watched, ..Self::default() }
+        let tracking = settings.dynamic_from().map(StreamTracking::counting);
+        Self { scheduler, settings, limit, tracking, ..Self::default() }
     }
 
     pub(super) const fn set_limit(&mut self, limit: u32) {
@@ -224,7 +224,7 @@ impl Queue {
         self.waiting += 1;
         let (stream, len) = (message.info.stream, message.len());
         let key = messages.insert(message);
-        if self.watched.is_some() && self.watch(messages, stream, key) {
+        if self.tracking.is_some() && self.watch(messages, stream, key) {
             return key;
         }
         if self.parked.is_some() && self.park_behind(messages, stream, key) {
@@ -239,11 +239,11 @@ impl Queue {
     #[cold]
     #[inline(never)]
     fn watch(&mut self, messages: &mut Messages, stream: StreamId, key: MessageKey) -> bool {
-        let Some(watched) = &mut self.watched else { return false };
-        if let Some(unsent) = &mut watched.unsent {
+        let Some(tracking) = &mut self.tracking else { return false };
+        if let Some(unsent) = &mut tracking.unsent {
             unsent.on_pushed(stream);
         }
-        let Some(held) = watched.held.as_mut().filter(|held| held.concerns(stream)) else { return false };
+        let Some(held) = tracking.held.as_mut().filter(|held| held.concerns(stream)) else { return false };
         held.push(messages, key);
         true
     }
@@ -258,8 +258,8 @@ impl Queue {
             }
             bytes += message.rest().len;
             self.waiting -= usize::from(!message.is_begun());
-            if let Some(watched) = &mut self.watched {
-                watched.on_gone(message.info.stream);
+            if let Some(tracking) = &mut self.tracking {
+                tracking.on_gone(message.info.stream);
             }
             false
         });
@@ -267,7 +267,9 @@ impl Queue {
         if self.parked.is_some() {
             bytes += self.remove_parked(messages, &is_due);
         }
-        let Some(Watched { held: Some(held), unsent }) = self.watched.as_deref_mut() else { return bytes };
+        let Some(StreamTracking { held: Some(held), unsent }) = self.tracking.as_deref_mut() else {
+            return bytes;
+        };
         let held_back: Vec<_> = core::iter::from_fn(|| held.pop(messages)).collect();
         for key in held_back {
             if is_due(key) {
@@ -357,8 +359,8 @@ impl Queue {
         self.waiting -= usize::from(begins);
         self.under_way = (!ends && !self.interleaves).then_some(fragment.message);
         self.scheduler.on_sent(messages, &self.settings, fragment, len, ends);
-        if ends && let Some(watched) = &mut self.watched {
-            watched.on_gone(fragment.stream);
+        if ends && let Some(tracking) = &mut self.tracking {
+            tracking.on_gone(fragment.stream);
         }
     }
 
@@ -368,15 +370,15 @@ impl Queue {
         self.pending_bytes = self.pending_bytes.saturating_sub(len);
         self.waiting -= 1;
         self.scheduler.on_whole_sent(messages, &self.settings, len);
-        if let Some(watched) = &mut self.watched {
-            watched.on_gone(stream);
+        if let Some(tracking) = &mut self.tracking {
+            tracking.on_gone(stream);
         }
     }
 
     /// Lets messages that were held back be sent.
     pub(super) fn release_held(&mut self, messages: &mut Messages) {
-        let Some(mut held) = self.watched.as_mut().and_then(|watched| watched.held.take()) else { return };
-        self.watched.take_if(|watched| watched.unsent.is_none());
+        let Some(mut held) = self.tracking.as_mut().and_then(|tracking| tracking.held.take()) else { return };
+        self.tracking.take_if(|tracking| tracking.unsent.is_none());
         while let Some(key) = held.pop(messages) {
             let Some(message) = messages.get(key) else { continue };
             let (stream, len) = (message.info.stream, message.len());
@@ -400,13 +402,13 @@ impl Queue {
         wanted: impl Fn(&Message) -> bool,
     ) -> Vec<MessageKey> {
         let mut taken = Vec::new();
-        let watched = &mut self.watched;
+        let tracking = &mut self.tracking;
         self.scheduler.retain(messages, &mut |key, message| {
             if message.is_begun() || !wanted(message) {
                 return true;
             }
-            if let Some(watched) = watched {
-                watched.on_gone(message.info.stream);
+            if let Some(tracking) = tracking {
+                tracking.on_gone(message.info.stream);
             }
             self.pending_bytes = self.pending_bytes.saturating_sub(message.len());
             self.buffered_bytes = self.buffered_bytes.saturating_sub(message.len());
@@ -419,8 +421,8 @@ impl Queue {
             let keeps = message.is_begun() || !wanted(message);
             if !keeps {
                 *waiting -= 1;
-                if let Some(watched) = watched {
-                    watched.on_gone(message.info.stream);
+                if let Some(tracking) = tracking {
+                    tracking.on_gone(message.info.stream);
                 }
                 taken.push(key);
             }
@@ -476,7 +478,7 @@ impl Queue {
     pub(super) fn into_keys(mut self, messages: &mut Messages) -> Vec<MessageKey> {
         let waiting = core::iter::from_fn(|| self.scheduler.pop(messages, &self.settings));
         let mut keys: Vec<_> = self.under_way.into_iter().chain(waiting).collect();
-        if let Some(Watched { held: Some(held), .. }) = self.watched.as_deref_mut() {
+        if let Some(StreamTracking { held: Some(held), .. }) = self.tracking.as_deref_mut() {
             keys.extend(core::iter::from_fn(|| held.pop(messages)));
         }
         if let Some(mut parked) = self.parked.take() {
@@ -488,7 +490,7 @@ impl Queue {
 
     /// Returns the messages that wait for a reset of their streams, while one is under way.
     pub(super) fn held(&self) -> Option<&Held> {
-        self.watched.as_ref()?.held.as_ref()
+        self.tracking.as_ref()?.held.as_ref()
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
@@ -514,8 +516,8 @@ impl Queue {
 
     pub(super) fn heap_bytes(&self) -> usize {
         let parked = self.parked.as_ref().map_or(0, |parked| parked.heap_bytes());
-        let watched = self.watched.as_ref().map_or(0, |watched| watched.heap_bytes());
-        self.scheduler.heap_bytes() + self.settings.heap_bytes() + parked + watched
+        let tracking = self.tracking.as_ref().map_or(0, |tracking| tracking.heap_bytes());
+        self.scheduler.heap_bytes() + self.settings.heap_bytes() + parked + tracking
     }
 }
 
@@ -538,15 +540,15 @@ impl Queue {
     /// send buffer again until the message is gone.
     #[cold]
     fn remove_parked(&mut self, messages: &mut Messages, is_due: impl Fn(MessageKey) -> bool) -> usize {
-        let Self { parked, writable, waiting, watched, .. } = self;
+        let Self { parked, writable, waiting, tracking, .. } = self;
         let mut bytes = 0;
         let keep = &mut |key, message: &Message| {
             let keeps = !is_due(key);
             if !keeps {
                 bytes += message.rest().len;
                 *waiting -= usize::from(!message.is_begun());
-                if let Some(watched) = watched {
-                    watched.on_gone(message.info.stream);
+                if let Some(tracking) = tracking {
+                    tracking.on_gone(message.info.stream);
                 }
             }
             keeps

@@ -12,10 +12,10 @@
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 use super::ack::PathAck;
-use super::asked::Asked;
 use super::congestion_event::{Moment, Sent};
 use super::frto::Frto;
 use super::gaps::BeyondGap;
+use super::probing_retransmission::ProbingRetransmission;
 use super::resent::ResentLog;
 use super::spurious::Spurious;
 use crate::number::Tsn;
@@ -150,7 +150,7 @@ pub(super) struct PathRack {
     pub(super) probes: LatestProbes,
     pub(super) spurious: Spurious,
     pub(super) frto: Frto,
-    pub(super) asked: Asked,
+    pub(super) probing: ProbingRetransmission,
     pub(super) deadline: Option<Time>,
     /// The criteria of the last judgement.
     pub(super) judged_by: Option<Yardstick>,
@@ -328,7 +328,7 @@ impl PathRack {
         self.only_marked = false;
         self.timed_out = Some(last_sent);
         self.probes = LatestProbes::default();
-        self.asked = Asked::default();
+        self.probing = ProbingRetransmission::default();
     }
 
     /// Records the retransmission of a tail-loss probe. Two are kept, since duplicates may be reported late.
@@ -484,7 +484,7 @@ impl Rack {
             self.again = self.again.max(Some(at));
         }
         for (other, path) in PathIndex::ALL.into_iter().zip(self.paths.iter_mut()) {
-            path.asked.on_acked(tsn, Some(at).filter(|_| in_time && other != index));
+            path.probing.on_acked(tsn, Some(at).filter(|_| in_time && other != index));
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn hold(outbound: &mut Outbound, streams: Streams, config: &Associati
     let create = || Box::new(Busy::new(outbound.idle_next, outbound.learnt, queue_settings(numbers), config));
     let Busy { queue, messages, .. } = &mut **outbound.busy.get_or_insert_with(create);
     let before = messages.unsent_of(&streams);
-    queue.watched.get_or_insert_default().held = Some(Held::new(streams, before));
+    queue.tracking.get_or_insert_default().held = Some(Held::new(streams, before));
 }
 
 /// True if messages are held back.

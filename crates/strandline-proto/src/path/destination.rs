@@ -9,8 +9,8 @@ use core::time::Duration;
 use strandline_wire::COMMON_HEADER_LEN;
 
 use super::arrivals::Arrivals;
-use super::asking::Asking;
 use super::choices::{Choices, controller};
+use super::frto_packets::FrtoPackets;
 use super::heartbeat::Heartbeat;
 use super::link::Link;
 use super::pacer::Pacer;
@@ -79,7 +79,7 @@ pub(crate) struct Path {
     pub(super) probes: Probes,
     /// Number of packets of new data that may be sent regardless of the window, to test whether a time-out was
     /// spurious (F-RTO).
-    pub(crate) asking: Asking,
+    pub(crate) frto_packets: FrtoPackets,
     /// How late the pace timer fired, in milliseconds. The next batch makes up for it.
     pub(super) late_ms: u8,
     pub(super) prr: Prr,
@@ -181,7 +181,7 @@ impl Path {
             choices: Choices::new(config.recovery),
             exempt: Exempt::No,
             probes: Probes::default(),
-            asking: Asking::NO,
+            frto_packets: FrtoPackets::NO,
             late_ms: 0,
             prr: Prr::default(),
             pacer: Pacer::new(),
@@ -227,7 +227,7 @@ impl Path {
     /// True if the next packet is to reveal what became of earlier ones: it is a tail-loss probe or follows a
     /// time-out.
     pub(crate) fn asks_at_once(&self) -> bool {
-        self.is_exempt() || self.timed_out || self.asking.is_some()
+        self.is_exempt() || self.timed_out || self.frto_packets.is_some()
     }
 
     /// True if the next packet may be sent regardless of the window, provided that there is data.
@@ -255,7 +255,7 @@ impl Path {
     /// Ends an opportunity to send: nothing more can be sent now.
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;
-        self.asking = Asking::NO; // Sent later, it would not answer that SACK.
+        self.frto_packets = FrtoPackets::NO; // Sent later, it would not answer that SACK.
         if self.flight < self.window() && self.pacer.may_send() {
             self.congestion.on_starved(self.flight);
         }
@@ -288,7 +288,7 @@ impl Path {
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
         self.exempt = Exempt::No;
-        self.asking.on_sent(first_transmission);
+        self.frto_packets.on_sent(first_transmission);
         if self.pacer.is_behind(now) {
             self.catch_up(now);
         }
@@ -381,7 +381,7 @@ impl Path {
         self.arrivals.forget_full();
         self.prr = Prr::default();
         self.probes.on_timeout();
-        self.asking = Asking::NO;
+        self.frto_packets = FrtoPackets::NO;
         // Other data in flight may be lost or not. The one packet of section 7.2.3 is sent in any case.
         self.exempt = if self.recovery() == Recovery::Rack { Exempt::Other } else { Exempt::No };
         let mtu_fell = config.probes_mtu() && self.pmtu.on_timeout(lost as usize);

@@ -5,19 +5,19 @@
 //! |---|---|
 //! | [`set`], [`destination`], [`state`], [`settings`], [`choices`] | the paths, one path, its state and settings |
 //! | [`heartbeat`], [`reachability`], [`verification`], [`silence`] | heartbeats, failure detection, fail-over |
-//! | [`rto`], [`frto`], [`asking`] | RTO, F-RTO |
+//! | [`rto`], [`frto`], [`frto_packets`] | RTO, F-RTO |
 //! | [`tlp`], [`tlp_budget`], [`single_packet`] | tail-loss probes |
 //! | [`prr`], [`pacer`], [`bursts`], [`arrivals`] | recovery, pacing, bursts, full windows |
 //! | [`pmtu`], [`proof`], [`link`] | path MTU |
 //! | [`ecn_trial`], [`path_cache`] | ECN validation, values of earlier associations |
 
 mod arrivals;
-mod asking;
 mod bursts;
 mod choices;
 mod destination;
 mod ecn_trial;
 mod frto;
+mod frto_packets;
 mod heartbeat;
 mod link;
 mod pacer;
@@ -36,10 +36,10 @@ mod tlp;
 mod tlp_budget;
 mod verification;
 
-pub(crate) use self::asking::Asking;
 pub(crate) use self::bursts::allow_train;
 pub(crate) use self::destination::{Path, PathLoss, PathSack};
 pub(crate) use self::ecn_trial::EcnTrial;
+pub(crate) use self::frto_packets::FrtoPackets;
 pub(crate) use self::link::Link;
 pub(crate) use self::path_cache::KnownPaths;
 pub(crate) use self::pmtu::{HEADER_IPV4, HEADER_IPV6};

@@ -1,8 +1,8 @@
 //! Tail-loss probes of a path: when one is due and what it may contain (RFC 8985 section 7.2).
 //! [`Probes`](super::tlp_budget::Probes) limits their number.
 
-use super::asking::Asking;
 use super::destination::{Exempt, Path};
+use super::frto_packets::FrtoPackets;
 use crate::config::Recovery;
 use crate::time::Time;
 
@@ -51,7 +51,7 @@ impl Path {
         self.probes.on_probe();
         self.quiet_since = now;
         self.exempt = Exempt::Probe;
-        self.asking = Asking::NO;
+        self.frto_packets = FrtoPackets::NO;
     }
 
     /// Revokes the allowance, because the probe was sent on another path.

@@ -221,7 +221,7 @@ fn add(
     let allowed = is_unicast(address)
         && acceptable(address, source.ip())
         && (several || address.is_ipv4() == source.is_ipv4())
-        && cx.own.may_be_the_peers(address, source.ip())
+        && cx.host_addresses.may_be_the_peers(address, source.ip())
         // An address of another association with the same ports: the two could not be told apart.
         && !cx.taken.contains(&address);
     if !allowed {

@@ -14,8 +14,8 @@ use super::super::Association;
 use super::super::addresses::nearest;
 use super::super::build::{CONTROL_PACKET_LEN_MAX, finish_control};
 use super::super::context::{Route, Shared, is_unicast};
-use super::super::counts::UNANSWERED;
 use super::super::dynamic::{Outstanding, is_same, is_to_be_deleted, is_withheld, state_mut, state_of};
+use super::super::error_counts::UNANSWERED;
 use super::super::features::Extensions;
 use super::super::offer::encode_cause;
 use super::{may_change, on_local_changed, reserve, state_or_new};
@@ -82,7 +82,7 @@ pub(crate) fn request(
     });
     for request in requests {
         if let AddressRequest::Add(address) = request {
-            cx.own.insert(*address);
+            cx.host_addresses.insert(*address);
         }
     }
     state_or_new(association).queue.extend(requests);

@@ -8,7 +8,7 @@ use strandline_wire::parameter::re_config::{
 };
 
 use super::super::context::Shared;
-use super::super::counts::UNANSWERED;
+use super::super::error_counts::UNANSWERED;
 use super::super::features::Extensions;
 use super::super::{Association, State};
 use super::state::{Active, Origin, Own, Part, Performs, Sent, Stage, Verdict, Work};

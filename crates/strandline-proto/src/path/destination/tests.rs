@@ -89,16 +89,16 @@ fn sizes_follow_mtu_family_and_encapsulation() {
 #[test]
 fn two_packets_ask_at_once_or_never() {
     let mut path = active();
-    path.asking = Asking::packets(2);
+    path.frto_packets = FrtoPackets::packets(2);
     send(&mut path, at(0), 1);
-    assert!(path.asking.is_some());
+    assert!(path.frto_packets.is_some());
     send(&mut path, at(0), 1);
-    assert!(!path.asking.is_some());
+    assert!(!path.frto_packets.is_some());
     for end in [Path::end_burst, |path: &mut Path| path.on_probe(at(1))] {
-        path.asking = Asking::packets(2);
+        path.frto_packets = FrtoPackets::packets(2);
         send(&mut path, at(0), 1);
         end(&mut path);
-        assert!(!path.asking.is_some());
+        assert!(!path.frto_packets.is_some());
     }
 }
 

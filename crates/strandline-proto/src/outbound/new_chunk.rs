@@ -9,8 +9,8 @@ use super::{Busy, Numbers, Outbound, fragment};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
-/// A chunk that is cut off its message.
-pub(super) struct Cut<'a> {
+/// The next chunk of a message.
+pub(super) struct NewChunk<'a> {
     /// The chunks before it.
     pub(super) outstanding: &'a Outstanding,
     /// Its bytes of user data.
@@ -21,16 +21,16 @@ pub(super) struct Cut<'a> {
     pub(super) ends: bool,
 }
 
-/// Cuts the next chunk of new data off its message, of at most `most` bytes of user data, as
+/// Takes the next chunk of new data from its message, of at most `most` bytes of user data, as
 /// [`next_new`](Outbound::next_new) returns it. `number` assigns its numbers within the stream.
 #[inline(always)]
-pub(super) fn cut_next<N>(
+pub(super) fn next_chunk<N>(
     outbound: &mut Outbound,
     now: Time,
     path: PathIndex,
     (space, packet_space): (usize, usize),
     most: usize,
-    number: impl FnOnce(&mut Numbers, &mut Message, Cut<'_>) -> N,
+    number: impl FnOnce(&mut Numbers, &mut Message, NewChunk<'_>) -> N,
 ) -> Option<(Data<'_>, N)> {
     let Outbound { busy, window, numbers, .. } = outbound;
     let Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages, .. } = busy.as_deref_mut()?;
@@ -43,7 +43,7 @@ pub(super) fn cut_next<N>(
     let len = fragment::payload_len(rest, space, packet_space)?.min(fragment.bytes_max).min(most);
     let len = window.admit(len, rest, packet_space, outstanding.is_empty())?;
     let (begins, ends) = (!rest.begun, len == rest.len);
-    let assigned = number(numbers, message, Cut { outstanding, len, begins, ends });
+    let assigned = number(numbers, message, NewChunk { outstanding, len, begins, ends });
     let offset = message.on_sent(len);
     if let Some(rack) = rack {
         rack.set_packet(packet_space);

@@ -7,7 +7,7 @@ fn hash(entry: &u32) -> u64 {
 
 #[test]
 fn inserted_keys_are_found_and_removed_are_not() {
-    let mut table = SplitTable::new();
+    let mut table = LinearHashTable::new();
     for entry in 0..50_000 {
         table.insert_unique(hash(&entry), entry, hash);
     }
@@ -25,7 +25,7 @@ fn inserted_keys_are_found_and_removed_are_not() {
 
 #[test]
 fn no_entry_makes_many_others_move() {
-    let mut table = SplitTable::new();
+    let mut table = LinearHashTable::new();
     let (moved, mut most) = (Cell::new(0), 0);
     for entry in 0..200_000 {
         moved.set(0);
@@ -45,7 +45,7 @@ fn no_entry_makes_many_others_move() {
 #[test]
 fn memory_is_in_proportion() {
     for count in [1_u32, 100, 700, 10_000, 100_000, 140_000, 200_000] {
-        let mut table = SplitTable::new();
+        let mut table = LinearHashTable::new();
         (0..count).for_each(|entry| table.insert_unique(hash(&entry), entry, hash));
         // An entry and its control byte, twice that if all parts were just split, and the parts themselves.
         let each = table.heap_bytes() / count as usize;

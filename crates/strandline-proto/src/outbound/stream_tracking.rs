@@ -1,21 +1,22 @@
-//! What is watched of queued messages while a reset of streams is under way, or streams are dynamic: messages that are
-//! held back, and how many of each dynamic stream are not sent to their ends. A dynamic stream is closed once it has none.
+//! The messages that a reset of streams, or the end of a dynamic stream, has to wait for: messages that are held back
+//! until a reset is answered, and the number of messages of each dynamic stream that are not sent to their ends. A dynamic
+//! stream is closed once it has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::held::Held;
 use crate::number::StreamId;
 
-/// What is watched.
+/// The queued messages that a reset or the end of a stream waits for.
 #[derive(Debug, Default)]
-pub(super) struct Watched {
+pub(super) struct StreamTracking {
     /// The messages that wait for a reset.
     pub(super) held: Option<Held>,
     /// The messages of dynamic streams.
     pub(super) unsent: Option<Unsent>,
 }
 
-impl Watched {
+impl StreamTracking {
     /// Counts the messages of streams from `first` on.
     pub(super) fn counting(first: StreamId) -> Box<Self> {
         Box::new(Self { held: None, unsent: Some(Unsent::new(first)) })

@@ -97,7 +97,7 @@ impl Endpoint {
     /// As [`is_from_here`](Self::is_from_here), for a source address that includes the zone.
     pub(super) fn has_own_source(&self, datagram: &Datagram<'_>) -> bool {
         let source = datagram.source.ip();
-        datagram.destination == Some(zone::bare(source)) || self.shared.own.contains(source)
+        datagram.destination == Some(zone::bare(source)) || self.shared.host_addresses.contains(source)
     }
 
     /// Returns the association that sent the packet, and the address that it was sent to.

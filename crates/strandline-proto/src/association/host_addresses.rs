@@ -12,14 +12,14 @@ type AddressSet = HashSet<IpAddr, BuildHasherDefault<DefaultHasher>>;
 
 /// The known addresses of this host.
 #[derive(Debug)]
-pub(crate) struct OwnAddresses {
+pub(crate) struct HostAddresses {
     /// Packets to these come back to the endpoint.
     endpoint: AddressSet,
     /// Packets to these come back to the host, which may answer them, as may another process.
     host: AddressSet,
 }
 
-impl OwnAddresses {
+impl HostAddresses {
     pub(crate) fn of(config: &EndpointConfig) -> Self {
         let endpoint = config.own_addresses.iter().chain(&config.local_addresses);
         let endpoint: AddressSet = endpoint.map(IpAddr::to_canonical).collect();

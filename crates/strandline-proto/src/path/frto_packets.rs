@@ -2,9 +2,9 @@
 
 /// Packets of new data that may be sent beyond the window, to test a time-out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asking(u8);
+pub(crate) struct FrtoPackets(u8);
 
-impl Asking {
+impl FrtoPackets {
     /// None.
     pub(crate) const NO: Self = Self(0);
 

@@ -23,13 +23,13 @@ pub(super) fn hash_tag(tag: u32) -> u64 {
 
 /// A table of entries by hash.
 #[derive(Debug)]
-pub(super) struct SplitTable<T> {
+pub(super) struct LinearHashTable<T> {
     /// The parts; never empty. With one part this is an ordinary table.
     parts: Vec<HashTable<T>>,
     len: usize,
 }
 
-impl<T> SplitTable<T> {
+impl<T> LinearHashTable<T> {
     pub(super) fn new() -> Self {
         Self { parts: vec![HashTable::new()], len: 0 }
     }

@@ -1,20 +1,20 @@
-//! What the answer to the packet shows that goes alone when T3-rtx expires, or when a closed window is probed. It shows
-//! that what was sent before on the same path is lost. If that path has failed meanwhile, the packet uses another one,
-//! and nothing else would show the fate of the data left on the failed path.
+//! The retransmission that goes alone when T3-rtx expires or a closed window is probed. Its acknowledgement shows that what
+//! was sent before on the same path is lost. If that path has failed meanwhile, the retransmission uses another one, and
+//! nothing else would show the fate of the data left on the failed path.
 
 use crate::number::Tsn;
 use crate::time::Time;
 
-/// The packet that asks for the fate of everything else in flight on a path.
+/// The retransmission whose acknowledgement decides about everything else in flight on a path.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct ProbingRetransmission {
     /// The lowest chunk of the packet, until it is acknowledged.
     lowest: Option<Tsn>,
     /// When that chunk was retransmitted on another path, if the current SACK acknowledges it.
     answered: Option<(Time, Tsn)>,
 }
 
-impl Asked {
+impl ProbingRetransmission {
     /// Records a chunk of the packet. They come in the order of TSNs.
     pub(super) fn ask_with(&mut self, tsn: Tsn) {
         self.lowest.get_or_insert(tsn);

@@ -13,12 +13,12 @@ use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 use strandline_wire::number::VerificationTag;
 
-use super::split::hash_tag;
+use super::linear_hash::hash_tag;
 use crate::association::Association;
 use crate::time::Time;
 
 /// Maximum number of remembered tags and INITs, of about 32 bytes each. Beyond it the oldest are forgotten early.
-const SPENT_MAX: usize = 1 << 17;
+const USED_MAX: usize = 1 << 17;
 
 /// Distinguishes INITs from tags.
 const INIT: u64 = 1 << 63;
@@ -47,7 +47,7 @@ impl PeerInit {
 }
 
 #[derive(Debug)]
-pub(super) struct SpentCookies {
+pub(super) struct UsedCookies {
     known: HashTable<u64>,
     /// What is known with its expiry, oldest first.
     order: VecDeque<(Time, u64)>,
@@ -57,7 +57,7 @@ pub(super) struct SpentCookies {
     keys: (u64, u64),
 }
 
-impl SpentCookies {
+impl UsedCookies {
     /// Creates an empty list for cookies that are valid for at most `lifetime`. `keys` are those of a hash.
     pub(super) fn new(lifetime: Duration, keys: (u64, u64)) -> Self {
         Self { known: HashTable::new(), order: VecDeque::new(), lifetime, keys }
@@ -93,7 +93,7 @@ impl SpentCookies {
     #[inline(never)]
     fn insert(&mut self, now: Time, id: u64) {
         while let Some((until, oldest)) = self.order.front().copied()
-            && (until <= now || self.order.len() >= SPENT_MAX)
+            && (until <= now || self.order.len() >= USED_MAX)
         {
             self.order.pop_front();
             if let Ok(entry) = self.known.find_entry(hash(oldest), |known| *known == oldest) {
