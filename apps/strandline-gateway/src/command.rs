@@ -19,6 +19,8 @@ Examples:
   strandline gateway --config gateway.toml     all of it in a file
   strandline gateway status                    its connections, with --admin 127.0.0.1:9898
   strandline gateway reload                    reads the file again; connections stay
+  strandline gateway --peer b=10.2.0.1:9899 --capture 10.2.0.0/16
+                                               all connections of this host to a network
 More: docs/gateway.md";
 
 /// TCP connections on the streams of one association, between two gateways.
@@ -46,6 +48,11 @@ Examples:
 Examples:
   strandline gateway reload                            the gateway with --admin 127.0.0.1:9898; SIGHUP does the same")]
     Reload(ReloadArgs),
+    /// Print the rules that capture connections, for the options of a gateway
+    #[command(after_help = "\
+Examples:
+  strandline gateway rules --peer b=10.2.0.1:9899 --redirect 12345 --capture 10.2.0.0/16")]
+    Rules(Box<Args>),
 }
 
 impl Gateway {
@@ -63,6 +70,7 @@ impl Gateway {
         match &self.command {
             Some(Command::Status(args)) => crate::status::run(args),
             Some(Command::Reload(args)) => crate::status::reload(args),
+            Some(Command::Rules(args)) => crate::running::print_rules(args),
             None => crate::run::run(&self.args),
         }
     }

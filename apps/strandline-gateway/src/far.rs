@@ -129,11 +129,12 @@ async fn connect(
     (mut tracked, place): (Tracked, Place),
 ) {
     let access = peer.gateway.access(peer.who);
-    let limit = peer.gateway.settings().limits.connect_timeout;
+    let settings = peer.gateway.settings();
+    let (limit, mark) = (settings.limits.connect_timeout, settings.own_mark());
     let connected = match (&access, is_ruled) {
         (None, true) => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
-        (Some(access), true) => onward::connect(&to, Some(&access.allow), limit).await,
-        (_, false) => onward::connect(&to, None, limit).await,
+        (Some(access), true) => onward::connect(&to, Some(&access.allow), limit, mark).await,
+        (_, false) => onward::connect(&to, None, limit, mark).await,
     };
     let connected = connected.and_then(|tcp| {
         prepare(&tcp).map_err(|error| (Reason::of(&error), error.to_string()))?;

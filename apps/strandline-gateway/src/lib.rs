@@ -20,6 +20,7 @@
 
 mod access_log;
 mod admin;
+mod capture;
 mod clock;
 pub mod command;
 mod config;
@@ -29,6 +30,7 @@ mod flows;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gateway;
+mod interception;
 mod limits;
 mod link;
 mod onward;
@@ -39,6 +41,7 @@ mod proxy_protocol;
 mod registry;
 mod relay;
 mod rules;
+mod ruleset;
 mod run;
 mod running;
 mod shards;

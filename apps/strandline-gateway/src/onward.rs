@@ -4,7 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::{TcpStream, UdpSocket};
+use socket2::SockRef;
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::time::{timeout, timeout_at};
 
 use crate::clock::now;
@@ -16,7 +17,8 @@ const ONE_OF_SEVERAL: Duration = Duration::from_secs(3);
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 8;
 
-/// Connects to a destination. Without rules, everything is allowed: the operator has named it.
+/// Connects to a destination. Without rules, everything is allowed: the operator has named it. `mark` is that of the
+/// connection's packets, which needs CAP_NET_ADMIN.
 ///
 /// # Errors
 /// The reason, and a text for logs.
@@ -24,6 +26,7 @@ pub(crate) async fn connect(
     to: &Destination,
     rules: Option<&Rules>,
     limit: Duration,
+    mark: Option<u32>,
 ) -> Result<TcpStream, (Reason, String)> {
     let deadline = now() + limit;
     let late = |_| (Reason::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
@@ -32,7 +35,7 @@ pub(crate) async fn connect(
     let count = addresses.len();
     for (at, address) in addresses.into_iter().enumerate() {
         let one = async {
-            let connecting = TcpStream::connect(address);
+            let connecting = open(address, mark);
             if at + 1 == count { Ok(connecting.await) } else { timeout(ONE_OF_SEVERAL, connecting).await }
         };
         match timeout_at(deadline, one).await.map_err(late)? {
@@ -42,6 +45,13 @@ pub(crate) async fn connect(
         }
     }
     Err(failed.unwrap_or((Reason::NameNotFound, format!("{to} has no address"))))
+}
+
+async fn open(address: SocketAddr, mark: Option<u32>) -> io::Result<TcpStream> {
+    let Some(mark) = mark else { return TcpStream::connect(address).await };
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    SockRef::from(&socket).set_mark(mark)?;
+    socket.connect(address).await
 }
 
 /// Opens a UDP socket that is connected to a destination, by the first address that is allowed.

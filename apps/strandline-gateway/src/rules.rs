@@ -186,6 +186,10 @@ impl Network {
     pub(crate) fn contains(self, ip: IpAddr) -> bool {
         is_within(ip, self.ip, self.bits)
     }
+
+    pub(crate) const fn is_ipv6(self) -> bool {
+        self.ip.is_ipv6()
+    }
 }
 
 impl FromStr for Network {

@@ -150,6 +150,7 @@ async fn serve(args: Args, gateway: Arc<Gateway>, runtimes: Vec<Handle>) -> Resu
         }
     };
     told().await;
+    running.stop_capturing();
     gateway.set_stage(Stage::Draining);
     if let Some((_, listener)) = &listening {
         listener.stop_accepting();

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -9,14 +10,18 @@ use serde::Serialize;
 use serde_json::Value;
 use strandline::{Stack, StackError};
 use strandline_ops::{ConfigError, Document, Reload, Reloads};
+use strandline_output::{out, outln};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::clock::unix_time;
 use crate::config::{Args, Reverse, Settings, UdpForward, Way, WayKind};
 use crate::gateway::Gateway;
+use crate::interception::{self, Interception};
 use crate::link::Link;
+use crate::ruleset::{Captured, Ruleset};
 use crate::stacks::Outgoing;
 use crate::ways::{self, Target, UdpTarget};
 
@@ -47,6 +52,7 @@ struct State {
     outgoing: Outgoing,
     links: Vec<Arc<Link>>,
     ways: Vec<Served>,
+    interception: Option<Interception>,
 }
 
 /// A socket that is served.
@@ -110,7 +116,7 @@ impl Running {
         let settings = gateway.settings();
         let document = Document::new(settings.document.clone(), &KEPT, &[]);
         let outgoing = Outgoing::new(Arc::clone(&settings), runtimes.clone());
-        let state = RefCell::new(State { outgoing, links: Vec::new(), ways: Vec::new() });
+        let state = RefCell::new(State { outgoing, links: Vec::new(), ways: Vec::new(), interception: None });
         let running = Self { args, gateway, runtimes, document, reloads: Reloads::default(), state };
         let links = running.links_for(&settings)?;
         let bound = running.bind(&settings)?;
@@ -124,6 +130,11 @@ impl Running {
 
     pub(crate) fn announced(&self) -> Vec<AnnouncedWay> {
         self.state.borrow().ways.iter().map(|served| served.announced.clone()).collect()
+    }
+
+    /// Removes the rules of captured connections: new ones go straight to their destinations.
+    pub(crate) fn stop_capturing(&self) {
+        self.state.borrow_mut().interception = None;
     }
 
     pub(crate) fn stacks(&self) -> Vec<Stack> {
@@ -170,6 +181,10 @@ impl Running {
         }
         let failed = |key: &str, error: &anyhow::Error| ConfigError::value(key, format!("{error:#}"));
         // Everything that can fail comes first.
+        let planned = Ruleset::new(0, captured(&new, |id| id.listen));
+        if !planned.is_empty() {
+            interception::check(&planned).map_err(|error| failed("capture", &error))?;
+        }
         let links = self.links_for(&new).map_err(|error| failed("peer", &error.into()))?;
         let bound = self.bind(&new).map_err(|error| failed("listen", &error))?;
         let told = self.document.differences(&new.document);
@@ -253,7 +268,7 @@ impl Running {
             gone.task.abort();
         }
         state.links = links;
-        Ok(())
+        intercept(&mut state, settings)
     }
 
     fn serve(
@@ -280,6 +295,59 @@ impl Running {
         };
         Ok(Served { id, announced: announced(listen, way, link), to, task: task.abort_handle() })
     }
+}
+
+/// Sets the rules of captured connections, if they are not those that are set already.
+fn intercept(state: &mut State, settings: &Settings) -> Result<()> {
+    let listens = |id| {
+        let served = state.ways.iter().find(|served| served.id == id);
+        served.map_or(id.listen, |served| served.announced.listen)
+    };
+    let captured = captured(settings, listens);
+    if state.interception.as_ref().map_or(&[][..], |set| set.rules.captured()) == captured {
+        return Ok(());
+    }
+    // The new rules come first, so that no connection passes by between.
+    let rules = Ruleset::new(ruleset_number(), captured);
+    state.interception = if rules.is_empty() { None } else { Some(Interception::set(rules)?) };
+    Ok(())
+}
+
+/// Returns what rules bring to each socket, whose address `listens` knows.
+fn captured(settings: &Settings, listens: impl Fn(WayId) -> SocketAddr) -> Vec<Captured> {
+    let all = wanted(settings).into_iter().filter_map(|(id, way)| match way {
+        Wanted::Tcp(Way { kind, .. }) if !kind.captures().is_empty() => Some(Captured {
+            listen: listens(id),
+            is_tproxy: matches!(kind, WayKind::Tproxy { .. }),
+            captures: kind.captures().to_vec(),
+        }),
+        _ => None,
+    });
+    all.collect()
+}
+
+/// Prints the rules that a gateway with these options would set.
+///
+/// # Errors
+/// If the options are wrong.
+pub(crate) fn print_rules(args: &Args) -> Result<ExitCode> {
+    let settings = Settings::read(args)?;
+    let rules = Ruleset::new(ruleset_number(), captured(&settings, |id| id.listen));
+    if rules.is_empty() {
+        anyhow::bail!("nothing is captured: give --capture NETWORK[:PORTS]");
+    }
+    for words in rules.routes() {
+        outln!("# ip {words}");
+    }
+    // A port that is chosen at the start.
+    out!("{}", rules.nft().replace(":0;", ":PORT;").replace(":0 accept", ":PORT accept"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the number of a new set of rules: the time in microseconds, within the numbers of routing tables that nobody else
+/// uses.
+fn ruleset_number() -> u32 {
+    0x4000_0000 | (unix_time().as_micros() as u32 & 0x3fff_ffff)
 }
 
 impl Served {
@@ -315,7 +383,10 @@ fn announced(listen: SocketAddr, way: Wanted<'_>, link: &Link) -> AnnouncedWay {
 fn wanted(settings: &Settings) -> Vec<(WayId, Wanted<'_>)> {
     let mut all: Vec<(WayId, Wanted<'_>)> = Vec::new();
     let tcp = settings.ways.iter().map(|way| {
-        let kind = if way.kind == WayKind::Tproxy { SocketKind::Transparent } else { SocketKind::Tcp };
+        let kind = match way.kind {
+            WayKind::Tproxy { .. } => SocketKind::Transparent,
+            _ => SocketKind::Tcp,
+        };
         (way.listen, kind, Wanted::Tcp(way))
     });
     let udp = settings.udp_forwards.iter().map(|way| (way.listen, SocketKind::Udp, Wanted::Udp(way)));

@@ -5,6 +5,7 @@ mod common;
 mod encryption;
 mod ends;
 mod failures;
+mod interception;
 mod kept;
 mod many;
 mod programs;

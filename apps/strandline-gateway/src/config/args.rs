@@ -50,6 +50,10 @@ pub struct Args {
     /// Accept connections of other hosts that nftables diverts here (tproxy; needs CAP_NET_ADMIN)
     #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
     tproxy: Vec<String>,
+    /// Capture connections to this network: sets rules of nftables that bring them to --redirect and --tproxy, or to a port of
+    /// its own, until the gateway ends; with ! before, leave it out
+    #[arg(long, value_name = "[!]NETWORK[:PORTS]")]
+    capture: Vec<String>,
     /// Encrypt with the key in this file, as strandline keygen makes it
     /// [default: ~/.config/strandline/key.pem, if it exists]
     #[arg(long, value_name = "FILE")]
@@ -153,10 +157,13 @@ impl Args {
         file.reverse.extend(self.reverse.iter().map(|text| forward(text, &names)));
         let transparent = |text: &String| {
             let (listen, peer) = at_peer(text);
-            Transparent { listen, peer }
+            Transparent { listen, peer, capture: self.capture.clone() }
         };
         file.redirect.extend(self.redirect.iter().map(transparent));
         file.tproxy.extend(self.tproxy.iter().map(transparent));
+        if !self.capture.is_empty() && self.redirect.is_empty() && self.tproxy.is_empty() {
+            file.redirect.extend(own_ports(&self.capture));
+        }
         if [&self.allow, &self.allow_udp, &self.allow_listen].iter().any(|rules| !rules.is_empty()) {
             // For any peer: the table that is for any, if there is one, since none behind it ever counts.
             let is_for_any = |access: &Access| access.from.is_empty() && access.key.0.is_empty();
@@ -171,6 +178,18 @@ impl Args {
             }
         }
     }
+}
+
+/// Returns redirects at any ports of loopback, one for each IP version that is captured.
+fn own_ports(captures: &[String]) -> impl Iterator<Item = Transparent> {
+    let is_ipv6 = |text: &String| text.matches(':').count() > 1;
+    let of_version = move |(listen, wants_ipv6): (&str, bool)| {
+        let capture: Vec<String> =
+            captures.iter().filter(|text| is_ipv6(text) == wants_ipv6).cloned().collect();
+        let is_any = capture.iter().any(|text| !text.starts_with('!'));
+        is_any.then(|| Transparent { listen: listen.to_owned(), peer: None, capture })
+    };
+    [("127.0.0.1:0", false), ("[::1]:0", true)].into_iter().filter_map(of_version)
 }
 
 /// Splits `ADDRESS:PORT=PEER`.

@@ -114,6 +114,8 @@ pub(super) enum Protocol {
 pub(super) struct Transparent {
     pub(super) listen: String,
     pub(super) peer: Option<String>,
+    #[serde(default)]
+    pub(super) capture: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

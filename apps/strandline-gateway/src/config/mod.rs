@@ -18,8 +18,10 @@ pub use self::args::Args;
 pub(crate) use self::encryption::Encrypted;
 pub(crate) use self::file::{Fallback, Keep};
 use self::file::{File, Protocol};
+use crate::capture::Capture;
 use crate::protocol::Destination;
 use crate::rules::{Network, Rule, Rules};
+use crate::ruleset::OWN_MARK;
 use crate::who::Who;
 
 /// SCTP port of gateways.
@@ -103,8 +105,8 @@ pub(crate) enum WayKind {
     HttpConnect { early_reply: bool },
     Preload { early_reply: bool },
     Forward { to: Destination },
-    Redirect,
-    Tproxy,
+    Redirect { capture: Vec<Capture> },
+    Tproxy { capture: Vec<Capture> },
 }
 
 impl WayKind {
@@ -115,8 +117,16 @@ impl WayKind {
             Self::HttpConnect { .. } => "http_connect",
             Self::Preload { .. } => "preload",
             Self::Forward { .. } => "forward",
-            Self::Redirect => "redirect",
-            Self::Tproxy => "tproxy",
+            Self::Redirect { .. } => "redirect",
+            Self::Tproxy { .. } => "tproxy",
+        }
+    }
+
+    /// Returns what rules bring to the socket; empty: none are set.
+    pub(crate) fn captures(&self) -> &[Capture] {
+        match self {
+            Self::Redirect { capture } | Self::Tproxy { capture } => capture,
+            _ => &[],
         }
     }
 }
@@ -184,6 +194,11 @@ impl Settings {
     /// If a file can't be read, or something is wrong in it or in the options.
     pub(crate) fn read(args: &Args) -> Result<Self, ConfigError> {
         Self::read_with(args, default_key())
+    }
+
+    /// Returns the mark of this gateway's own connections, which rules leave alone; `None` if it sets none.
+    pub(crate) fn own_mark(&self) -> Option<u32> {
+        self.ways.iter().any(|way| !way.kind.captures().is_empty()).then_some(OWN_MARK)
     }
 
     /// As [`read`](Self::read), with another default of the key.
@@ -406,12 +421,37 @@ fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<UdpForward>)
         add("forward", at, &way.listen, &way.peer, WayKind::Forward { to })?;
     }
     for (at, way) in file.redirect.iter().enumerate() {
-        add("redirect", at, &way.listen, &way.peer, WayKind::Redirect)?;
+        let capture = check_captures("redirect", at, way)?;
+        add("redirect", at, &way.listen, &way.peer, WayKind::Redirect { capture })?;
     }
     for (at, way) in file.tproxy.iter().enumerate() {
-        add("tproxy", at, &way.listen, &way.peer, WayKind::Tproxy)?;
+        let capture = check_captures("tproxy", at, way)?;
+        add("tproxy", at, &way.listen, &way.peer, WayKind::Tproxy { capture })?;
     }
     Ok((ways, udp_forwards))
+}
+
+/// Checks which connections rules are to bring to a socket. They need an address of their IP version there.
+fn check_captures(table: &str, at: usize, way: &file::Transparent) -> Result<Vec<Capture>, ConfigError> {
+    let key = || format!("{table}[{at}].capture");
+    let captures = way.capture.iter().map(|text| text.parse()).collect::<Result<Vec<Capture>, String>>();
+    let captures = captures.map_err(|message| wrong(key(), message))?;
+    if captures.is_empty() {
+        return Ok(captures);
+    }
+    let listen = local(&format!("{table}[{at}].listen"), &way.listen)?;
+    let is_dual = listen.is_ipv6() && listen.ip().is_unspecified() && table == "redirect";
+    if let Some(other) =
+        captures.iter().find(|capture| capture.network.is_ipv6() != listen.is_ipv6() && !is_dual)
+    {
+        let message =
+            format!("{} can't be captured at {listen}, an address of another IP version", other.network);
+        return Err(wrong(key(), message));
+    }
+    if captures.iter().all(|capture| capture.is_excluded) {
+        return Err(wrong(key(), "nothing is captured: all entries are left out by !"));
+    }
+    Ok(captures)
 }
 
 fn check_reverses(file: &File, peers: &[Peer]) -> Result<Vec<Reverse>, ConfigError> {

@@ -40,7 +40,7 @@ fn listener(way: &Way) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(way.listen), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
-    if way.kind == WayKind::Tproxy {
+    if matches!(way.kind, WayKind::Tproxy { .. }) {
         if way.listen.is_ipv4() {
             socket.set_ip_transparent_v4(true)?
         } else {
@@ -103,7 +103,7 @@ async fn accepted(
         WayKind::HttpConnect { early_reply } => http::serve(tcp, near, *early_reply).await,
         WayKind::Preload { early_reply } => preload::serve(tcp, near, *early_reply, sockets).await,
         WayKind::Forward { to } => near.pass("forward", tcp, to.clone()).await,
-        WayKind::Redirect => transparent::redirected(tcp, near, own).await,
-        WayKind::Tproxy => transparent::diverted(tcp, near, own).await,
+        WayKind::Redirect { .. } => transparent::redirected(tcp, near, own).await,
+        WayKind::Tproxy { .. } => transparent::diverted(tcp, near, own).await,
     }
 }

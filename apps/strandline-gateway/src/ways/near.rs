@@ -93,8 +93,9 @@ impl Near {
 
     async fn go_direct(&self, to: &Destination, first: Bytes, tracked: &Tracked) -> Result<Started, Reason> {
         tracked.entry.set_direct();
-        let limit = self.gateway.settings().limits.connect_timeout;
-        let mut tcp = onward::connect(to, None, limit).await.map_err(|(reason, text)| {
+        let settings = self.gateway.settings();
+        let (limit, mark) = (settings.limits.connect_timeout, settings.own_mark());
+        let mut tcp = onward::connect(to, None, limit, mark).await.map_err(|(reason, text)| {
             tracing::debug!(destination = %to, %reason, %text, "no direct connection");
             reason
         })?;

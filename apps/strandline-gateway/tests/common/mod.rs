@@ -31,7 +31,13 @@ impl Gateway {
     /// Starts one whose key and known hosts are in this folder's `strandline`.
     pub fn start_in(configuration: &Path, arguments: &str) -> Self {
         let mut command = Command::new(PROGRAM);
-        command.arg("--json").args(arguments.split_whitespace()).env("XDG_CONFIG_HOME", configuration);
+        command.args(arguments.split_whitespace()).env("XDG_CONFIG_HOME", configuration);
+        Self::spawn(command)
+    }
+
+    /// Starts one by a command.
+    pub fn spawn(mut command: Command) -> Self {
+        command.arg("--json");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::<Mutex<String>>::default();
         let (lines, logged) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&log));

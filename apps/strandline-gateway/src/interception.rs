@@ -1,0 +1,116 @@
+//! Sets the rules of captured connections, and removes them.
+//!
+//! A child process, `nft -i`, holds the table: the kernel removes a table with the flag `owner` when the socket that has made
+//! it is closed. The child ends when its standard input does, which is a pipe from this process. So the rules disappear however
+//! this process ends. Routes have no owner: the shell around `nft` deletes them afterwards.
+
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::ruleset::Ruleset;
+
+/// What the answer to `nft -i` begins with, if the table is there.
+const SET: &str = "table inet";
+/// The last line of that answer.
+const SET_END: &str = "\n}\n";
+
+/// Rules that are set until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Interception {
+    pub(crate) rules: Ruleset,
+    child: Child,
+    /// The pipe that ends the child.
+    input: Option<ChildStdin>,
+    /// What `nft` says: it would not survive writing to a closed pipe.
+    output: Option<BufReader<ChildStdout>>,
+}
+
+impl Interception {
+    /// Sets rules in the network namespace of this process.
+    ///
+    /// # Errors
+    /// If `nft` or `ip` is missing, the privilege is, or the kernel refuses the rules.
+    pub(crate) fn set(rules: Ruleset) -> Result<Self> {
+        check(&rules)?;
+        let undo: String = rules.undo().iter().map(|words| format!("; ip {words}")).collect();
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("nft -i 2>&1{undo}")]);
+        // A signal of the terminal is for the gateway, which removes the rules itself.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().context("starting nft")?;
+        let input = child.stdin.take();
+        let mut this = Self { rules, child, input, output: None };
+        for words in this.rules.routes() {
+            run("ip", words.split(' '), "")?;
+        }
+        // Commands of `nft -i` are lines.
+        let line = this.rules.nft().replace("}\n", "}; ").replace('\n', " ");
+        let asked = format!("{line}\nlist table inet {}\n", this.rules.table());
+        let input = this.input.as_mut().context("nft has no standard input")?;
+        input.write_all(asked.as_bytes()).context("writing to nft")?;
+        let output = this.child.stdout.take().context("nft has no standard output")?;
+        let output = this.output.insert(BufReader::new(output));
+        let mut answer = String::new();
+        while !answer.ends_with(SET_END) {
+            let len = output.read_line(&mut answer).context("reading from nft")?;
+            if len == 0 || !answer.starts_with(SET) {
+                bail!("setting the rules of captured connections failed: nft: {}", answer.trim_end());
+            }
+        }
+        Ok(this)
+    }
+}
+
+impl Drop for Interception {
+    fn drop(&mut self) {
+        self.input = None;
+        // The rules are gone once it has ended.
+        if let Err(error) = self.child.wait() {
+            tracing::warn!(%error, "waiting for the end of nft failed");
+        }
+    }
+}
+
+/// Lets `nft` check rules without setting them: it says more than `nft -i` does.
+///
+/// # Errors
+/// As [`Interception::set`].
+pub(crate) fn check(rules: &Ruleset) -> Result<()> {
+    run("nft", ["-c", "-f", "-"], &rules.nft())
+}
+
+/// Runs a program to its end.
+fn run<'a>(program: &str, words: impl IntoIterator<Item = &'a str>, input: &str) -> Result<()> {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| missing(program, error))?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // A program that has ended says why below.
+        let _ = pipe.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().with_context(|| format!("waiting for {program}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let hint = if text.contains("not permitted") {
+        ": it needs CAP_NET_ADMIN (run the gateway as root, or give it AmbientCapabilities=CAP_NET_ADMIN in its unit)"
+    } else {
+        ""
+    };
+    bail!("setting the rules of captured connections failed: {program}: {}{hint}", text.trim_end())
+}
+
+fn missing(program: &str, error: std::io::Error) -> anyhow::Error {
+    if error.kind() != ErrorKind::NotFound {
+        return anyhow::Error::new(error).context(format!("starting {program}"));
+    }
+    let package = if program == "nft" { "nftables" } else { "iproute2" };
+    anyhow::anyhow!(
+        "capturing connections needs the program {program} (apt-get install {package}); without it, leave capture out and \
+         set the rules yourself"
+    )
+}

@@ -1,0 +1,149 @@
+//! The rules that bring captured connections to a gateway, as text for nftables and `ip`. No I/O.
+//!
+//! A table has up to two chains of each kind:
+//!
+//! | chain | hook | connections |
+//! |---|---|---|
+//! | `own` | output | of this host's programs, for redirects |
+//! | `forwarded` | prerouting | of other hosts, for redirects that listen beyond loopback |
+//! | `diverted` | prerouting | of other hosts, with TPROXY |
+//!
+//! The flag `owner` ties the table to the process that has made it: the kernel removes it when that process ends, however
+//! that happens.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use crate::capture::Capture;
+
+/// Mark of the gateway's own connections, which are not captured.
+pub(crate) const OWN_MARK: u32 = 0x5354_4701;
+/// Mark of packets that TPROXY diverts: a rule of routing leads them to this host.
+const DIVERTED_MARK: u32 = 0x5354_4702;
+
+/// A listener, and what comes to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Captured {
+    pub(crate) listen: SocketAddr,
+    pub(crate) is_tproxy: bool,
+    pub(crate) captures: Vec<Capture>,
+}
+
+/// The rules of a gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ruleset {
+    /// Number by which its table and its routes are told apart from those of other gateways.
+    number: u32,
+    captured: Vec<Captured>,
+}
+
+impl Ruleset {
+    pub(crate) const fn new(number: u32, captured: Vec<Captured>) -> Self {
+        Self { number, captured }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.captured.is_empty()
+    }
+
+    /// Returns what is captured, without what a new table would change.
+    pub(crate) fn captured(&self) -> &[Captured] {
+        &self.captured
+    }
+
+    /// Returns the name of the table, of family `inet`.
+    pub(crate) fn table(&self) -> String {
+        format!("strandline_gateway_{}", self.number)
+    }
+
+    /// Returns the input of `nft`.
+    pub(crate) fn nft(&self) -> String {
+        let mut text = format!("table inet {} {{\n  flags owner;\n", self.table());
+        let of_programs = |captured: &&Captured| !captured.is_tproxy;
+        let of_others = |captured: &&Captured| !captured.is_tproxy && !captured.listen.ip().is_loopback();
+        let diverted = |captured: &&Captured| captured.is_tproxy;
+        let chain = |text: &mut String, name: &str, hook: &str, chosen: Vec<&Captured>| {
+            if chosen.is_empty() {
+                return;
+            }
+            // Writing to a string can't fail.
+            let _ = write!(text, "  chain {name} {{\n    type {hook}; policy accept;\n");
+            let _ = writeln!(text, "    meta mark {OWN_MARK:#x} return;");
+            text.push_str("    fib daddr type local return;\n");
+            for capture in chosen.iter().flat_map(|each| &each.captures).filter(|capture| capture.is_excluded)
+            {
+                let _ = writeln!(text, "    {capture} return;");
+            }
+            for each in chosen {
+                for capture in each.captures.iter().filter(|capture| !capture.is_excluded) {
+                    let _ = writeln!(text, "    {capture} {};", each.verdict(capture));
+                }
+            }
+            text.push_str("  }\n");
+        };
+        let all = &self.captured;
+        let own = all.iter().filter(of_programs).collect();
+        chain(&mut text, "own", "nat hook output priority -100", own);
+        let others = all.iter().filter(of_others).collect();
+        chain(&mut text, "forwarded", "nat hook prerouting priority -100", others);
+        let diverted = all.iter().filter(diverted).collect();
+        chain(&mut text, "diverted", "filter hook prerouting priority -150", diverted);
+        text.push_str("}\n");
+        text
+    }
+
+    /// Returns the words of the `ip` commands that lead diverted packets to this host.
+    pub(crate) fn routes(&self) -> Vec<String> {
+        self.families()
+            .flat_map(|family| {
+                let (any, table) = (if family == 4 { "0.0.0.0/0" } else { "::/0" }, self.number);
+                [
+                    format!("-{family} route add local {any} dev lo table {table}"),
+                    format!("-{family} rule add fwmark {DIVERTED_MARK:#x} lookup {table}"),
+                ]
+            })
+            .collect()
+    }
+
+    /// Returns the words of the `ip` commands that undo [`routes`](Self::routes).
+    pub(crate) fn undo(&self) -> Vec<String> {
+        let table = self.number;
+        self.families()
+            .flat_map(|family| {
+                [
+                    format!("-{family} rule del fwmark {DIVERTED_MARK:#x} lookup {table}"),
+                    format!("-{family} route flush table {table}"),
+                ]
+            })
+            .collect()
+    }
+
+    /// Returns the IP versions with diverted packets.
+    fn families(&self) -> impl Iterator<Item = u8> {
+        let has = |is_ipv6: bool| {
+            self.captured.iter().any(|each| each.is_tproxy && each.listen.is_ipv6() == is_ipv6)
+        };
+        [4, 6].into_iter().filter(move |family| has(*family == 6))
+    }
+}
+
+impl Captured {
+    /// Returns what happens to packets that match.
+    fn verdict(&self, capture: &Capture) -> String {
+        let (ip, port) = (self.listen.ip(), self.listen.port());
+        let family = if capture.network.is_ipv6() { "ip6" } else { "ip" };
+        let address = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
+        if self.is_tproxy {
+            let to = if ip.is_unspecified() { format!(":{port}") } else { format!("{address}:{port}") };
+            return format!("meta mark set {DIVERTED_MARK:#x} tproxy {family} to {to} accept");
+        }
+        if ip.is_unspecified() || ip.is_loopback() {
+            format!("redirect to :{port}")
+        } else {
+            format!("dnat {family} to {address}:{port}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! Captured connections, in network namespaces: a client behind a router with the near gateway, and the far gateway with a
+//! server behind it. Needs root, nftables, iproute2 and curl.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::process::{Command, Output};
+use std::sync::mpsc::{Receiver, channel};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::common::{Gateway, Home, PROGRAM, at_last};
+
+/// What a captured connection comes from at the server, and what a direct one does.
+const BY_GATEWAYS: &str = "10.2.0.7";
+const DIRECTLY: &str = "10.9.0.1";
+
+fn ip(words: &str) {
+    let output = Command::new("ip").args(words.split(' ')).output().expect("ip: apt-get install iproute2");
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Three network namespaces in a row: client, near, far. They are removed when this value is dropped.
+struct Row {
+    name: String,
+}
+
+impl Row {
+    fn new(name: &str) -> Self {
+        let row = Self { name: format!("stg{}{name}", std::process::id()) };
+        for place in ["client", "near", "far"] {
+            ip(&format!("netns add {}", row.at(place)));
+            ip(&format!("-n {} link set lo up", row.at(place)));
+        }
+        for (link, (one, of_one), (other, of_other)) in
+            [(1, ("client", 2), ("near", 1)), (9, ("near", 1), ("far", 2))]
+        {
+            let (a, b) = (row.at(one), row.at(other));
+            ip(&format!("-n {a} link add to{link} type veth peer name to{link} netns {b}"));
+            for (namespace, number) in [(&a, of_one), (&b, of_other)] {
+                ip(&format!("-n {namespace} address add 10.{link}.0.{number}/24 dev to{link}"));
+                ip(&format!("-n {namespace} address add fd00:{link}::{number}/64 dev to{link} nodad"));
+                ip(&format!("-n {namespace} link set to{link} up"));
+            }
+        }
+        let (client, near, far) = (row.at("client"), row.at("near"), row.at("far"));
+        for (namespace, network, by) in [
+            (&client, "10.0.0.0/8", "10.1.0.1"),
+            (&client, "fd00::/16", "fd00:1::1"),
+            (&near, "10.2.0.0/16", "10.9.0.2"),
+            (&near, "fd00:2::/32", "fd00:9::2"),
+            (&far, "10.1.0.0/24", "10.9.0.1"),
+            (&far, "fd00:1::/64", "fd00:9::1"),
+        ] {
+            ip(&format!("-n {namespace} route add {network} via {by}"));
+        }
+        ip(&format!("-n {far} address add 10.2.0.7/32 dev lo"));
+        ip(&format!("-n {far} address add fd00:2::7/128 dev lo nodad"));
+        row.told("near", &["sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]);
+        row
+    }
+
+    fn at(&self, place: &str) -> String {
+        format!("{}{place}", self.name)
+    }
+
+    fn command(&self, place: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.at(place), program]);
+        command
+    }
+
+    fn run(&self, place: &str, program: &[&str]) -> Output {
+        self.command(place, program[0]).args(&program[1..]).output().unwrap()
+    }
+
+    /// Runs a program that must succeed, and returns what it writes.
+    fn told(&self, place: &str, program: &[&str]) -> String {
+        let output = self.run(place, program);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program:?}: {}: {errors}", output.status);
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn curl(&self, place: &str, url: &str) -> String {
+        self.told(place, &["curl", "-sS", "--noproxy", "*", "--max-time", "20", url])
+    }
+
+    fn gateway(&self, place: &str, options: &str) -> Gateway {
+        let mut command = self.command(place, PROGRAM);
+        command.args(options.split_whitespace()).env("XDG_CONFIG_HOME", "/nonexistent");
+        Gateway::spawn(command)
+    }
+
+    /// Starts the far gateway, which reaches everything.
+    fn far(&self, options: &str) -> Gateway {
+        let allow = "--allow 10.2.0.0/16:* --allow [fd00:2::/32]:*";
+        self.gateway("far", &format!("--listen 10.9.0.2:9899 --insecure {allow} {options}"))
+    }
+
+    fn near(&self, options: &str) -> Gateway {
+        self.gateway("near", &format!("--insecure --peer far=10.9.0.2:9899 {options}"))
+    }
+
+    /// Serves HTTP in the far namespace: the body is the address that a connection comes from. The channel has what the
+    /// client has sent first.
+    fn serve(&self, address: &str) -> Receiver<Vec<u8>> {
+        let namespace = std::fs::File::open(format!("/run/netns/{}", self.at("far"))).unwrap();
+        let (sender, requests) = channel();
+        let (ready, is_ready) = channel();
+        let address = address.to_owned();
+        std::thread::spawn(move || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            let listener = TcpListener::bind(address).unwrap();
+            ready.send(()).unwrap();
+            for mut tcp in listener.incoming().map_while(Result::ok) {
+                let from: SocketAddr = tcp.peer_addr().unwrap();
+                let _ = write!(tcp, "HTTP/1.0 200 OK\r\n\r\n{}", from.ip());
+                let _ = tcp.shutdown(std::net::Shutdown::Write);
+                let mut request = Vec::new();
+                let _ = tcp.read_to_end(&mut request);
+                let _ = sender.send(request);
+            }
+        });
+        is_ready.recv().unwrap();
+        requests
+    }
+
+    /// Returns the rules of a namespace: of nftables, and of routing for diverted packets.
+    fn rules(&self, place: &str) -> String {
+        let mut text = self.told(place, &["nft", "list", "tables"]);
+        for family in ["-4", "-6"] {
+            let rules = self.told(place, &["ip", family, "rule"]);
+            text.extend(rules.lines().filter(|line| line.contains("fwmark")).map(|line| format!("{line}\n")));
+        }
+        text
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        for place in ["client", "near", "far"] {
+            let _ = Command::new("ip").args(["netns", "del", &self.at(place)]).status();
+        }
+    }
+}
+
+/// Builds the static program.
+fn static_program(home: &Home) -> String {
+    let (program, source) = (home.path.join("connect"), "tests/programs/connect.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-static", "-o"]).arg(&program).arg(source).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let built = compiler.status().expect("cc: apt-get install gcc libc6-dev");
+    assert!(built.success());
+    program.display().to_string()
+}
+
+#[test]
+fn own_connections_of_a_host_are_captured() {
+    let (row, home) = (Row::new("own"), Home::new("static"));
+    let program = static_program(&home);
+    let (_far, _requests) = (row.far(""), row.serve("10.2.0.7:80"));
+    let _left_out = row.serve("10.2.0.7:81");
+    let url = "http://10.2.0.7/";
+    assert_eq!(row.curl("near", url), DIRECTLY);
+    let mut near = row.near("--capture 10.2.0.0/16 --capture !10.2.0.0/16:81");
+    assert_eq!(row.curl("near", url), BY_GATEWAYS);
+    let answer = row.told("near", &[&program, "10.2.0.7", "80"]);
+    assert!(answer.ends_with(&format!("\r\n\r\n{BY_GATEWAYS}")), "{answer}");
+    assert_eq!(row.curl("near", "http://10.2.0.7:81/"), DIRECTLY);
+    // Killed, it leaves nothing behind.
+    assert_ne!(row.rules("near"), "");
+    near.kill();
+    at_last("the rules are gone", || row.rules("near").is_empty());
+    assert_eq!(row.curl("near", url), DIRECTLY);
+    // And so does one that ends, while a connection is open.
+    let near = row.near("--capture 10.2.0.0/16:80");
+    assert_eq!(row.curl("near", url), BY_GATEWAYS);
+    near.terminate();
+    at_last("the rules are gone", || row.rules("near").is_empty());
+    assert_eq!(row.curl("near", url), DIRECTLY);
+}
+
+#[test]
+fn connections_of_other_hosts_are_captured() {
+    let row = Row::new("fwd");
+    let (_far, _requests) = (row.far(""), row.serve("[::]:80"));
+    assert_eq!(row.curl("client", "http://10.2.0.7/"), "::ffff:10.1.0.2");
+    let near = row.near("--redirect [::]:0 --capture 10.2.0.0/16 --capture fd00:2::/32");
+    assert_eq!(row.curl("client", "http://10.2.0.7/"), "::ffff:10.2.0.7");
+    assert_eq!(row.curl("client", "http://[fd00:2::7]/"), "fd00:2::7");
+    drop(near);
+    at_last("the rules are gone", || row.rules("near").is_empty());
+    assert_eq!(row.curl("client", "http://[fd00:2::7]/"), "fd00:1::2");
+}
+
+#[test]
+fn tproxy_keeps_the_clients_address() {
+    let (row, home) = (Row::new("tp"), Home::new("tproxy"));
+    let config = home.write("far.toml", "[[access]]\nallow = [\"*:*\"]\nproxy_protocol = true\n");
+    let _far = row.gateway("far", &format!("--listen 10.9.0.2:9899 --insecure --config {config}"));
+    let requests = row.serve("[::]:80");
+    let mut near = row.near("--tproxy 0.0.0.0:0 --capture 10.2.0.0/16");
+    assert_eq!(row.curl("client", "http://10.2.0.7/"), "::ffff:10.2.0.7");
+    // PROXY protocol, version 2: 16 bytes, then the addresses of client and server.
+    assert_eq!(requests.recv().unwrap()[16..24], [10, 1, 0, 2, 10, 2, 0, 7]);
+    let rules = row.rules("near");
+    assert!(rules.contains("fwmark"), "{rules}");
+    near.kill();
+    at_last("the rules are gone", || row.rules("near").is_empty());
+    let near = row.near("--tproxy [::]:0 --capture fd00:2::/32");
+    assert_eq!(row.curl("client", "http://[fd00:2::7]/"), "fd00:2::7");
+    let client: std::net::Ipv6Addr = "fd00:1::2".parse().unwrap();
+    assert_eq!(requests.recv().unwrap()[16..32], client.octets());
+    assert!(near.end());
+    at_last("the rules are gone", || row.rules("near").is_empty());
+}
+
+#[test]
+fn the_gateways_own_connections_pass() {
+    let row = Row::new("loop");
+    let _requests = row.serve("10.2.0.7:80");
+    // No far gateway: it connects directly, which would come back to it for ever.
+    let _near = row.near("--capture 10.2.0.0/16 --fallback-tcp");
+    assert_eq!(row.curl("near", "http://10.2.0.7/"), DIRECTLY);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let row = Row::new("err");
+    let options = ["--peer", "far=10.9.0.2:9899", "--insecure", "--capture", "10.2.0.0/16"];
+    let error = |output: Output| {
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let setpriv = ["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin", PROGRAM];
+    let text = error(row.run("near", &[&setpriv[..], &options].concat()));
+    assert!(text.contains("it needs CAP_NET_ADMIN"), "{text}");
+    let text = error(row.run("near", &[&["env", "PATH=/nowhere", PROGRAM], &options[..]].concat()));
+    assert!(text.contains("apt-get install nftables"), "{text}");
+    // Printing needs neither.
+    let rules = row.told("near", &[&[PROGRAM, "rules"], &options[..]].concat());
+    assert!(rules.contains("redirect to :PORT;"), "{rules}");
+    assert_eq!(row.rules("near"), "");
+}
