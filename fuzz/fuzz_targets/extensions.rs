@@ -16,7 +16,7 @@ use strandline_proto::config::{
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::dynamic_addresses::AddressRequest;
 use strandline_proto::endpoint::{
-    Connect, Credit, DryReports, DynamicStreams, Endpoint, KeyChange, Reconfigure, StreamValue,
+    Connect, DryReports, DynamicStreams, Endpoint, KeyChange, Reconfigure, StreamCredits, StreamValue,
 };
 use strandline_proto::event::{AssociationId, Datagram, Event, FailureCause, Message, SendInfo};
 use strandline_proto::number::StreamId;
@@ -193,7 +193,7 @@ impl Side {
             match event {
                 Event::Established { .. } if !self.known.contains(&id) => {
                     self.known.push(id);
-                    Credit::of(&mut self.endpoint, id).report_reads();
+                    StreamCredits::of(&mut self.endpoint, id).report_reads();
                 }
                 Event::PartialDeliveryAborted { .. } | Event::Restarted { .. } | Event::StreamsReset { .. } => {
                     self.parts.retain(|(of, ..), _| *of != id);
@@ -223,7 +223,7 @@ impl Side {
             for _ in 0..count {
                 let Some(message) = self.endpoint.recv(now, id) else { break };
                 if reads {
-                    Credit::of(&mut self.endpoint, id).read(now, message.stream, message.data.len());
+                    StreamCredits::of(&mut self.endpoint, id).read(now, message.stream, message.data.len());
                 }
                 if !damaged {
                     self.take(id, &message, unsent);
@@ -412,7 +412,7 @@ fuzz_target!(|input: Input| {
                 let there = SocketAddr::new(addresses(1 - from)[0], 9899);
                 if let Ok(id) = sides[from].endpoint.connect(now, Connect::to(there, 7)) {
                     sides[from].known.push(id);
-                    Credit::of(&mut sides[from].endpoint, id).report_reads();
+                    StreamCredits::of(&mut sides[from].endpoint, id).report_reads();
                 }
             }
             Command::Recv { count, reads, .. } => {

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use strandline_proto::endpoint::{Credit, Endpoint};
+use strandline_proto::endpoint::{Endpoint, StreamCredits};
 use strandline_proto::error::SendError;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_proto::number::StreamId;
@@ -467,7 +467,7 @@ impl App {
                 Ok(false)
             }
             Err(SendError::StreamBlocked { stream: blocked }) => {
-                let waits = Credit::of(cx.endpoint, end.id).is_awaited(StreamId(stream));
+                let waits = StreamCredits::of(cx.endpoint, end.id).is_awaited(StreamId(stream));
                 demand(blocked == stream && waits == Ok(true), || {
                     format!("{end:?}: stream {blocked} is said to wait for credit, and {stream}: {waits:?}")
                 })?;

@@ -24,7 +24,7 @@ use crate::readiness::Readiness;
 use crate::shard::any::{AnyAttempt, At, Finished, try_any};
 use crate::shard::attempt::Attempt;
 use crate::shard::core::Shard;
-use crate::shard::held::RECV_MANY_MAX;
+use crate::shard::one_to_one::RECV_MANY_MAX;
 use crate::shard::place::Place;
 use crate::shard::socket::{Kind, Phase};
 use crate::shard::state::State;
@@ -234,7 +234,7 @@ impl Endpoint {
                 Some(id) => Ok(id),
                 None if state.is_shutting_down(socket) => Err(SendError::ShuttingDown),
                 None => {
-                    state.connect(now, Owner::Endpoint(socket), request, |_| true).map_err(SendError::from)
+                    state.connect(now, Owner::OneToMany(socket), request, |_| true).map_err(SendError::from)
                 }
             }
         })?;
@@ -471,5 +471,5 @@ impl Endpoint {
 }
 
 fn belongs(state: &State, socket: u32, id: EngineId) -> bool {
-    state.table.get(id).and_then(|entry| entry.owner()) == Some(Owner::Endpoint(socket))
+    state.table.get(id).and_then(|entry| entry.owner()) == Some(Owner::OneToMany(socket))
 }

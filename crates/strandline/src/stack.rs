@@ -249,7 +249,7 @@ impl StackInner {
             if state.gone {
                 return Err(Ended::StackClosed.into());
             }
-            let started = state.connect(now, Owner::Held, request, allowed);
+            let started = state.connect(now, Owner::OneToOne, request, allowed);
             if let Some(steer) = &shard.steer {
                 steer.note_multihomed(&state.engine);
             }

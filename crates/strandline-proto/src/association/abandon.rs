@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use strandline_wire::PacketBuilder;
 
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::dry::report_dry;
-use super::{Association, credit};
+use super::{Association, stream_credit};
 use crate::event::Event;
 use crate::number::StreamId;
-use crate::outbound::dynamic;
+use crate::outbound::dynamic_streams;
 use crate::outbound::partial::{self, Abandoned, Skipping};
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -33,13 +33,18 @@ pub(crate) fn watch_lifetimes(association: &mut Association) {
 #[cold]
 pub(super) fn abandon_streams(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     streams: &BTreeSet<StreamId>,
 ) {
     let skipping = may_skip(association);
-    let abandoned =
-        dynamic::abandon_streams(&mut association.outbound, now, streams, skipping, &association.config);
+    let abandoned = dynamic_streams::abandon_streams(
+        &mut association.outbound,
+        now,
+        streams,
+        skipping,
+        &association.config,
+    );
     if let Some(abandoned) = abandoned {
         apply(association, cx, now, abandoned);
         association.progress_shutdown(cx, now);
@@ -49,7 +54,12 @@ pub(super) fn abandon_streams(
 }
 
 /// Reports messages that were given up, and takes their chunks out of the flight.
-pub(super) fn apply(association: &mut Association, cx: &mut Shared, now: Time, abandoned: Abandoned) {
+pub(super) fn apply(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    now: Time,
+    abandoned: Abandoned,
+) {
     cx.on_send_bytes_gone(abandoned.bytes);
     for failed in abandoned.failed {
         association.extras.get_or_insert_default().abandoned.count(&failed);
@@ -64,7 +74,7 @@ pub(super) fn apply(association: &mut Association, cx: &mut Shared, now: Time, a
         cx.event(association.id, Event::Writable);
     }
     report_dry(association, cx);
-    credit::report_writable(association, cx);
+    stream_credit::report_writable(association, cx);
 }
 
 /// Stops T3-rtx of paths with nothing in flight, and keeps one running while the peer has not acknowledged a FORWARD

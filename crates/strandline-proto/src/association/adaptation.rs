@@ -1,7 +1,7 @@
 //! Adaptation Layer Indication of the peer (RFC 5061 section 4.2.6).
 
 use super::Association;
-use super::context::Shared;
+use super::context::EndpointContext;
 use crate::event::Event;
 
 /// Keeps the code point of the peer's INIT, INIT ACK or State Cookie.
@@ -19,7 +19,7 @@ pub(super) fn code_point(association: &Association) -> Option<u32> {
 }
 
 /// Reports the code point, if the peer has sent one.
-pub(super) fn report(association: &Association, cx: &mut Shared) {
+pub(super) fn report(association: &Association, cx: &mut EndpointContext) {
     if let Some(code_point) = code_point(association) {
         cx.event(association.id, Event::AdaptationLayer { code_point });
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::Association;
 use super::abandon::settle_timers;
-use super::context::{Shared, is_unicast};
-use super::dynamic::{is_withheld, move_path};
+use super::asconf_state::{is_withheld, move_path};
+use super::context::{EndpointContext, is_unicast};
 use crate::config::PATHS_MAX;
 use crate::error::PathError;
 use crate::event::PathChange;
@@ -21,7 +21,7 @@ use crate::zone;
 /// if the peer has the address.
 pub(crate) fn add_path(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     address: IpAddr,
 ) -> Result<(), PathError> {
@@ -42,7 +42,7 @@ pub(crate) fn add_path(
 /// unless the shutdown has begun.
 pub(super) fn add_path_at(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     remote: SocketAddr,
 ) -> Result<(), PathError> {
@@ -61,7 +61,7 @@ pub(super) fn add_path_at(
 /// path, the best other one becomes primary.
 pub(crate) fn remove_path(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     index: PathIndex,
 ) -> Result<(), PathError> {
@@ -79,7 +79,7 @@ pub(crate) fn remove_path(
 /// waits until it is confirmed.
 pub(super) fn remove_path_of_peer(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     index: PathIndex,
     heir: PathIndex,
@@ -89,7 +89,7 @@ pub(super) fn remove_path_of_peer(
 
 fn detach_path(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     (index, heir): (PathIndex, Option<PathIndex>),
 ) {

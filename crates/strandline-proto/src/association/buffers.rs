@@ -4,7 +4,7 @@
 //! the send buffer follows the congestion window. This module sets the maximum of both.
 
 use super::Association;
-use super::context::Shared;
+use super::context::EndpointContext;
 use crate::config::AssociationConfig;
 use crate::inbound::share_queue;
 use crate::path::{Path, PathSet, PathState};
@@ -44,7 +44,7 @@ impl Pressure {
     }
 }
 
-impl Shared {
+impl EndpointContext {
     /// Returns the pressure on send buffers of all associations.
     #[inline]
     pub(crate) fn send_pressure(&self) -> Pressure {
@@ -87,7 +87,7 @@ impl Shared {
 
 /// Keeps the window that the next SACK advertises within the association's share of the carrier's receive queue.
 #[inline]
-pub(super) fn share_receive_queue(association: &mut Association, cx: &mut Shared, now: Time) {
+pub(super) fn share_receive_queue(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     if association.inbound.sack_pending() && cx.receive_queue.is_limited() {
         let path = association.paths.get(association.sack_path);
         // Two packets as large as the peer may send must fit: two are acknowledged at once, one only after a delay.

@@ -6,10 +6,10 @@ use strandline_wire::number::VerificationTag;
 use strandline_wire::{CHUNK_HEADER_LEN, Encode, PacketBuilder};
 
 use super::auth::Auth;
-use super::context::{PacketQueue, Route, Shared};
+use super::context::{EndpointContext, PacketQueue, Route};
 use super::features::Extensions;
 use super::{Association, auth};
-use crate::inbound::credit::write_sack;
+use crate::inbound::stream_credit::write_sack;
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -98,7 +98,7 @@ impl Association {
 
     /// Queues a SACK of its own if one is due for earlier packets that no packet has carried yet. Called before
     /// another packet is processed in strict RFC 9260 mode (section 6.2).
-    pub(crate) fn acknowledge_each(&mut self, cx: &mut Shared, now: Time) {
+    pub(crate) fn acknowledge_each(&mut self, cx: &mut EndpointContext, now: Time) {
         let waits = self.state.receives_data() && self.inbound.sack_due(now);
         // The COOKIE ACK comes first.
         if !waits || self.flags.cookie_ack_due {
@@ -127,7 +127,7 @@ impl Association {
     }
 
     /// Queues a packet with one chunk on a path.
-    pub(super) fn send_control(&self, cx: &mut Shared, path: PathIndex, chunk: &impl Encode) {
+    pub(super) fn send_control(&self, cx: &mut EndpointContext, path: PathIndex, chunk: &impl Encode) {
         push_control(self, cx, self.route(path), CONTROL_PACKET_LEN_MAX, |packet| packet.push(chunk));
     }
 }
@@ -135,7 +135,7 @@ impl Association {
 /// Queues a packet of an association, of at most `size` bytes, whose chunks `build` writes; none if it returns false.
 pub(super) fn push_control(
     association: &Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     route: Route,
     size: usize,
     build: impl FnOnce(&mut PacketBuilder<'_>) -> bool,
@@ -166,8 +166,17 @@ pub(super) fn finish_control(
 }
 
 /// Queues an ABORT of an association with encoded causes.
-pub(super) fn abort(association: &Association, cx: &mut Shared, route: Route, causes: &[u8]) {
+pub(super) fn abort(association: &Association, cx: &mut EndpointContext, route: Route, causes: &[u8]) {
     push_control(association, cx, route, CONTROL_PACKET_LEN_MAX, |packet| push_abort(packet, causes, false));
+}
+
+/// What a packet may contain besides COOKIE ACK.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Content {
+    /// DATA: its path is the path of data.
+    pub(super) data: bool,
+    /// A SACK: its path is the path of SACKs.
+    pub(super) sack: bool,
 }
 
 /// Builds one packet into `room`, as [`Association::write_packet`] does, with authentication if the peer demands it.
@@ -176,14 +185,14 @@ pub(super) fn build_packet(
     association: &mut Association,
     now: Time,
     index: PathIndex,
-    (with_data, with_sack): (bool, bool),
+    content: Content,
     room: &mut [u8],
     full: usize,
 ) -> usize {
     if association.features.has(Extensions::AUTHENTICATION) {
-        return build_sealed(association, now, index, (with_data, with_sack), room, full);
+        return build_sealed(association, now, index, content, room, full);
     }
-    association.write_packet(now, index, with_data, with_sack, room, full)
+    association.write_packet(now, index, content, room, full)
 }
 
 #[cold]
@@ -192,14 +201,14 @@ fn build_sealed(
     association: &mut Association,
     now: Time,
     index: PathIndex,
-    (with_data, with_sack): (bool, bool),
+    content: Content,
     room: &mut [u8],
     full: usize,
 ) -> usize {
     let reserve = auth::reserve(association);
     let inner = room.split_at_mut(room.len().saturating_sub(reserve)).0;
     let full = full.saturating_sub(reserve);
-    let len = association.write_packet(now, index, with_data, with_sack, inner, full);
+    let len = association.write_packet(now, index, content, inner, full);
     auth::seal(association, room, len, !association.ports().zero_checksum)
 }
 

@@ -1,4 +1,4 @@
-//! State that the associations of an endpoint share: configuration, randomness, events, the message arena, cookie
+//! The context of an association: what the associations of an endpoint share, passed to every procedure as `cx`: configuration, randomness, events, the message arena, cookie
 //! keys, and the queue of packets that are built at once and not retransmitted by themselves.
 
 use core::hash::Hasher;
@@ -31,8 +31,9 @@ const BUFFERS_KEPT: u32 = 1 << 12;
 /// Fraction of the limit on received data by which data that releases held data may exceed it.
 const RESERVE_DIVISOR: u64 = 8;
 
+/// What the associations of an endpoint share. The parameter `cx` of their procedures.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct EndpointContext {
     pub(crate) config: EndpointConfig,
     pub(crate) rng: ChaCha8Rng,
     pub(crate) events: VecDeque<(AssociationId, Event)>,
@@ -59,7 +60,7 @@ pub(crate) struct Shared {
     pub(crate) verification: VerificationBudget,
 }
 
-impl Shared {
+impl EndpointContext {
     pub(crate) fn event(&mut self, id: AssociationId, event: Event) {
         self.events.push_back((id, event));
     }

@@ -156,7 +156,7 @@ impl CookieKeys {
             out.extend_from_slice(&half.to_be_bytes());
         }
         out.extend_from_slice(&cookie.features.to_bytes());
-        if let Some(credit) = cookie.features.credit() {
+        if let Some(credit) = cookie.features.stream_credit() {
             out.extend_from_slice(&credit.to_bytes());
         }
         if let Some(code_point) = cookie.adaptation {

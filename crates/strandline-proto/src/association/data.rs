@@ -7,7 +7,7 @@ use strandline_wire::chunk::{Data, IData, NrSack, Sack};
 
 use super::abandon::settle_timers;
 use super::buffers::{Pressure, send_buffer};
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
 use super::dry::report_dry;
 use super::offer::encode_cause;
@@ -17,7 +17,7 @@ use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
 use crate::inbound::i_data::on_i_data;
 use crate::number::{StreamId, Tsn};
-use crate::outbound::credit::check_buffer;
+use crate::outbound::stream_credit::check_buffer;
 use crate::outbound::{
     FRTO_PACKETS, Outbound, PathAck, SackOutcome, is_blocked, on_nr_sack, waits_for_credit,
 };
@@ -93,7 +93,7 @@ impl Association {
 
     /// RECEIVE (section 11.1.7).
     #[inline]
-    pub(crate) fn recv(&mut self, cx: &mut Shared, now: Time) -> Option<Message> {
+    pub(crate) fn recv(&mut self, cx: &mut EndpointContext, now: Time) -> Option<Message> {
         let before = self.inbound.buffered_bytes();
         let message = self.inbound.recv();
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
@@ -109,7 +109,7 @@ impl Association {
     /// RECEIVE, up to `max` messages at a time.
     pub(crate) fn recv_many(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         messages: &mut Vec<Message>,
         max: usize,
@@ -131,7 +131,7 @@ impl Association {
     #[inline]
     pub(super) fn on_data(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         data: &Data<'_>,
         report: &mut Vec<u8>,
@@ -156,7 +156,7 @@ impl Association {
     /// As [`on_data`](Self::on_data), for an I-DATA chunk.
     pub(super) fn on_i_data(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         data: &IData<'_>,
         report: &mut Vec<u8>,
@@ -178,7 +178,7 @@ impl Association {
     #[cold]
     fn on_refused_data(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         (stream, tsn): (StreamId, Tsn),
         outcome: DataOutcome,
@@ -209,14 +209,14 @@ impl Association {
     }
 
     /// Processes a SACK (section 6.2.1).
-    pub(super) fn on_sack_chunk(&mut self, cx: &mut Shared, now: Time, sack: &Sack<'_>) {
+    pub(super) fn on_sack_chunk(&mut self, cx: &mut EndpointContext, now: Time, sack: &Sack<'_>) {
         on_report(self, cx, now, sack.cumulative_tsn(), |outbound, acks| outbound.on_sack(now, sack, acks));
     }
 
     /// Applies the outcome of an acknowledgement to the association.
     pub(super) fn apply_outcome(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         outcome: SackOutcome,
         acks: &PerPath<PathAck>,
@@ -276,7 +276,7 @@ impl Association {
     }
 
     /// Handles the reordering timer of `Recovery::Rack`: overdue chunks are lost now.
-    pub(super) fn on_loss_timer(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn on_loss_timer(&mut self, cx: &mut EndpointContext, now: Time) {
         let mut acks = PerPath::default();
         self.outbound.on_loss_timer(now, &mut acks);
         self.stats.fast_recoveries += u32::from(acks.iter().any(PathAck::begins_recovery));
@@ -299,7 +299,7 @@ impl Association {
     /// Applies an acknowledgement to each path: flight, RTT, congestion window, T3-rtx, errors.
     fn apply_acks(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         acks: &PerPath<PathAck>,
         cumulative_advanced: bool,
@@ -374,7 +374,12 @@ impl Association {
 
 /// Processes an NR-SACK.
 #[cold]
-pub(super) fn on_nr_sack_chunk(association: &mut Association, cx: &mut Shared, now: Time, sack: &NrSack<'_>) {
+pub(super) fn on_nr_sack_chunk(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    now: Time,
+    sack: &NrSack<'_>,
+) {
     let take = |outbound: &mut Outbound, acks: &mut PerPath<PathAck>| on_nr_sack(outbound, now, sack, acks);
     on_report(association, cx, now, sack.cumulative_tsn(), take);
 }
@@ -384,7 +389,7 @@ pub(super) fn on_nr_sack_chunk(association: &mut Association, cx: &mut Shared, n
 #[inline]
 fn on_report(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     cumulative: Tsn,
     take: impl FnOnce(&mut Outbound, &mut PerPath<PathAck>) -> SackOutcome,

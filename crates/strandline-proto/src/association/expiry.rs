@@ -1,13 +1,13 @@
 //! When messages are given up (RFC 3758, RFC 7496): at the end of their lifetime, or for others.
 
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::{Association, abandon, reconfig};
 use crate::event::SendInfo;
 use crate::outbound::partial::{self, Skipping};
 use crate::time::Time;
 
 /// Gives up what may not be transmitted any more. Called before anything is transmitted, and when a lifetime ends.
-pub(super) fn abandon_due(association: &mut Association, cx: &mut Shared, now: Time) {
+pub(super) fn abandon_due(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     if !partial::is_partial(&association.outbound) || association.state.is_closed() {
         return;
     }
@@ -23,7 +23,7 @@ pub(super) fn abandon_due(association: &mut Association, cx: &mut Shared, now: T
 /// if there is room now.
 pub(crate) fn make_room(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     info: &SendInfo,
     len: usize,
@@ -43,7 +43,7 @@ pub(crate) fn make_room(
 }
 
 /// Goes on with what waited for the messages that were given up.
-fn progress(association: &mut Association, cx: &mut Shared, now: Time) {
+fn progress(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     if association.reconfig.is_some() {
         let path = association.control_path;
         reconfig::progress(association, cx, now, path);

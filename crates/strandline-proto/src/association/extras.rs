@@ -1,7 +1,7 @@
 //! State that few associations have, behind one pointer.
 
+use super::asconf_state::DynamicAddresses;
 use super::auth::Auth;
-use super::dynamic::DynamicAddresses;
 use crate::number::StreamId;
 use crate::stats::AbandonedStats;
 use crate::time::Time;

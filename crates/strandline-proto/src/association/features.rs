@@ -412,7 +412,7 @@ impl Features {
     }
 
     /// Returns the initial credit of each stream, if both sides offered credit.
-    pub(crate) fn credit(self) -> Option<InitialCredit> {
+    pub(crate) fn stream_credit(self) -> Option<InitialCredit> {
         self.has(Extensions::STREAM_CREDIT).then_some(self.credit)
     }
 

@@ -3,7 +3,7 @@
 use strandline_wire::chunk::{ForwardTsn, IForwardTsn};
 
 use super::Association;
-use super::context::Shared;
+use super::context::EndpointContext;
 use crate::event::Event;
 use crate::inbound::Cut;
 use crate::inbound::forward::on_forward_tsn;
@@ -15,7 +15,7 @@ use crate::time::Time;
 #[cold]
 pub(super) fn on_chunk(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     chunk: &ForwardTsn<'_>,
 ) -> bool {
@@ -39,7 +39,7 @@ pub(super) fn on_chunk(
 
 /// Processes an I-FORWARD-TSN in a state that accepts data, if the extension was negotiated.
 #[cold]
-pub(super) fn on_i_chunk(association: &mut Association, cx: &mut Shared, chunk: &IForwardTsn<'_>) {
+pub(super) fn on_i_chunk(association: &mut Association, cx: &mut EndpointContext, chunk: &IForwardTsn<'_>) {
     let inbound = &mut association.inbound;
     let before = inbound.buffered_bytes();
     let point = association.config.partial_delivery_point;

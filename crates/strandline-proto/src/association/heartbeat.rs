@@ -17,7 +17,7 @@ use strandline_wire::chunk::{Heartbeat, Pad, kind};
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder, padded};
 
 use super::build::{CONTROL_PACKET_LEN_MAX, finish_control, push_control};
-use super::context::{Route, Shared};
+use super::context::{EndpointContext, Route};
 use super::diagnostics::log_mtu_change;
 use super::features::Extensions;
 use super::multipath::longest_round_trip;
@@ -40,7 +40,7 @@ fn info(path: PathIndex, nonce: u64, now: Time) -> [u8; INFO_LEN] {
 
 impl Association {
     /// Answers a HEARTBEAT at once, to its source, with everything copied (section 8.3).
-    pub(super) fn on_heartbeat(&mut self, cx: &mut Shared, value: &[u8], source: SocketAddr) {
+    pub(super) fn on_heartbeat(&mut self, cx: &mut EndpointContext, value: &[u8], source: SocketAddr) {
         let answers = self.state.sends_data() || matches!(self.state, super::State::CookieEchoed(_));
         // A peer that has only a new address of ours sends no SHUTDOWN ACK before it is confirmed.
         let confirms = matches!(self.state, super::State::ShutdownSent)
@@ -59,7 +59,7 @@ impl Association {
     }
 
     /// Processes a HEARTBEAT ACK. It counts only with the nonce that its path waits for.
-    pub(super) fn on_heartbeat_ack(&mut self, cx: &mut Shared, now: Time, ack: &Heartbeat<'_>) {
+    pub(super) fn on_heartbeat_ack(&mut self, cx: &mut EndpointContext, now: Time, ack: &Heartbeat<'_>) {
         if self.state.in_setup() {
             return;
         }
@@ -95,7 +95,7 @@ impl Association {
     }
 
     /// Sends a HEARTBEAT on a path. While no address may be its source, it is deferred by an RTO.
-    pub(super) fn send_heartbeat(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+    pub(super) fn send_heartbeat(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         if self.flags.sourceless {
             let path = self.paths.get_mut(index);
             return path.heartbeat.defer(now + path.rto.rto());
@@ -109,7 +109,7 @@ impl Association {
 
     /// Sends a HEARTBEAT to the source of a large flow to measure its round-trip time. Its loss is no error of the
     /// path.
-    pub(super) fn measure_rtt(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn measure_rtt(&mut self, cx: &mut EndpointContext, now: Time) {
         let index = self.sack_path;
         let measures = self.config.heartbeat_interval.is_some() && self.state.heartbeats();
         let nonce = if measures { cx.nonce() } else { 0 };
@@ -121,7 +121,13 @@ impl Association {
     }
 
     /// Sends a path MTU probe: a HEARTBEAT padded with PAD, with IP fragmentation forbidden.
-    pub(super) fn send_mtu_probe(&mut self, cx: &mut Shared, now: Time, index: PathIndex, size: usize) {
+    pub(super) fn send_mtu_probe(
+        &mut self,
+        cx: &mut EndpointContext,
+        now: Time,
+        index: PathIndex,
+        size: usize,
+    ) {
         // One that does not leave would count as lost.
         if self.flags.sourceless {
             return;
@@ -134,7 +140,7 @@ impl Association {
     /// Queues a HEARTBEAT padded with PAD to a packet of `size` bytes, which is never fragmented.
     pub(super) fn send_padded(
         &self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         index: PathIndex,
         (size, nonce): (usize, u64),
@@ -156,7 +162,7 @@ impl Association {
     /// REQUEST HEARTBEAT (section 11.1.10).
     pub(crate) fn request_heartbeat(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         index: PathIndex,
     ) -> Result<(), PathError> {

@@ -5,13 +5,13 @@
 //! |---|---|
 //! | [`setup`], [`offer`], [`cookie`], [`features`], [`restart`] | set-up, negotiation of extensions, restart |
 //! | [`receive`], [`data`], [`transmit`], [`build`], [`gather`] | packets in and out, bundling |
-//! | [`timeout`], [`counts`] | timers, deadlines, error counts |
-//! | [`heartbeat`], [`verification`], [`mod@unreachable`], [`paths`], [`own`], [`sack_size`] | paths: heartbeats, ICMP, addresses of this host |
+//! | [`timeout`], [`deadlines`], [`error_counts`] | timers, deadlines, error counts |
+//! | [`heartbeat`], [`verification`], [`mod@unreachable`], [`paths`], [`host_addresses`], [`sack_size`] | paths: heartbeats, ICMP, addresses of this host |
 //! | [`multipath`], [`ecn`], [`buffers`] | several paths at once, ECN, auto-tuned buffers |
 //! | [`abandon`], [`expiry`], [`forward`] | partial reliability |
-//! | [`reconfig`], [`credit`] | reconfiguration of streams, stream credit |
+//! | [`reconfig`], [`stream_credit`] | reconfiguration of streams, stream credit |
 //! | [`auth`], [`keys`] | authenticated chunks |
-//! | [`asconf`], [`addresses`], [`dynamic`] | dynamic addresses |
+//! | [`asconf`], [`asconf_state`], [`addresses`] | dynamic addresses |
 //! | [`zero_checksum`] | checksums of zero |
 //! | [`teardown`], [`state`] | shutdown and abort, the state machine |
 //! | [`context`], [`extras`], [`report`], [`diagnostics`] | what associations share, rare state, status, log events |
@@ -20,17 +20,16 @@ pub(crate) mod abandon;
 mod adaptation;
 pub(crate) mod addresses;
 pub(crate) mod asconf;
+pub(crate) mod asconf_state;
 pub(crate) mod auth;
 pub(crate) mod buffers;
 mod build;
 pub(crate) mod context;
 pub(crate) mod cookie;
-pub(crate) mod credit;
 mod data;
 mod deadlines;
 mod diagnostics;
 pub(crate) mod dry;
-pub(crate) mod dynamic;
 pub(crate) mod ecn;
 mod error_counts;
 pub(crate) mod expiry;
@@ -51,6 +50,7 @@ pub(crate) mod restart;
 mod sack_size;
 mod setup;
 mod state;
+pub(crate) mod stream_credit;
 mod teardown;
 mod timeout;
 mod transmit;
@@ -73,7 +73,7 @@ pub(crate) use self::receive::{contains, starts_with};
 use self::reconfig::Reconfig;
 pub(crate) use self::setup::{Opening, PRESERVATIVE_MAX, init_packet};
 pub(crate) use self::state::State;
-use self::verification::VerificationCredit;
+use self::verification::AmplificationBudget;
 use crate::config::AssociationConfig;
 use crate::event::AssociationId;
 use crate::inbound::Inbound;
@@ -111,7 +111,7 @@ pub(crate) struct Association {
     /// Path of INIT, COOKIE ECHO, SHUTDOWN, SHUTDOWN ACK, and of retransmissions after a time-out.
     control_path: PathIndex,
     /// Bytes that may still be sent to unconfirmed addresses.
-    verification: VerificationCredit,
+    verification: AmplificationBudget,
     flags: Flags,
     pub(crate) features: Features,
     /// Allocated if explicit congestion notification was requested.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::Association;
 use super::buffers::{Pressure, send_buffer};
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::diagnostics::{log_mtu_change, log_of};
 use crate::config::AssociationConfig;
 use crate::congestion::Algorithm;
 use crate::event::{Event, PathChange};
-use crate::outbound::credit::unparked_messages;
 use crate::outbound::scheduling::set_scheduler;
+use crate::outbound::stream_credit::unparked_messages;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -18,7 +18,13 @@ use crate::time::Time;
 impl Association {
     /// Handles a report that a router cannot carry packets of this size (RFC 9260 section 10 rule ICMP7). The flight
     /// was too large and is retransmitted, in IP fragments if a chunk was made for the larger size.
-    pub(crate) fn on_packet_too_big(&mut self, cx: &mut Shared, now: Time, index: PathIndex, mtu: u32) {
+    pub(crate) fn on_packet_too_big(
+        &mut self,
+        cx: &mut EndpointContext,
+        now: Time,
+        index: PathIndex,
+        mtu: u32,
+    ) {
         let path = self.paths.get_mut(index);
         let before = path.pmtu.mtu();
         if !path.on_packet_too_big(now, mtu) {
@@ -41,7 +47,7 @@ impl Association {
     }
 
     /// Leaves path properties of an ended association to the next one with this peer (RFC 9040).
-    pub(crate) fn leave_behind(&self, cx: &mut Shared, now: Time) {
+    pub(crate) fn leave_behind(&self, cx: &mut EndpointContext, now: Time) {
         for (_, path) in self.paths.iter().filter(|(_, path)| path.state == PathState::Active) {
             if let (Some(srtt), Some(rttvar)) = (path.rto.srtt(), path.rto.rttvar()) {
                 cx.known.learn_rtt(now, path.remote.ip(), srtt, rttvar);
@@ -50,7 +56,7 @@ impl Association {
     }
 
     /// Notifies the application of a change of a path.
-    pub(crate) fn on_path_change(&self, cx: &mut Shared, index: PathIndex, change: PathChange) {
+    pub(crate) fn on_path_change(&self, cx: &mut EndpointContext, index: PathIndex, change: PathChange) {
         if let Some(log) = log_of(self) {
             log.path_change(index, change);
         }
@@ -60,7 +66,12 @@ impl Association {
 
     /// Handles the effects of a path error that was counted. If it is the primary path and had too many, the path in
     /// use becomes primary (RFC 7829 section 5).
-    pub(super) fn on_path_error(&mut self, cx: &mut Shared, index: PathIndex, change: Option<PathChange>) {
+    pub(super) fn on_path_error(
+        &mut self,
+        cx: &mut EndpointContext,
+        index: PathIndex,
+        change: Option<PathChange>,
+    ) {
         let change = if self.paths.has_several() && change.is_none() {
             self.paths.get_mut(index).on_doubt(&self.config)
         } else {
@@ -99,7 +110,12 @@ impl Association {
     }
 
     /// SET PROTOCOL PARAMETERS (section 11.1.13).
-    pub(crate) fn reconfigure(&mut self, cx: &mut Shared, now: Time, config: Arc<AssociationConfig>) {
+    pub(crate) fn reconfigure(
+        &mut self,
+        cx: &mut EndpointContext,
+        now: Time,
+        config: Arc<AssociationConfig>,
+    ) {
         if config.congestion != self.config.congestion {
             self.keep_ecne();
         }

@@ -7,7 +7,7 @@ use strandline_wire::chunk::{self, Chunk, Data, IData, kind};
 use strandline_wire::{Packet, RawChunk, UnrecognisedAction};
 
 use super::auth::{self, Admission};
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::data::on_nr_sack_chunk;
 use super::diagnostics::log_of;
 use super::features::Extensions;
@@ -15,7 +15,7 @@ use super::multipath::turn_sacks;
 use super::offer::{append_tlv, encode_cause};
 use super::setup::on_early_data;
 use super::verification::hear_unconfirmed;
-use super::{Association, State, asconf, credit, forward, reconfig};
+use super::{Association, State, asconf, forward, reconfig, stream_credit};
 use crate::event::{CloseReason, Event};
 use crate::number::Tsn;
 use crate::path_index::PathIndex;
@@ -59,7 +59,7 @@ impl Association {
     /// `marked` is true if the network reports congestion (ECN).
     pub(crate) fn handle_packet(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         packet: &Packet<'_>,
         source: SocketAddr,
@@ -72,7 +72,7 @@ impl Association {
     /// As [`handle_packet`](Self::handle_packet), with the path of the source address already looked up.
     pub(crate) fn handle_packet_from(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         packet: &Packet<'_>,
         (source, from): (SocketAddr, Option<PathIndex>),
@@ -110,7 +110,7 @@ impl Association {
 
     /// Probes an unconfirmed address, because the peer uses it.
     #[inline]
-    fn hear_from(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+    fn hear_from(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         if !self.is_confirmed(index) && self.state.heartbeats() {
             hear_unconfirmed(self, cx, now, index);
         }
@@ -119,7 +119,7 @@ impl Association {
     /// Processes one chunk. Returns false to discard the rest of the packet.
     fn handle_chunk(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         raw: &RawChunk<'_>,
         source: SocketAddr,
@@ -187,7 +187,7 @@ impl Association {
     #[inline]
     fn on_data_chunk(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         data: &Data<'_>,
         from: PathIndex,
@@ -224,7 +224,7 @@ impl Association {
 
     /// Processes an ERROR (section 3.3.10): only a Stale Cookie has an effect; the others are reported to the
     /// application.
-    fn on_error_chunk(&mut self, cx: &mut Shared, now: Time, error: &chunk::Error<'_>) {
+    fn on_error_chunk(&mut self, cx: &mut EndpointContext, now: Time, error: &chunk::Error<'_>) {
         if let Some(log) = log_of(self) {
             log.report("ERROR", error.causes);
         }
@@ -243,7 +243,7 @@ impl Association {
 
     /// Handles the effects of a whole packet: acknowledgement, report, shutdown progress, messages for the
     /// application.
-    fn after_packet(&mut self, cx: &mut Shared, now: Time, from: Option<PathIndex>, seen: &Seen) {
+    fn after_packet(&mut self, cx: &mut EndpointContext, now: Time, from: Option<PathIndex>, seen: &Seen) {
         // Until the COOKIE ACK only COOKIE ECHO may be sent (section 5.1 C).
         if !seen.report.is_empty() && !self.state.in_setup() {
             let causes = strandline_wire::cause::Causes::new(&seen.report);
@@ -303,7 +303,7 @@ impl Association {
     }
 
     /// Sends `Readable` once until the application has read everything.
-    pub(super) fn announce_readable(&mut self, cx: &mut Shared) {
+    pub(super) fn announce_readable(&mut self, cx: &mut EndpointContext) {
         if !self.flags.readable_given && self.inbound.readable() {
             self.flags.readable_given = true;
             cx.event(self.id, Event::Readable);
@@ -311,7 +311,7 @@ impl Association {
     }
 
     /// Handles a protocol violation of the peer: ABORT with Protocol Violation (section 3.3.10.13).
-    pub(super) fn violate(&mut self, cx: &mut Shared, now: Time, what: &'static str) {
+    pub(super) fn violate(&mut self, cx: &mut EndpointContext, now: Time, what: &'static str) {
         if matches!(self.state, State::CookieWait(_)) {
             return; // Nothing is negotiated yet: anybody may have sent this.
         }
@@ -328,7 +328,7 @@ impl Association {
 #[inline]
 fn take_chunks(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     packet: &Packet<'_>,
     (source, from): (SocketAddr, Option<PathIndex>),
@@ -360,7 +360,7 @@ fn take_chunks(
 #[inline(never)]
 fn take_guarded(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     packet: &Packet<'_>,
     (source, from): (SocketAddr, Option<PathIndex>),
@@ -412,7 +412,7 @@ fn take_guarded(
 #[cold]
 fn on_malformed(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     raw: &RawChunk<'_>,
     seen: &mut Seen,
@@ -427,7 +427,7 @@ fn on_malformed(
 /// Processes an ASCONF or ASCONF-ACK chunk. `asconfs` is the number of ASCONF chunks in the packet so far.
 fn take_asconf(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     raw: &RawChunk<'_>,
     source: SocketAddr,
@@ -447,7 +447,7 @@ fn take_asconf(
 #[cold]
 fn take_extension(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     raw: &RawChunk<'_>,
     chunk: &Chunk<'_>,
@@ -467,11 +467,11 @@ fn take_extension(
             true
         }
         Chunk::StreamCredit(chunk) => {
-            credit::on_credit(association, cx, chunk);
+            stream_credit::on_credit(association, cx, chunk);
             true
         }
         Chunk::StreamBlocked(chunk) => {
-            credit::on_blocked(association, chunk);
+            stream_credit::on_blocked(association, chunk);
             true
         }
         // Those that `handle_chunk` processes. All are named, so that a new chunk type has its place.
@@ -501,7 +501,7 @@ fn take_extension(
 /// Processes a RE-CONFIG chunk (RFC 6525).
 fn take_re_config(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     chunk: &chunk::ReConfig<'_>,
     (from, seen): (PathIndex, &mut Seen),
@@ -516,7 +516,7 @@ fn take_re_config(
 /// Processes a FORWARD TSN chunk (RFC 3758 section 3.6).
 fn take_forward_tsn(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     chunk: &chunk::ForwardTsn<'_>,
     (from, seen): (PathIndex, &mut Seen),
@@ -537,7 +537,7 @@ fn take_forward_tsn(
 /// Processes an I-FORWARD-TSN chunk (RFC 8260 section 2.3.1).
 fn take_i_forward_tsn(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     chunk: &chunk::IForwardTsn<'_>,
     (from, seen): (PathIndex, &mut Seen),
@@ -559,7 +559,7 @@ fn take_i_forward_tsn(
 /// Processes an I-DATA chunk (RFC 8260 section 2.2.3).
 fn take_i_data(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     data: &IData<'_>,
     (from, seen): (PathIndex, &mut Seen),

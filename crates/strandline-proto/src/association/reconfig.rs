@@ -5,7 +5,7 @@
 //! | [`state`] | the state, without the association |
 //! | [`request`] | our requests: begun by the application or by the peer, sent, answered |
 //! | [`answer`] | the peer's requests |
-//! | [`closing`], [`dynamic`] | streams that are opened and closed at run time |
+//! | [`closing`], [`dynamic_streams`] | streams that are opened and closed at run time |
 //!
 //! ```text
 //!  command ---> Waiting --data is acknowledged--> Sent --responses--> reported
@@ -19,7 +19,7 @@
 
 mod answer;
 pub(crate) mod closing;
-mod dynamic;
+mod dynamic_streams;
 mod request;
 mod state;
 mod waiting;
@@ -37,7 +37,7 @@ use self::request::{on_response, report_failed, report_reset, send_when_ready};
 pub(super) use self::state::Reconfig;
 use self::state::{Active, Owed, Part, Stage, Verdict};
 use super::Association;
-use super::context::Shared;
+use super::context::EndpointContext;
 use crate::event::Event;
 use crate::inbound::i_data::partly_delivered;
 use crate::inbound::reconfigure as incoming;
@@ -72,7 +72,7 @@ fn responses_of(responses: &[Response]) -> Vec<Vec<u8>> {
 /// Processes a RE-CONFIG chunk (section 5.2.1), if the extension was negotiated.
 pub(super) fn on_re_config(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     chunk: &ReConfig<'_>,
     from: PathIndex,
@@ -112,7 +112,7 @@ fn reconfig_mut(association: &mut Association) -> &mut Reconfig {
 
 /// Continues what waited for data to arrive or to be acknowledged, and sends what is owed.
 #[cold]
-pub(super) fn progress(association: &mut Association, cx: &mut Shared, now: Time, from: PathIndex) {
+pub(super) fn progress(association: &mut Association, cx: &mut EndpointContext, now: Time, from: PathIndex) {
     if association.reconfig.is_none() {
         return;
     }
@@ -131,7 +131,7 @@ pub(super) fn progress(association: &mut Association, cx: &mut Shared, now: Time
 
 /// Sends the responses that are owed, and our request if it is due. Several parameters share a chunk where that is
 /// allowed (section 3.1).
-fn flush(association: &mut Association, cx: &mut Shared, now: Time, from: PathIndex) {
+fn flush(association: &mut Association, cx: &mut EndpointContext, now: Time, from: PathIndex) {
     let receiver = next_of_peer(association);
     let Some(reconfig) = &mut association.reconfig else { return };
     let Owed { responses, repeated } = reconfig.take_owed(receiver);
@@ -175,7 +175,7 @@ pub(super) fn is_foreign_ack(association: &Association, cumulative: Tsn) -> bool
 
 /// Ends all requests because the association ends or restarts.
 #[cold]
-pub(super) fn end(association: &mut Association, cx: &mut Shared) {
+pub(super) fn end(association: &mut Association, cx: &mut EndpointContext) {
     if association.reconfig.is_some() {
         give_up(association, cx, true);
         let deferred = association.reconfig.as_mut().and_then(|reconfig| reconfig.deferred.take());
@@ -191,7 +191,7 @@ pub(super) fn end(association: &mut Association, cx: &mut Shared) {
 /// Ends what is under way because the peer shuts down, unless it was `sent`; or all of it, because nothing more is
 /// sent. Messages that were held back are sent or reported as usual. The peer's requests are still answered.
 #[cold]
-pub(super) fn stop(association: &mut Association, cx: &mut Shared, sent: bool) {
+pub(super) fn stop(association: &mut Association, cx: &mut EndpointContext, sent: bool) {
     give_up(association, cx, sent);
     // What follows may end the association.
     let receiver = next_of_peer(association);
@@ -203,7 +203,7 @@ pub(super) fn stop(association: &mut Association, cx: &mut Shared, sent: bool) {
     }
 }
 
-fn give_up(association: &mut Association, cx: &mut Shared, sent: bool) {
+fn give_up(association: &mut Association, cx: &mut EndpointContext, sent: bool) {
     let Some(reconfig) = &mut association.reconfig else { return };
     reconfig.deny_pending(sent);
     if sent {
@@ -229,14 +229,14 @@ fn give_up(association: &mut Association, cx: &mut Shared, sent: bool) {
 }
 
 /// Reports the numbers of streams.
-fn report_streams(association: &Association, cx: &mut Shared, outcome: Outcome) {
+fn report_streams(association: &Association, cx: &mut EndpointContext, outcome: Outcome) {
     let (outbound, inbound) = (association.outbound.streams(), association.inbound.streams());
     let event = Event::StreamsChanged { outcome, outbound_streams: outbound, inbound_streams: inbound };
     cx.event(association.id, event);
 }
 
 /// Sets the numbering of both directions anew (sections 5.1.4 and 5.2.4).
-fn renumber(association: &mut Association, cx: &mut Shared, own: Tsn, peers: Tsn) {
+fn renumber(association: &mut Association, cx: &mut EndpointContext, own: Tsn, peers: Tsn) {
     let before = association.inbound.buffered_bytes();
     let mut cuts = partly_delivered(&association.inbound);
     let went_on = incoming::go_on(&mut association.inbound, peers, &mut cx.arena);

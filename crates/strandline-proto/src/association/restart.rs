@@ -9,7 +9,7 @@ use strandline_wire::chunk;
 use super::addresses::choose_sources;
 use super::auth;
 use super::build::{Ports, cookie_answer};
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::cookie::Cookie;
 use super::deadlines::Deadlines;
 use super::diagnostics::log_of;
@@ -18,14 +18,14 @@ use super::error_counts::ErrorCounts;
 use super::features::Extensions;
 use super::offer::encode_cause;
 use super::setup::{adopt_interleaving, paths_of, refuse_other_chunks};
-use super::{Association, State, adaptation, asconf, credit, reconfig};
+use super::{Association, State, adaptation, asconf, reconfig, stream_credit};
 use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
-use crate::inbound::credit as incoming;
 use crate::inbound::i_data::partly_delivered;
+use crate::inbound::stream_credit as incoming;
 use crate::outbound::Outbound;
-use crate::outbound::credit as outgoing;
 use crate::outbound::scheduling::keep_settings;
+use crate::outbound::stream_credit as outgoing;
 use crate::path::{Path, PathSet};
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -45,7 +45,7 @@ pub(crate) enum CookieAction {
 
 impl Association {
     /// Looks up the action in Table 12.
-    pub(crate) fn classify(&self, cx: &Shared, cookie: &Cookie) -> CookieAction {
+    pub(crate) fn classify(&self, cx: &EndpointContext, cookie: &Cookie) -> CookieAction {
         let local = cookie.local_tag == self.local_tag;
         let peer = cookie.peer_tag == self.peer_tag;
         let ties = cx.tie_tags(self.local_tag, self.peer_tag) == (cookie.local_tie_tag, cookie.peer_tie_tag);
@@ -66,7 +66,7 @@ impl Association {
     /// be processed as well.
     pub(crate) fn on_cookie_echo(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         cookie: &Cookie,
         action: CookieAction,
@@ -125,7 +125,7 @@ impl Association {
     }
 
     /// Handles action A in SHUTDOWN-ACK-SENT: no new association, SHUTDOWN ACK again, and an ERROR.
-    fn refuse_restart(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
+    fn refuse_restart(&mut self, cx: &mut EndpointContext, now: Time, cookie: &Cookie) {
         self.send_shutdown_ack(cx, now);
         let causes = encode_cause(&Cause::CookieWhileShuttingDown);
         // The peer's declarations belong to its earlier state.
@@ -137,7 +137,7 @@ impl Association {
 
     /// Handles action A: as if an ABORT and a new COOKIE ECHO had arrived, but the application keeps its association.
     /// Complete received messages can still be read; unacknowledged ones are reported as failed.
-    fn restart(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
+    fn restart(&mut self, cx: &mut EndpointContext, now: Time, cookie: &Cookie) {
         reconfig::end(self, cx);
         asconf::end(self, cx);
         let refused = outgoing::refused_streams(&self.outbound);
@@ -207,7 +207,7 @@ impl Association {
     }
 
     /// Handles action B: our tag stays, the peer's is the cookie's.
-    fn collide(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
+    fn collide(&mut self, cx: &mut EndpointContext, now: Time, cookie: &Cookie) {
         self.peer_tag = cookie.peer_tag;
         self.features = cookie.features;
         adaptation::adopt(self, cookie.adaptation);
@@ -230,7 +230,7 @@ impl Association {
             cx.on_send_bytes_gone(failed.data.len());
             cx.event(self.id, Event::SendFailed(failed));
         }
-        credit::report_writable(self, cx);
+        stream_credit::report_writable(self, cx);
         let named = core::iter::once(cookie.source.ip()).chain(cookie.addresses.iter().copied());
         for ip in named {
             if self.paths.by_address(ip).is_none() {

@@ -4,7 +4,7 @@
 
 use strandline_wire::COMMON_HEADER_LEN;
 
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::diagnostics::log_mtu_change;
 use super::{Association, auth};
 use crate::path::{Proof, Step};
@@ -39,7 +39,7 @@ impl Association {
     }
 
     /// Sends a HEARTBEAT to prove that long SACKs arrive, or lowers the path MTU if several were not answered.
-    pub(super) fn prove_sack_size(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn prove_sack_size(&mut self, cx: &mut EndpointContext, now: Time) {
         let heartbeats = self.state.heartbeats() && self.config.probes_mtu();
         let Some(proof) = self.proof.as_mut().filter(|proof| heartbeats && proof.is_wanted()) else { return };
         let index = proof.path();

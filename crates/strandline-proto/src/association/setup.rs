@@ -13,9 +13,8 @@ use strandline_wire::parameter::{Parameter, Parameters};
 
 use super::addresses::choose_sources;
 use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
-use super::context::{Route, Shared};
+use super::context::{EndpointContext, Route};
 use super::cookie::Cookie;
-use super::credit;
 use super::deadlines::Deadlines;
 use super::diagnostics::log_of;
 use super::ecn::Ecn;
@@ -24,7 +23,8 @@ use super::extras::Extras;
 use super::features::{Extensions, Features};
 use super::offer::{Offer, Refusal, read, report_parameter};
 use super::state::{Setup, State};
-use super::verification::{INIT_LEN, VerificationCredit};
+use super::stream_credit;
+use super::verification::{AmplificationBudget, INIT_LEN};
 use super::{Association, Flags};
 use super::{adaptation, asconf, auth};
 use crate::config::AssociationConfig;
@@ -60,7 +60,7 @@ pub(crate) struct Opening {
 /// Encodes the parameters of INIT or INIT ACK: the addresses that the peer at `peer` can use, then what `more` writes.
 fn parameters<'b>(
     buffer: &'b mut [u8],
-    cx: &Shared,
+    cx: &EndpointContext,
     (own, peer): (&[IpAddr], IpAddr),
     takes: impl Fn(IpAddr) -> bool,
     more: impl FnOnce(&mut TlvWriter<'_>),
@@ -80,7 +80,7 @@ fn parameters<'b>(
 /// Queues an INIT, or an INIT ACK in answer to the INIT that made `offer`. `more` writes the parameters that
 /// follow the addresses: `own` of the association, or those of the endpoint if it has none.
 pub(crate) fn init_packet(
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     route: Route,
     ports: Ports,
     init: Init<'_>,
@@ -104,7 +104,7 @@ pub(crate) fn init_packet(
 
 impl Association {
     /// Builds the TCB and sends INIT (section 5.1 A).
-    pub(crate) fn open(cx: &mut Shared, now: Time, opening: Opening) -> Self {
+    pub(crate) fn open(cx: &mut EndpointContext, now: Time, opening: Opening) -> Self {
         let Opening { id, config, local_port, peer_port, local_tag, remotes, local } = opening;
         let initial_tsn = cx.random_tsn();
         let new_path = |remote: SocketAddr| {
@@ -148,7 +148,7 @@ impl Association {
             errors: ErrorCounts::default(),
             sack_path: PathIndex::FIRST,
             control_path: PathIndex::FIRST,
-            verification: VerificationCredit::default(),
+            verification: AmplificationBudget::default(),
             flags: Flags::default(),
             features,
             extras: Extras::with(auth::offered(config.extensions.demanded_authentication(), cx)),
@@ -167,7 +167,7 @@ impl Association {
     }
 
     /// Sends INIT on the control path and starts T1-init.
-    pub(super) fn send_init(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn send_init(&mut self, cx: &mut EndpointContext, now: Time) {
         let State::CookieWait(setup) = &mut self.state else { return };
         setup.sent_at = now;
         let increment_ms = setup.preservative_ms;
@@ -207,7 +207,13 @@ impl Association {
     }
 
     /// Processes an INIT ACK (section 5.1 C), which may come from any address of a multi-homed peer.
-    pub(super) fn on_init_ack(&mut self, cx: &mut Shared, now: Time, init: &Init<'_>, source: SocketAddr) {
+    pub(super) fn on_init_ack(
+        &mut self,
+        cx: &mut EndpointContext,
+        now: Time,
+        init: &Init<'_>,
+        source: SocketAddr,
+    ) {
         if !matches!(self.state, State::CookieWait(_)) {
             return; // Section 5.2.3.
         }
@@ -238,7 +244,7 @@ impl Association {
         if !adopt_interleaving(self) {
             return refuse_other_chunks(self, cx, now);
         }
-        credit::report_writable(self, cx);
+        stream_credit::report_writable(self, cx);
         let State::CookieWait(setup) = &mut self.state else { return };
         // An INIT that was sent once measures the round-trip time.
         if setup.attempts == 0 {
@@ -272,7 +278,7 @@ impl Association {
 
     fn abort_init_ack(
         &self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         source: SocketAddr,
         causes: &[u8],
         tag: VerificationTag,
@@ -287,7 +293,7 @@ impl Association {
 
     /// Adopts the peer's addresses from its INIT ACK (section 5.1.2). Those that the application gave stay confirmed;
     /// others are probed.
-    fn adopt_addresses(&mut self, cx: &Shared, now: Time, offer: &Offer<'_>, source: SocketAddr) {
+    fn adopt_addresses(&mut self, cx: &EndpointContext, now: Time, offer: &Offer<'_>, source: SocketAddr) {
         let config = Arc::clone(&self.config);
         let named = |ip: IpAddr| ip == source.ip() || offer.addresses.contains(&ip);
         // Addresses that the application gave and the peer does not list belong to another host, or are unreachable.
@@ -320,7 +326,7 @@ impl Association {
         self.sack_path = self.control_path;
     }
 
-    fn adopt_numbers(&mut self, cx: &mut Shared, offer: &Offer<'_>) {
+    fn adopt_numbers(&mut self, cx: &mut EndpointContext, offer: &Offer<'_>) {
         let streams_in = offer.outbound_streams.min(self.config.inbound_streams_max);
         self.peer_initial_tsn = offer.initial_tsn;
         self.inbound = Inbound::new(offer.initial_tsn, streams_in, self.config.receive_buffer_start());
@@ -335,7 +341,7 @@ impl Association {
     }
 
     /// Processes COOKIE ACK (sections 5.1 E and 5.2.5), or what stands for it and `measures` no round-trip time.
-    pub(super) fn on_cookie_ack(&mut self, cx: &mut Shared, now: Time, measures: bool) {
+    pub(super) fn on_cookie_ack(&mut self, cx: &mut EndpointContext, now: Time, measures: bool) {
         if let State::CookieEchoed(setup) = &self.state {
             if setup.attempts == 0 && measures {
                 let rtt = now.since(setup.sent_at);
@@ -353,7 +359,7 @@ impl Association {
     }
 
     /// Enters ESTABLISHED, from either side.
-    pub(super) fn establish(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn establish(&mut self, cx: &mut EndpointContext, now: Time) {
         // A listener has no association before its cookie returns (section 4).
         let before = if self.state.in_setup() { self.state.public() } else { AssociationState::Closed };
         self.state = State::Established;
@@ -390,7 +396,7 @@ impl Association {
 
     /// Builds the listener's association from its cookie (section 5.1.5 step 5).
     pub(crate) fn accept(
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         id: AssociationId,
         config: Arc<AssociationConfig>,
@@ -417,7 +423,7 @@ impl Association {
             errors: ErrorCounts::default(),
             sack_path: PathIndex::FIRST,
             control_path: PathIndex::FIRST,
-            verification: VerificationCredit::for_init(cookie.addresses.iter().copied()),
+            verification: AmplificationBudget::for_init(cookie.addresses.iter().copied()),
             flags: Flags { incoming: true, ..Flags::default() },
             features: cookie.features,
             extras: Extras::with(auth::accepted(
@@ -453,7 +459,7 @@ impl Association {
     /// But if the COOKIE ECHO was sent more than once together with data, an earlier one may have created an
     /// association that accepted the data and has ended since. A new one would get the data a second time. The set-up
     /// then ends (alternative 2), and the application learns which messages may have arrived.
-    pub(super) fn on_stale_cookie(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn on_stale_cookie(&mut self, cx: &mut EndpointContext, now: Time) {
         let State::CookieEchoed(setup) = &mut self.state else { return };
         let sent_often = setup.attempts > 0 || setup.echoes > 1;
         let may_have_arrived = sent_often && self.outbound.unacknowledged_bytes() > 0;
@@ -497,7 +503,7 @@ impl Association {
 #[cold]
 fn refuse_init_ack(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     source: SocketAddr,
     refusal: Refusal,
@@ -521,7 +527,12 @@ const EARLY_TSN_MAX: u32 = u16::MAX as u32;
 /// Takes DATA in COOKIE-ECHOED for the COOKIE ACK, which must have been lost: a peer sends none before it has accepted
 /// the cookie. Returns whether the association receives data now. Section 6 recommends to discard it.
 #[cold]
-pub(super) fn on_early_data(association: &mut Association, cx: &mut Shared, now: Time, tsn: Tsn) -> bool {
+pub(super) fn on_early_data(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    now: Time,
+    tsn: Tsn,
+) -> bool {
     let echoed = matches!(&association.state, State::CookieEchoed(setup) if setup.echoed);
     // A packet of an earlier association with the same tag has other TSNs.
     let is_first = tsn.distance_from(association.peer_initial_tsn) <= EARLY_TSN_MAX;
@@ -533,7 +544,12 @@ pub(super) fn on_early_data(association: &mut Association, cx: &mut Shared, now:
 }
 
 /// Returns the paths of a cookie. Only the address that the INIT ACK went to is confirmed (section 5.4 rule 2).
-pub(super) fn paths_of(cx: &Shared, now: Time, config: &AssociationConfig, cookie: &Cookie) -> PathSet {
+pub(super) fn paths_of(
+    cx: &EndpointContext,
+    now: Time,
+    config: &AssociationConfig,
+    cookie: &Cookie,
+) -> PathSet {
     let link = cx.link_to(cookie.source.ip());
     let mut first = Path::new(cookie.source, cookie.destination, config, link, now);
     first.acquaint(now, cx.known.get(now, cookie.source.ip()), config);
@@ -556,13 +572,13 @@ pub(super) fn adopt_interleaving(association: &mut Association) -> bool {
     }
     set_interleaved(&mut association.inbound, interleaves);
     if interleaves {
-        credit::adopt(association);
+        stream_credit::adopt(association);
     }
     true
 }
 
 /// Ends a set-up in which data was sent with a COOKIE ECHO in chunks of one kind, and the peer now expects the other.
 #[cold]
-pub(super) fn refuse_other_chunks(association: &mut Association, cx: &mut Shared, now: Time) {
+pub(super) fn refuse_other_chunks(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     association.violate(cx, now, "I-DATA was negotiated once and not at another attempt");
 }

@@ -6,12 +6,12 @@ use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Abort, CookieAck, Shutdown, ShutdownAck, ShutdownComplete};
 
 use super::build::{self, CONTROL_PACKET_LEN_MAX};
-use super::context::{Route, Shared};
+use super::context::{EndpointContext, Route};
 use super::diagnostics::{ControlTimer, enter, log_of};
 use super::offer::encode_cause;
 use super::{Association, State, asconf, reconfig};
 use crate::event::{CloseReason, Event, FailureCause};
-use crate::outbound::credit::parked_bytes;
+use crate::outbound::stream_credit::parked_bytes;
 use crate::path::PathState;
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
@@ -22,7 +22,7 @@ const REASON_LEN_MAX: usize = 512;
 impl Association {
     /// SHUTDOWN (section 11.1.3): queued data is sent first. It also applies to an association that the peer
     /// restarts.
-    pub(crate) fn shutdown(&mut self, cx: &mut Shared, now: Time) {
+    pub(crate) fn shutdown(&mut self, cx: &mut EndpointContext, now: Time) {
         self.flags.shutdown_wanted = true;
         // During set-up it waits for the end of the set-up. Once SHUTDOWN was received it is ignored, and a second
         // call has no effect (section 9.2).
@@ -35,7 +35,7 @@ impl Association {
     }
 
     /// ABORT (section 11.1.4).
-    pub(crate) fn abort(&mut self, cx: &mut Shared, now: Time, reason: &[u8]) {
+    pub(crate) fn abort(&mut self, cx: &mut EndpointContext, now: Time, reason: &[u8]) {
         if self.state.is_closed() {
             return;
         }
@@ -49,7 +49,7 @@ impl Association {
     }
 
     /// Sends ABORT on the path in use.
-    pub(super) fn send_abort(&self, cx: &mut Shared, causes: &[u8]) {
+    pub(super) fn send_abort(&self, cx: &mut EndpointContext, causes: &[u8]) {
         if let Some(log) = log_of(self) {
             log.abort(causes);
         }
@@ -59,7 +59,7 @@ impl Association {
 
     /// Ends the association because the peer does not answer. An ABORT to each confirmed address informs a peer that
     /// can still hear us (section 8.1). In COOKIE-WAIT the peer has no association, and no tag is known.
-    pub(super) fn give_up(&mut self, cx: &mut Shared, now: Time, why: &'static str) {
+    pub(super) fn give_up(&mut self, cx: &mut EndpointContext, now: Time, why: &'static str) {
         if !matches!(self.state, State::CookieWait(_)) {
             let causes = encode_cause(&Cause::ProtocolViolation(why.as_bytes()));
             if let Some(log) = log_of(self) {
@@ -74,7 +74,7 @@ impl Association {
     }
 
     /// Processes an ABORT whose tag was checked. One with a format error is discarded (section 3.3.7).
-    pub(crate) fn on_abort(&mut self, cx: &mut Shared, now: Time, abort: &Abort<'_>) {
+    pub(crate) fn on_abort(&mut self, cx: &mut EndpointContext, now: Time, abort: &Abort<'_>) {
         if let Some(log) = log_of(self) {
             log.report("ABORT", abort.causes);
         }
@@ -92,7 +92,7 @@ impl Association {
     }
 
     /// Enters CLOSED: reports undelivered messages, then the end itself.
-    pub(crate) fn end(&mut self, cx: &mut Shared, _now: Time, reason: CloseReason) {
+    pub(crate) fn end(&mut self, cx: &mut EndpointContext, _now: Time, reason: CloseReason) {
         if self.state.is_closed() {
             return;
         }
@@ -127,7 +127,7 @@ impl Association {
     }
 
     /// SEND FAILURE for every message that is not completely acknowledged.
-    pub(super) fn fail_queued(&mut self, cx: &mut Shared, cause: FailureCause) {
+    pub(super) fn fail_queued(&mut self, cx: &mut EndpointContext, cause: FailureCause) {
         cx.on_send_bytes_gone(self.outbound.buffered_bytes() + parked_bytes(&self.outbound));
         for failed in self.outbound.fail_all(cause) {
             cx.events.push_back((self.id, Event::SendFailed(failed)));
@@ -141,7 +141,7 @@ impl Association {
 
     /// Continues a shutdown once all data is acknowledged, and streams that were finished are reset. It waits while nothing but ASCONF and HEARTBEAT may be sent:
     /// in the states that follow, neither is.
-    pub(super) fn progress_shutdown(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn progress_shutdown(&mut self, cx: &mut EndpointContext, now: Time) {
         if !self.outbound.is_empty() || self.flags.held || reconfig::closing::is_closing(self) {
             return;
         }
@@ -168,7 +168,7 @@ impl Association {
 
     /// Sends SHUTDOWN and starts T2-shutdown. A COOKIE ACK that is due goes before it in the packet, because a peer that
     /// waits for one ignores SHUTDOWN.
-    pub(super) fn send_shutdown(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn send_shutdown(&mut self, cx: &mut EndpointContext, now: Time) {
         let shutdown = Shutdown { cumulative_tsn: self.inbound.cumulative_tsn() };
         let cookie_ack = core::mem::take(&mut self.flags.cookie_ack_due);
         build::push_control(self, cx, self.route(self.control_path), CONTROL_PACKET_LEN_MAX, |packet| {
@@ -178,7 +178,7 @@ impl Association {
     }
 
     /// Sends SHUTDOWN ACK and starts T2-shutdown unless it runs: a peer that repeats SHUTDOWN does not delay the end.
-    pub(super) fn send_shutdown_ack(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn send_shutdown_ack(&mut self, cx: &mut EndpointContext, now: Time) {
         self.send_control(cx, self.control_path, &ShutdownAck);
         if self.deadlines.control == Time::MAX {
             self.restart_t2(now);
@@ -198,7 +198,7 @@ impl Association {
     }
 
     /// Ends the association because nothing was acknowledged for the linger time.
-    pub(super) fn end_linger(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn end_linger(&mut self, cx: &mut EndpointContext, now: Time) {
         if let Some(log) = log_of(self) {
             log.control_timer(ControlTimer::Linger, 0);
         }
@@ -210,14 +210,20 @@ impl Association {
 
     /// Aborts the association if data of a peer that shuts down is missing: the peer may send SHUTDOWN and SHUTDOWN
     /// ACK only once everything was acknowledged (section 9.2). Returns false if it did abort.
-    fn received_all(&mut self, cx: &mut Shared, now: Time) -> bool {
+    fn received_all(&mut self, cx: &mut EndpointContext, now: Time) -> bool {
         let Some(what) = self.inbound.incomplete() else { return true };
         self.violate(cx, now, what);
         false
     }
 
     /// Processes SHUTDOWN (section 9.2).
-    pub(super) fn on_shutdown(&mut self, cx: &mut Shared, now: Time, shutdown: &Shutdown, from: PathIndex) {
+    pub(super) fn on_shutdown(
+        &mut self,
+        cx: &mut EndpointContext,
+        now: Time,
+        shutdown: &Shutdown,
+        from: PathIndex,
+    ) {
         if !self.state.in_setup() && !self.received_all(cx, now) {
             return;
         }
@@ -256,7 +262,7 @@ impl Association {
     }
 
     /// Processes SHUTDOWN ACK. During set-up the endpoint has answered it as out of the blue (section 8.5.1 E).
-    pub(super) fn on_shutdown_ack(&mut self, cx: &mut Shared, now: Time, from: PathIndex) {
+    pub(super) fn on_shutdown_ack(&mut self, cx: &mut EndpointContext, now: Time, from: PathIndex) {
         if matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) && self.received_all(cx, now) {
             self.send_control(cx, from, &ShutdownComplete { tag_reflected: false });
             self.end(cx, now, CloseReason::Shutdown);
@@ -264,14 +270,19 @@ impl Association {
     }
 
     /// Processes SHUTDOWN COMPLETE whose tag was checked.
-    pub(crate) fn on_shutdown_complete(&mut self, cx: &mut Shared, now: Time, _complete: &ShutdownComplete) {
+    pub(crate) fn on_shutdown_complete(
+        &mut self,
+        cx: &mut EndpointContext,
+        now: Time,
+        _complete: &ShutdownComplete,
+    ) {
         if matches!(self.state, State::ShutdownAckSent) && self.received_all(cx, now) {
             self.end(cx, now, CloseReason::Shutdown);
         }
     }
 
     /// Handles an INIT in SHUTDOWN-ACK-SENT: the SHUTDOWN COMPLETE was lost (section 9.2).
-    pub(crate) fn resend_shutdown_ack(&mut self, cx: &mut Shared, now: Time) {
+    pub(crate) fn resend_shutdown_ack(&mut self, cx: &mut EndpointContext, now: Time) {
         self.send_shutdown_ack(cx, now);
     }
 }

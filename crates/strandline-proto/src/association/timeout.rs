@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use super::abandon::settle_timers;
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
 };
 use super::error_counts::UNANSWERED;
 use super::expiry::abandon_due;
 use super::multipath::takes_new_data;
-use super::{Association, State, asconf, auth, credit, reconfig};
-use crate::outbound::credit as outgoing;
+use super::{Association, State, asconf, auth, reconfig, stream_credit};
 use crate::outbound::partial::{forward_again, forward_len};
+use crate::outbound::stream_credit as outgoing;
 use crate::outbound::{marked_chunks, waits_for_credit};
 use crate::path::defer_probe;
 use crate::path_index::{PathIndex, PerPath};
@@ -29,12 +29,12 @@ impl Association {
         } else if !waits_for_credit(&self.outbound) {
             self.deadlines.probe = Time::MAX;
         } else if outgoing::take_changed(&mut self.outbound) || self.deadlines.probe == Time::MAX {
-            self.deadlines.probe = self.deadlines.probe.min(credit::question_deadline(self, now));
+            self.deadlines.probe = self.deadlines.probe.min(stream_credit::question_deadline(self, now));
         }
     }
 
     /// Handles expired timers. `transmit` sends delayed acknowledgements and checks the time itself.
-    pub(crate) fn handle_timeout(&mut self, cx: &mut Shared, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, cx: &mut EndpointContext, now: Time) {
         self.flags.burst_open = true;
         if self.deadlines.expiry <= now {
             // What was sent may have arrived before its lifetime ended, so that there is nothing to set the next end by.
@@ -56,7 +56,7 @@ impl Association {
         if self.deadlines.probe <= now {
             self.deadlines.probe = Time::MAX;
             self.outbound.permit_window_probe();
-            credit::ask(self, cx, now);
+            stream_credit::ask(self, cx, now);
         }
         if self.outbound.loss_deadline() <= now {
             self.on_loss_timer(cx, now);
@@ -76,7 +76,7 @@ impl Association {
         }
     }
 
-    fn on_control_timer(&mut self, cx: &mut Shared, now: Time) {
+    fn on_control_timer(&mut self, cx: &mut EndpointContext, now: Time) {
         self.deadlines.control = Time::MAX;
         let attempts_max = self.config.init_retrans_max;
         match &mut self.state {
@@ -106,7 +106,7 @@ impl Association {
     }
 
     /// Handles unacknowledged data that went with the COOKIE ECHO: the cached path MTU may be outdated.
-    fn doubt_known_size(&mut self, cx: &mut Shared) {
+    fn doubt_known_size(&mut self, cx: &mut EndpointContext) {
         for index in self.paths.indices() {
             let path = self.paths.get(index);
             let (before, lost) = (path.pmtu.mtu(), auth::lost_len(self, path.flight));
@@ -119,7 +119,7 @@ impl Association {
     }
 
     /// Handles an expiry of T2-shutdown (section 9.2).
-    fn on_t2(&mut self, cx: &mut Shared, now: Time) {
+    fn on_t2(&mut self, cx: &mut EndpointContext, now: Time) {
         self.errors.shutdown += 1;
         if let Some(log) = log_of(self) {
             log.control_timer(ControlTimer::Shutdown, self.errors.shutdown);
@@ -138,7 +138,7 @@ impl Association {
 
     /// Handles a missing answer on the control path: its RTO doubles, its error count grows, and the next attempt
     /// uses another path.
-    pub(super) fn back_off_control_path(&mut self, cx: &mut Shared) {
+    pub(super) fn back_off_control_path(&mut self, cx: &mut EndpointContext) {
         let config = Arc::clone(&self.config);
         let index = self.control_path;
         let path = self.paths.get_mut(index);
@@ -154,7 +154,7 @@ impl Association {
         }
     }
 
-    fn on_guard_timer(&mut self, cx: &mut Shared, now: Time) {
+    fn on_guard_timer(&mut self, cx: &mut EndpointContext, now: Time) {
         self.deadlines.guard = Time::MAX;
         if matches!(self.state, State::ShutdownSent) {
             if let Some(log) = log_of(self) {
@@ -166,7 +166,7 @@ impl Association {
         }
     }
 
-    fn on_idle_timer(&mut self, cx: &mut Shared, now: Time) {
+    fn on_idle_timer(&mut self, cx: &mut EndpointContext, now: Time) {
         self.deadlines.idle = Time::MAX;
         if self.outbound.is_empty() && !self.inbound.readable() {
             self.outbound.release_idle();
@@ -180,7 +180,7 @@ impl Association {
     }
 
     /// Handles T3-rtx of a path. Returns true if it has expired, or counts as expired because the path is silent.
-    fn on_rtx_timer(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
+    fn on_rtx_timer(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) -> bool {
         self.paths.get_mut(index).on_pace_timer(now);
         let silent = self.paths.has_several() && self.paths.silence_deadline(index, &self.config) <= now;
         let expired = !self.state.is_closed() && (silent || self.paths.get(index).rtx_expired(now));
@@ -193,7 +193,7 @@ impl Association {
     /// Handles the other timers of a path. `expired` is true if its T3-rtx has expired.
     fn on_path_timers(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         index: PathIndex,
         expired: bool,
@@ -208,7 +208,7 @@ impl Association {
     }
 
     /// Handles an expiry of T3-rtx (section 6.3.3), or a silent path if there is another one.
-    fn on_t3(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+    fn on_t3(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         let config = Arc::clone(&self.config);
         self.stats.timeouts += 1;
         self.judge_ecn(now, index, None, true);
@@ -277,7 +277,7 @@ impl Association {
     /// Counts an error of the association as a whole (section 8.1). As in that section, answered HEARTBEATs reset the
     /// count. Time-outs of DATA without an acknowledgement in between have a second count with the same limit, so
     /// that DATA which never arrives does not wait for ever while HEARTBEATs are answered.
-    pub(super) fn count_error(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn count_error(&mut self, cx: &mut EndpointContext, now: Time) {
         self.errors.total = self.errors.total.saturating_add(1);
         if self.errors.total.max(self.errors.data_timeouts) > self.config.association_retrans_max {
             self.give_up(cx, now, UNANSWERED);
@@ -285,7 +285,13 @@ impl Association {
     }
 
     /// Handles heartbeats: an unanswered one is an error, and the next one is sent when it is due (section 8.3).
-    fn on_heartbeat_timer(&mut self, cx: &mut Shared, now: Time, index: PathIndex, heartbeats: &mut u8) {
+    fn on_heartbeat_timer(
+        &mut self,
+        cx: &mut EndpointContext,
+        now: Time,
+        index: PathIndex,
+        heartbeats: &mut u8,
+    ) {
         let config = Arc::clone(&self.config);
         let random = cx.rng_word();
         let in_use = self.paths.data_path() == Some(index);
@@ -325,7 +331,7 @@ impl Association {
     }
 
     /// Starts the heartbeats of every path.
-    pub(super) fn start_heartbeats(&mut self, cx: &mut Shared, now: Time) {
+    pub(super) fn start_heartbeats(&mut self, cx: &mut EndpointContext, now: Time) {
         let config = Arc::clone(&self.config);
         for index in self.paths.indices() {
             let random = cx.rng_word();

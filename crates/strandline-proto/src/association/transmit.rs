@@ -10,17 +10,17 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN
 
 use super::abandon::write_forward;
 use super::buffers::share_receive_queue;
-use super::build::{build_packet, pad_oversize};
-use super::context::Shared;
-use super::credit::report_writable;
+use super::build::{Content, build_packet, pad_oversize};
+use super::context::EndpointContext;
 use super::expiry::abandon_due;
 use super::features::Extensions;
 use super::gather::{allow_gathered, gathers};
 use super::multipath::{choose_path, end_burst, uses_several};
+use super::stream_credit::report_writable;
 use super::{Association, State, auth};
 use crate::config::{FastRetransmit, Recovery};
 use crate::event::Transmit;
-use crate::inbound::credit::write_sack;
+use crate::inbound::stream_credit::write_sack;
 use crate::outbound::partial::forward_due;
 use crate::outbound::write::{Written, write_again, write_new};
 use crate::outbound::{Bundled, Retransmission, Urgency, scheduling, waits_for_credit};
@@ -75,7 +75,7 @@ impl Association {
     /// Builds the next burst into `buffer`.
     pub(crate) fn poll_transmit(
         &mut self,
-        cx: &mut Shared,
+        cx: &mut EndpointContext,
         now: Time,
         buffer: &mut [u8],
         segments_max: usize,
@@ -101,14 +101,8 @@ impl Association {
             () if sack_due => sack_path,
             () => data_path,
         };
-        let burst = self.build_burst(
-            now,
-            path,
-            path == data_path && !data_waits,
-            path == sack_path,
-            buffer,
-            segments_max,
-        );
+        let content = Content { data: path == data_path && !data_waits, sack: path == sack_path };
+        let burst = self.build_burst(now, path, content, buffer, segments_max);
         match burst {
             Some(_) if self.paths.get(path).flight > 0 => self.probe_mtu(cx, now, path),
             Some(_) => {}
@@ -183,8 +177,7 @@ impl Association {
         &mut self,
         now: Time,
         index: PathIndex,
-        with_data: bool,
-        with_sack: bool,
+        content: Content,
         buffer: &mut [u8],
         segments_max: usize,
     ) -> Option<Transmit> {
@@ -196,9 +189,9 @@ impl Association {
         let mut oversize = false;
         while segments < segments_max && len + segment <= buffer.len() {
             let room = buffer.get_mut(len..len + segment)?;
-            let built = build_packet(self, now, index, (with_data, with_sack), room, full);
+            let built = build_packet(self, now, index, content, room, full);
             if built == 0 {
-                if segments == 0 && with_data {
+                if segments == 0 && content.data {
                     let (size, large) = self.build_oversize(now, index, buffer);
                     (len, segment, oversize) = (size, size, large);
                 }
@@ -223,7 +216,7 @@ impl Association {
         let resent = u64::from(self.stats.retransmissions.wrapping_sub(resent_before));
         let new = self.stats.data_sent - sent_before > resent;
         let ecn_capable = new && self.mark_new_data(now, index, resent > 0);
-        if with_data && self.paths.get(index).was_paced() && !self.has_data_work() {
+        if content.data && self.paths.get(index).was_paced() && !self.has_data_work() {
             self.paths.get_mut(index).forget_pace();
         }
         let path = self.paths.get(index);
@@ -250,7 +243,7 @@ impl Association {
         let padded = size.max(path.pmtu.cut_from());
         let len = if padded <= buffer.len() { padded } else { size };
         let Some(room) = buffer.get_mut(..len) else { return (0, false) };
-        let built = build_packet(self, now, index, (true, false), room, full);
+        let built = build_packet(self, now, index, Content { data: true, sack: false }, room, full);
         (built, built > 0)
     }
 
@@ -260,8 +253,7 @@ impl Association {
         &mut self,
         now: Time,
         index: PathIndex,
-        with_data: bool,
-        with_sack: bool,
+        content: Content,
         room: &mut [u8],
         full: usize,
     ) -> usize {
@@ -272,9 +264,9 @@ impl Association {
             self.flags.cookie_ack_due = false;
             self.flags.cookie_ack_again = false;
         }
-        let data_ready = with_data && self.state.sends_data() && self.has_data_work();
+        let data_ready = content.data && self.state.sends_data() && self.has_data_work();
         let mut answers = false;
-        if with_sack && self.state.receives_data() {
+        if content.sack && self.state.receives_data() {
             let due = self.inbound.sack_due(now);
             // A SACK is bundled with DATA even before it is due (section 6.1), but only if there is DATA to send.
             let bundled = !due && data_ready && self.inbound.sack_pending() && self.data_may_go(index);
@@ -582,7 +574,7 @@ impl Association {
     }
 
     /// Probes the path MTU while data flows.
-    pub(super) fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+    pub(super) fn probe_mtu(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         if self.config.probes_mtu()
             && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)
         {

@@ -5,7 +5,7 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::diagnostics::log_unreachable;
 use super::{Association, State};
 use crate::event::CloseReason;
@@ -16,7 +16,7 @@ use crate::time::Time;
 impl Association {
     /// Handles an address at which nothing speaks SCTP (rule ICMP8). If it was the last one, the association ends, as
     /// by an ABORT.
-    pub(crate) fn on_unreachable(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+    pub(crate) fn on_unreachable(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         log_unreachable(self, index, "protocol or port unreachable (ICMP)");
         if !self.leave_path(cx, now, index) {
             self.end(cx, now, CloseReason::Unreachable);
@@ -25,7 +25,7 @@ impl Association {
 
     /// Handles an address that the system cannot send to. During set-up this ends the association if it was the last
     /// address, since no answer can arrive. Afterwards the fault may be temporary, such as an unplugged cable.
-    pub(crate) fn on_no_route(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+    pub(crate) fn on_no_route(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         log_unreachable(self, index, "no route");
         if self.leave_path(cx, now, index) {
             return;
@@ -39,7 +39,7 @@ impl Association {
 
     /// Handles a report of a router that a destination is unreachable: an error of the path (rule ICMP9), because the
     /// fault may be temporary. During set-up the next address is tried at once.
-    pub(crate) fn on_host_unreachable(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+    pub(crate) fn on_host_unreachable(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         log_unreachable(self, index, "host or network unreachable (ICMP)");
         self.count_path_error(cx, index);
         if self.state.in_setup() && index == self.control_path {
@@ -54,7 +54,7 @@ impl Association {
 
     /// Handles a packet of this association that came back: the address belongs to this host, and nothing more is
     /// sent to it if there is another.
-    pub(crate) fn on_looped(&mut self, cx: &mut Shared, now: Time, address: IpAddr) {
+    pub(crate) fn on_looped(&mut self, cx: &mut EndpointContext, now: Time, address: IpAddr) {
         if let Some(index) = self.paths.by_address(address) {
             log_unreachable(self, index, "an address of this host");
             let _ = self.leave_path(cx, now, index);
@@ -64,7 +64,7 @@ impl Association {
     /// Handles an ABORT with the T bit from one of this host's addresses: another process here does not know the
     /// association. If the address was never confirmed, this shows only that it is not the peer's. Returns true if it
     /// was such an address, which is given up.
-    pub(crate) fn refuse_address(&mut self, cx: &mut Shared, address: IpAddr) -> bool {
+    pub(crate) fn refuse_address(&mut self, cx: &mut EndpointContext, address: IpAddr) -> bool {
         let Some(index) = self.paths.by_address(address) else { return false };
         let unconfirmed = self.paths.get(index).state == PathState::Unconfirmed;
         if unconfirmed {
@@ -73,13 +73,13 @@ impl Association {
         unconfirmed
     }
 
-    fn count_path_error(&mut self, cx: &mut Shared, index: PathIndex) {
+    fn count_path_error(&mut self, cx: &mut EndpointContext, index: PathIndex) {
         let config = Arc::clone(&self.config);
         let change = self.paths.get_mut(index).on_error(&config);
         self.on_path_error(cx, index, change);
     }
 
-    fn give_up_address(&mut self, cx: &mut Shared, index: PathIndex) {
+    fn give_up_address(&mut self, cx: &mut EndpointContext, index: PathIndex) {
         let config = Arc::clone(&self.config);
         if let Some(change) = self.paths.get_mut(index).give_up(&config) {
             self.on_path_change(cx, index, change);
@@ -87,7 +87,7 @@ impl Association {
     }
 
     /// Abandons a path. Returns false without a change if it is the last one that may work.
-    fn leave_path(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
+    fn leave_path(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) -> bool {
         match self.paths.get(index).state {
             PathState::Unconfirmed => self.give_up_address(cx, index),
             _ if self.state.in_setup() => return self.leave_path_in_setup(cx, now, index),
@@ -108,7 +108,13 @@ impl Association {
     }
 
     /// Moves control chunks off a path. A SHUTDOWN or SHUTDOWN ACK that waits for its answer is sent again at once.
-    pub(super) fn move_control(&mut self, cx: &mut Shared, now: Time, from: PathIndex, to: PathIndex) {
+    pub(super) fn move_control(
+        &mut self,
+        cx: &mut EndpointContext,
+        now: Time,
+        from: PathIndex,
+        to: PathIndex,
+    ) {
         if self.control_path != from {
             return;
         }
@@ -121,7 +127,7 @@ impl Association {
     }
 
     /// During set-up, tries the application's addresses in turn; a refused one is not tried again.
-    fn leave_path_in_setup(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
+    fn leave_path_in_setup(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) -> bool {
         let Some(other) = self.paths.active_other_than(index) else { return false };
         let config = Arc::clone(&self.config);
         let _ = self.paths.get_mut(index).fail(&config);
@@ -133,7 +139,7 @@ impl Association {
 
     /// Sends INIT or COOKIE ECHO again at once, to another address. T1 keeps running, so that no number of ICMP
     /// messages prolongs the set-up.
-    fn set_up_over(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+    fn set_up_over(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         self.control_path = index;
         let deadline = self.deadlines.control;
         match &mut self.state {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, TLV_HEADER_LEN, padded};
 
 use super::Association;
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::heartbeat::INFO_LEN;
 use crate::path::{HEADER_IPV4, HEADER_IPV6};
 use crate::path_index::PathIndex;
@@ -27,17 +27,17 @@ const IPV6_PARAMETER_LEN: usize = TLV_HEADER_LEN + 16;
 
 /// Bytes that may still be sent to unconfirmed addresses. Headers below SCTP count only when sent.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct VerificationCredit(u32);
+pub(super) struct AmplificationBudget(u32);
 
-impl VerificationCredit {
-    /// Returns the credit of a peer's INIT, of which only the cookie was kept: it had at least these addresses.
+impl AmplificationBudget {
+    /// Returns the budget of a peer's INIT, of which only the cookie was kept: it had at least these addresses.
     pub(super) fn for_init(listed: impl Iterator<Item = IpAddr>) -> Self {
         let len_of =
             |address: IpAddr| if address.is_ipv4() { IPV4_PARAMETER_LEN } else { IPV6_PARAMETER_LEN };
         let addresses: usize = listed.map(len_of).sum();
-        let mut credit = Self::default();
-        credit.on_received(INIT_LEN + addresses);
-        credit
+        let mut budget = Self::default();
+        budget.on_received(INIT_LEN + addresses);
+        budget
     }
 
     /// Records `len` bytes received from the peer.
@@ -60,7 +60,7 @@ pub(super) const INIT_LEN: usize = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + 16;
 
 impl Association {
     /// Returns true if a HEARTBEAT may be sent to an unconfirmed address now, and charges it.
-    pub(super) fn may_verify(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
+    pub(super) fn may_verify(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) -> bool {
         let address = self.paths.get(index).remote.ip();
         let peer = self.paths.primary_address();
         let header = if address.is_ipv4() { HEADER_IPV4 } else { HEADER_IPV6 };
@@ -75,7 +75,7 @@ impl Association {
     }
 
     /// Retries after an RTO, which doubles each time, so that a peer with many such associations causes no work.
-    pub(super) fn verify_later(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+    pub(super) fn verify_later(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         let random = cx.rng_word();
         let config = Arc::clone(&self.config);
         let path = self.paths.get_mut(index);
@@ -87,7 +87,12 @@ impl Association {
 /// Probes an address that had been given up, or whose HEARTBEAT stays unanswered: the peer answers none from an address of
 /// which it has not learned that it was added (RFC 5061 section 5.3).
 #[cold]
-pub(super) fn hear_unconfirmed(association: &mut Association, cx: &mut Shared, now: Time, index: PathIndex) {
+pub(super) fn hear_unconfirmed(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    now: Time,
+    index: PathIndex,
+) {
     let random = cx.rng_word();
     let config = Arc::clone(&association.config);
     let several = association.paths.has_several();

@@ -28,8 +28,8 @@ const QUEUE_MIN_US: u32 = 500;
 const MIN_RTT_PERIOD_S: u16 = 30;
 /// Maximum target of the window as a multiple of cwnd (section 4.2).
 const TARGET_MAX: f64 = 1.5;
-/// Units of `credit` in a byte.
-const CREDIT_PER_BYTE: f64 = 65_536.0;
+/// Units of `fraction` in a byte.
+const FRACTIONS_PER_BYTE: f64 = 65_536.0;
 /// Maximum growth for one SACK in slow start, in packets. One SACK may acknowledge a whole train of packets.
 const SLOW_START_MAX: u32 = 64;
 
@@ -47,8 +47,8 @@ pub struct Cubic {
     w_est: f64,
     /// K, in seconds.
     k: f32,
-    /// Fractional byte of window growth, in units of 1 / `CREDIT_PER_BYTE`.
-    credit: u16,
+    /// Fractional byte of window growth, in units of 1 / `FRACTIONS_PER_BYTE`.
+    fraction: u16,
     /// Start of congestion avoidance, moved later by the time in which the window was not used; `Time::MAX` before it
     /// begins.
     epoch: Time,
@@ -98,7 +98,7 @@ impl Cubic {
             w_max: 0,
             w_est: 0.0,
             k: 0.0,
-            credit: 0,
+            fraction: 0,
             epoch: Time::MAX,
             known_ms: 0,
             idle: false,
@@ -164,9 +164,9 @@ impl Cubic {
         let friendly_growth = self.w_est - cwnd;
         let growth = if friendly_growth > 0.0 && cubic < self.w_est { friendly_growth } else { cubic_growth };
         // Grow no faster than slow start.
-        let growth = growth.min(acked) + f64::from(self.credit) / CREDIT_PER_BYTE;
+        let growth = growth.min(acked) + f64::from(self.fraction) / FRACTIONS_PER_BYTE;
         self.cwnd = self.cwnd.saturating_add(growth as u32);
-        self.credit = (growth.fract() * CREDIT_PER_BYTE) as u16;
+        self.fraction = (growth.fract() * FRACTIONS_PER_BYTE) as u16;
     }
 
     fn begin_epoch(&mut self, now: Time) {
@@ -251,7 +251,7 @@ impl Cubic {
         self.w_max = (f64::from(cwnd) * kept) as u32;
         self.ssthresh = ((f64::from(cwnd) * beta) as u32).max(self.pmdcs().saturating_mul(2));
         self.epoch = Time::MAX;
-        self.credit = 0;
+        self.fraction = 0;
     }
 }
 

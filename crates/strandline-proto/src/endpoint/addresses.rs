@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use super::Endpoint;
 use super::demux::PeerKey;
-use crate::association::context::Shared;
+use crate::association::context::EndpointContext;
 use crate::association::{Association, addresses, asconf};
 use crate::dynamic_addresses::AddressRequest;
 use crate::error::{AddressError, PathError};
@@ -83,8 +83,8 @@ impl Addresses<'_> {
     /// requests wait, an address to add is a local one already or is not unicast, or an address to delete or prefer is
     /// no local one or the last one.
     pub fn request(&mut self, now: Time, requests: &[AddressRequest]) -> Result<(), AddressError> {
-        let (association, shared) = self.endpoint.live(self.id)?;
-        asconf::request(association, shared, now, requests)?;
+        let (association, cx) = self.endpoint.live(self.id)?;
+        asconf::request(association, cx, now, requests)?;
         self.endpoint.settle(now, self.id.slot);
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Addresses<'_> {
                 return Err(PathError::InUse);
             }
         }
-        self.change(now, |association, shared| addresses::add_path(association, shared, now, address))
+        self.change(now, |association, cx| addresses::add_path(association, cx, now, address))
     }
 
     /// Removes an address of the peer. What was in flight to it is retransmitted to another one.
@@ -113,7 +113,7 @@ impl Addresses<'_> {
     /// confirmed.
     pub fn remove_peer(&mut self, now: Time, address: IpAddr) -> Result<(), PathError> {
         let path = self.endpoint.path_of(self.id, address)?;
-        self.change(now, |association, shared| addresses::remove_path(association, shared, now, path))
+        self.change(now, |association, cx| addresses::remove_path(association, cx, now, path))
     }
 
     /// Sets the local addresses of the association, in place of those of its endpoint. Packets to other addresses are
@@ -129,7 +129,7 @@ impl Addresses<'_> {
     #[must_use]
     pub fn local(&self) -> Option<&[IpAddr]> {
         let association = self.endpoint.table.by_id(self.id)?;
-        Some(self.endpoint.shared.local_addresses(association.paths.local()))
+        Some(self.endpoint.context.local_addresses(association.paths.local()))
     }
 
     /// Returns the local addresses of the association as far as they are known, without those that the peer is asked to
@@ -138,7 +138,9 @@ impl Addresses<'_> {
     #[must_use]
     pub fn lasting(&self) -> Vec<IpAddr> {
         let association = self.endpoint.table.by_id(self.id);
-        association.map(|association| asconf::lasting(association, &self.endpoint.shared)).unwrap_or_default()
+        association
+            .map(|association| asconf::lasting(association, &self.endpoint.context))
+            .unwrap_or_default()
     }
 
     /// True while everything but HEARTBEATs and what concerns addresses waits: the peer has not accepted the only local
@@ -157,7 +159,7 @@ impl Addresses<'_> {
     fn change(
         &mut self,
         now: Time,
-        change: impl FnOnce(&mut Association, &mut Shared) -> Result<(), PathError>,
+        change: impl FnOnce(&mut Association, &mut EndpointContext) -> Result<(), PathError>,
     ) -> Result<(), PathError> {
         let live = self.endpoint.live(self.id).is_ok();
         let result = live.then(|| self.endpoint.with_reindex(now, self.id.slot, change)).flatten();

@@ -11,7 +11,7 @@ use super::demux::PeerKey;
 use super::table::Table;
 use crate::association::abandon::watch_lifetimes;
 use crate::association::buffers::Pressure;
-use crate::association::context::{Shared, is_unicast};
+use crate::association::context::{EndpointContext, is_unicast};
 use crate::association::expiry::make_room;
 use crate::association::{Association, Opening};
 use crate::config::{AssociationConfig, PATHS_MAX, StreamScheduler};
@@ -68,8 +68,8 @@ impl From<u16> for Listen {
 }
 
 /// Returns the first of the addresses that the endpoint does not have.
-fn foreign(shared: &Shared, addresses: &[IpAddr]) -> Option<IpAddr> {
-    let is_own = |address: IpAddr| is_unicast(address) && shared.host_addresses.may_be_bound(address);
+fn foreign(cx: &EndpointContext, addresses: &[IpAddr]) -> Option<IpAddr> {
+    let is_own = |address: IpAddr| is_unicast(address) && cx.host_addresses.may_be_bound(address);
     addresses.iter().copied().find(|address| !is_own(*address))
 }
 
@@ -83,11 +83,11 @@ impl Endpoint {
         if addresses.len() > PATHS_MAX {
             return Err(ListenError::TooManyAddresses(addresses.len()));
         }
-        if let Some(other) = foreign(&self.shared, &addresses) {
+        if let Some(other) = foreign(&self.context, &addresses) {
             return Err(ListenError::NotLocal(other));
         }
         let port = if port == 0 {
-            let random = self.shared.rng.next_u32();
+            let random = self.context.rng.next_u32();
             self.ports.pick(random, |port| !self.ports.knows(port)).ok_or(ListenError::NoPort)?
         } else {
             port
@@ -119,7 +119,7 @@ impl Endpoint {
         request: Connect,
         allowed: impl Fn(u16) -> bool,
     ) -> Result<AssociationId, ConnectError> {
-        let config = request.config.unwrap_or_else(|| Arc::clone(&self.shared.config.association));
+        let config = request.config.unwrap_or_else(|| Arc::clone(&self.context.config.association));
         config.validate()?;
         if request.peer_port == 0 {
             return Err(ConnectError::InvalidPort);
@@ -136,13 +136,13 @@ impl Endpoint {
         if local.len() > PATHS_MAX {
             return Err(ConnectError::TooManyAddresses(local.len()));
         }
-        if let Some(other) = foreign(&self.shared, &local) {
+        if let Some(other) = foreign(&self.context, &local) {
             return Err(ConnectError::NotLocal(other));
         }
-        if self.table.len() >= self.shared.config.associations_max as usize {
+        if self.table.len() >= self.context.config.associations_max as usize {
             return Err(ConnectError::TooManyAssociations);
         }
-        let random = self.shared.rng.next_u32();
+        let random = self.context.rng.next_u32();
         let free = |port: u16| {
             let taken = |remote: &SocketAddr| {
                 let key = PeerKey { address: remote.ip(), peer_port: request.peer_port, local_port: port };
@@ -163,7 +163,7 @@ impl Endpoint {
         let id = self.table.next_id();
         let peer_port = request.peer_port;
         let opening = Opening { id, config, local_port, peer_port, local_tag, remotes, local };
-        let association = Association::open(&mut self.shared, now, opening);
+        let association = Association::open(&mut self.context, now, opening);
         self.table.insert(association);
         self.register(id.slot);
         self.settle(now, id.slot);
@@ -173,7 +173,7 @@ impl Endpoint {
     /// Returns a random tag that no association uses.
     pub(super) fn free_tag(&mut self) -> strandline_wire::number::VerificationTag {
         loop {
-            let tag = self.shared.random_tag();
+            let tag = self.context.random_tag();
             if self.demux.by_tag(tag).is_none() && !self.used_cookies.has_tag(tag) {
                 return tag;
             }
@@ -251,8 +251,8 @@ impl Endpoint {
     ) -> Result<(), SendError> {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
         let mut timed = association.idle_deadline() != Time::MAX;
-        give(association, self.shared.send_pressure())?;
-        self.shared.memory.on_given(len);
+        give(association, self.context.send_pressure())?;
+        self.context.memory.on_given(len);
         if !info.reliability.is_full() {
             watch_lifetimes(association);
             timed = false;
@@ -273,7 +273,7 @@ impl Endpoint {
     pub fn recv(&mut self, now: Time, id: AssociationId) -> Option<Message> {
         let association = self.table.by_id_mut(id)?;
         let timed = association.idle_deadline() != Time::MAX;
-        let message = association.recv(&mut self.shared, now)?;
+        let message = association.recv(&mut self.context, now)?;
         // Reading may have reopened the window.
         if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
@@ -296,7 +296,7 @@ impl Endpoint {
     ) -> usize {
         let Some(association) = self.table.by_id_mut(id) else { return 0 };
         let timed = association.idle_deadline() != Time::MAX;
-        let count = association.recv_many(&mut self.shared, now, messages, max);
+        let count = association.recv_many(&mut self.context, now, messages, max);
         if count > 0 {
             if !association.flags().queued && association.wants_transmit(now) {
                 self.queue(id.slot);
@@ -334,12 +334,13 @@ impl Endpoint {
     pub(super) fn live(
         &mut self,
         id: AssociationId,
-    ) -> Result<(&mut Association, &mut crate::association::context::Shared), UnknownAssociation> {
+    ) -> Result<(&mut Association, &mut crate::association::context::EndpointContext), UnknownAssociation>
+    {
         let association = self.table.by_id_mut(id).ok_or(UnknownAssociation)?;
         if association.state.is_closed() {
             return Err(UnknownAssociation);
         }
-        Ok((association, &mut self.shared))
+        Ok((association, &mut self.context))
     }
 
     /// Releases the application's handle. Unread messages are dropped once the association has ended. A live
@@ -364,7 +365,7 @@ impl Endpoint {
         {
             return Err(PathError::Unconfirmed);
         }
-        association.on_path_change(&mut self.shared, index, PathChange::Primary);
+        association.on_path_change(&mut self.context, index, PathChange::Primary);
         self.settle(now, id.slot);
         Ok(())
     }
@@ -399,14 +400,14 @@ impl Endpoint {
     /// theirs.
     pub fn set_congestion(&mut self, congestion: Algorithm) {
         if self.congestion() != congestion {
-            Arc::make_mut(&mut self.shared.config.association).congestion = congestion;
+            Arc::make_mut(&mut self.context.config.association).congestion = congestion;
         }
     }
 
     /// Returns the congestion controller of future associations.
     #[must_use]
     pub fn congestion(&self) -> Algorithm {
-        self.shared.config.association.congestion
+        self.context.config.association.congestion
     }
 
     /// REQUEST HEARTBEAT: probes an address now. `paths` and `Event::PathChanged` report the outcome.
@@ -421,7 +422,7 @@ impl Endpoint {
     ) -> Result<(), PathError> {
         let index = self.path_of(id, address)?;
         let association = self.table.by_id_mut(id).ok_or(PathError::UnknownAssociation)?;
-        association.request_heartbeat(&mut self.shared, now, index)?;
+        association.request_heartbeat(&mut self.context, now, index)?;
         self.settle(now, id.slot);
         Ok(())
     }
@@ -448,11 +449,11 @@ impl Endpoint {
         config: Arc<AssociationConfig>,
     ) -> Result<(), ConfigureError> {
         config.validate()?;
-        let (association, shared) = self.live(id)?;
+        let (association, cx) = self.live(id)?;
         if !association.may_have(config.congestion) {
             return Err(ConfigureError::Dctcp);
         }
-        association.reconfigure(shared, now, config);
+        association.reconfigure(cx, now, config);
         self.settle(now, id.slot);
         Ok(())
     }
@@ -495,7 +496,7 @@ impl Endpoint {
     /// STATUS: returns the state of an association, or `None` once it is released.
     #[must_use]
     pub fn status(&self, id: AssociationId) -> Option<Status> {
-        let pressure = self.shared.send_pressure();
+        let pressure = self.context.send_pressure();
         self.table.by_id(id).map(|association| association.status(pressure))
     }
 
@@ -516,7 +517,7 @@ impl Endpoint {
     /// Returns the number of bytes that `send` would accept now.
     #[must_use]
     pub fn send_space(&self, id: AssociationId) -> usize {
-        let pressure = self.shared.send_pressure();
+        let pressure = self.context.send_pressure();
         self.table.by_id(id).map_or(0, |association| association.send_space(pressure))
     }
 
@@ -556,5 +557,5 @@ fn send_bytes(
 #[inline(never)]
 fn has_made_room(endpoint: &mut Endpoint, now: Time, id: AssociationId, info: &SendInfo, len: usize) -> bool {
     let Some(association) = endpoint.table.by_id_mut(id) else { return false };
-    make_room(association, &mut endpoint.shared, now, info, len)
+    make_room(association, &mut endpoint.context, now, info, len)
 }

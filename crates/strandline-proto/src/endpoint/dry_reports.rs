@@ -21,8 +21,8 @@ impl DryReports {
     /// # Errors
     /// Fails if the association has ended.
     pub fn set(self, endpoint: &mut Endpoint, id: AssociationId) -> Result<(), UnknownAssociation> {
-        let (association, shared) = endpoint.live(id)?;
-        set_dry_reports(association, shared, self == Self::On);
+        let (association, cx) = endpoint.live(id)?;
+        set_dry_reports(association, cx, self == Self::On);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use crate::association::Association;
-use crate::association::context::Shared;
+use crate::association::context::EndpointContext;
 use crate::association::reconfig::closing;
 use crate::error::UnknownAssociation;
 use crate::event::AssociationId;
@@ -71,9 +71,9 @@ impl<'a> DynamicStreams<'a> {
         self.run(now, |association, cx| closing::add(association, cx, now, outgoing, incoming));
     }
 
-    fn run(&mut self, now: Time, run: impl FnOnce(&mut Association, &mut Shared)) {
-        let Ok((association, shared)) = self.endpoint.live(self.id) else { return };
-        run(association, shared);
+    fn run(&mut self, now: Time, run: impl FnOnce(&mut Association, &mut EndpointContext)) {
+        let Ok((association, cx)) = self.endpoint.live(self.id) else { return };
+        run(association, cx);
         self.endpoint.settle(now, self.id.slot);
     }
 }

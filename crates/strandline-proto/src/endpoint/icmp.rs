@@ -53,7 +53,7 @@ impl Endpoint {
         if !self.icmp_is_ours(slot, &quoted) {
             return;
         }
-        self.shared.stats.icmp += 1;
+        self.context.stats.icmp += 1;
         self.apply_icmp(now, slot, error.destination, error.kind, quoted.initiate_tag.is_some());
         self.settle(now, slot);
     }
@@ -73,20 +73,20 @@ impl Endpoint {
         let Some(index) = association.paths.by_address(destination.ip()) else { return };
         match kind {
             IcmpKind::PacketTooBig { mtu } => {
-                association.on_packet_too_big(&mut self.shared, now, index, mtu)
+                association.on_packet_too_big(&mut self.context, now, index, mtu)
             }
             // ICMP8: as an ABORT with the T bit. For an INIT it counts only while an answer to one is awaited.
             IcmpKind::ProtocolUnreachable => {
                 if init == matches!(association.state, State::CookieWait(_)) {
-                    association.on_unreachable(&mut self.shared, now, index);
+                    association.on_unreachable(&mut self.context, now, index);
                 }
             }
             IcmpKind::NoRoute => {
                 if !init || matches!(association.state, State::CookieWait(_)) {
-                    association.on_no_route(&mut self.shared, now, index);
+                    association.on_no_route(&mut self.context, now, index);
                 }
             }
-            IcmpKind::HostUnreachable => association.on_host_unreachable(&mut self.shared, now, index),
+            IcmpKind::HostUnreachable => association.on_host_unreachable(&mut self.context, now, index),
         }
     }
 }

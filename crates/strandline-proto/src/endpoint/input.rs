@@ -6,8 +6,8 @@ use core::net::{IpAddr, SocketAddr};
 use strandline_wire::Packet;
 use strandline_wire::chunk::{Chunk, kind};
 
+use super::asconf::{Treatment, deliver_reindexed, ignores_abort, treatment};
 use super::demux::PeerKey;
-use super::dynamic::{Treatment, deliver_reindexed, ignores_abort, treatment};
 use super::{Endpoint, diagnostics};
 use crate::association::State;
 use crate::association::auth::is_authentic;
@@ -22,18 +22,18 @@ impl Endpoint {
     /// Processes a received datagram. Errors of a peer are not returned: such packets are dropped or answered as the
     /// RFC requires, and counted.
     pub fn handle_datagram(&mut self, now: Time, mut datagram: Datagram<'_>) {
-        self.shared.stats.packets_received += 1;
+        self.context.stats.packets_received += 1;
         if datagram.source.is_ipv6() {
             datagram.source = zone::inward(datagram.source);
         }
         diagnostics::received(&datagram);
         let Ok(packet) = Packet::parse(datagram.bytes) else {
-            self.shared.stats.malformed += 1;
+            self.context.stats.malformed += 1;
             return diagnostics::discarded(&datagram, "too short");
         };
         let unicast = is_unicast(datagram.source.ip()) && datagram.destination.is_none_or(is_unicast);
         if !unicast || packet.source_port() == 0 || packet.destination_port() == 0 {
-            self.shared.stats.malformed += 1;
+            self.context.stats.malformed += 1;
             return diagnostics::discarded(&datagram, "an address is not unicast, or a port is 0");
         }
         // Packets for other processes are ignored, including their checksums.
@@ -46,9 +46,9 @@ impl Endpoint {
         }
         let owner = self.owner_of(&packet);
         if packet.checksum() == 0 && self.goes_unchecked(owner, &packet, &datagram) {
-            self.shared.stats.zero_checksums_received += 1;
+            self.context.stats.zero_checksums_received += 1;
         } else if !packet.verify_checksum() {
-            self.shared.stats.checksum_errors += 1;
+            self.context.stats.checksum_errors += 1;
             return diagnostics::discarded(&datagram, "wrong checksum");
         }
         self.dispatch(now, owner, &packet, &datagram);
@@ -79,7 +79,7 @@ impl Endpoint {
     /// budget is exhausted; the INIT must then be dropped and is counted as shed.
     pub fn charge_init(&mut self, now: Time, source: IpAddr) -> bool {
         let taken = self.inits.take(now, zone::bare(source));
-        self.shared.stats.inits_shed += u64::from(!taken);
+        self.context.stats.inits_shed += u64::from(!taken);
         taken
     }
 
@@ -101,7 +101,7 @@ impl Endpoint {
     /// lost our SHUTDOWN COMPLETE or ABORT would get no answer.
     #[inline]
     pub(super) fn answers_for(&self, now: Time, port: u16) -> bool {
-        self.shared.config.owns_all_ports || self.ports.is_ours(now, port)
+        self.context.config.owns_all_ports || self.ports.is_ours(now, port)
     }
 
     /// Returns the association with the packet's tag and ports.
@@ -120,7 +120,7 @@ impl Endpoint {
         let slot = owner.or_else(|| self.find_by_peer(&PeerKey::of(packet, datagram)));
         match slot.and_then(|slot| self.table.at(slot)) {
             Some(association) => association.accepts_zero_checksum(),
-            None => self.shared.config.association.extensions.zero_checksum.is_some(),
+            None => self.context.config.association.extensions.zero_checksum.is_some(),
         }
     }
 
@@ -159,11 +159,11 @@ impl Endpoint {
         let waits = matches!(association.state, State::CookieWait(_));
         let early = Early::of(packet);
         if matches!(early, Early::Bundled) {
-            self.shared.stats.malformed += 1;
+            self.context.stats.malformed += 1;
             return diagnostics::discarded(datagram, "INIT, INIT ACK or SHUTDOWN COMPLETE is not alone");
         }
         if !association.paths.is_at(datagram.destination) {
-            self.shared.stats.unknown_address += 1;
+            self.context.stats.unknown_address += 1;
             return;
         }
         if waits && starts_with(packet, kind::INIT_ACK) {
@@ -177,7 +177,7 @@ impl Endpoint {
             }
         }
         if from.is_none() {
-            self.shared.stats.unknown_address += 1;
+            self.context.stats.unknown_address += 1;
             return diagnostics::discarded(datagram, "its source is not one of the peer's addresses");
         }
         if association.state.in_setup() && contains(packet, kind::SHUTDOWN_ACK) {
@@ -185,14 +185,14 @@ impl Endpoint {
             return self.handle_out_of_the_blue(packet, datagram);
         }
         if matches!(early, Early::TagReflected) {
-            self.shared.stats.wrong_tag += 1;
+            self.context.stats.wrong_tag += 1;
             return diagnostics::discarded(datagram, "wrong verification tag: the T bit is set");
         }
         if association.config.to_the_letter {
-            association.acknowledge_each(&mut self.shared, now);
+            association.acknowledge_each(&mut self.context, now);
         }
         let source = (datagram.source, from);
-        association.handle_packet_from(&mut self.shared, now, packet, source, datagram.is_marked());
+        association.handle_packet_from(&mut self.context, now, packet, source, datagram.is_marked());
         self.settle_later(now, slot);
     }
 
@@ -212,19 +212,19 @@ impl Endpoint {
                 return diagnostics::discarded(datagram, "an ABORT without authentication");
             }
             Some(Chunk::Abort(abort)) if abort.tag_reflected && reflected => {
-                if from_here && association.refuse_address(&mut self.shared, datagram.source.ip()) {
+                if from_here && association.refuse_address(&mut self.context, datagram.source.ip()) {
                     return self.settle(now, slot);
                 }
-                association.on_abort(&mut self.shared, now, &abort);
+                association.on_abort(&mut self.context, now, &abort);
             }
             Some(Chunk::ShutdownComplete(complete)) if complete.tag_reflected && reflected => {
-                association.on_shutdown_complete(&mut self.shared, now, &complete);
+                association.on_shutdown_complete(&mut self.context, now, &complete);
             }
             _ if association.state.in_setup() && contains(packet, kind::SHUTDOWN_ACK) => {
                 return self.handle_out_of_the_blue(packet, datagram);
             }
             _ => {
-                self.shared.stats.wrong_tag += 1;
+                self.context.stats.wrong_tag += 1;
                 return diagnostics::discarded(datagram, "wrong verification tag");
             }
         }

@@ -30,11 +30,11 @@ impl KeyChange {
     /// Fails if the association has ended or was configured without authentication, if the key does not exist, and if
     /// it is in use.
     pub fn apply(self, endpoint: &mut Endpoint, id: AssociationId) -> Result<(), KeyError> {
-        let (association, shared) = endpoint.live(id)?;
+        let (association, cx) = endpoint.live(id)?;
         match self {
             Self::Set(key, secret) => auth::set_key(association, key, secret),
             Self::Activate(key) => auth::activate_key(association, key),
-            Self::Deactivate(key) => auth::deactivate_key(association, shared, key),
+            Self::Deactivate(key) => auth::deactivate_key(association, cx, key),
             Self::Delete(key) => auth::delete_key(association, key),
         }
     }
@@ -44,7 +44,7 @@ impl KeyChange {
     /// # Errors
     /// Fails if the key does not exist, or is in use.
     pub fn apply_to_new(self, endpoint: &mut Endpoint) -> Result<(), KeyError> {
-        let keys = &mut endpoint.shared.keys;
+        let keys = &mut endpoint.context.keys;
         match self {
             Self::Set(key, secret) => keys.set(key, secret),
             Self::Activate(key) => keys.activate(key),

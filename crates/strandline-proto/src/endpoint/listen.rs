@@ -18,7 +18,7 @@ use super::input::never_answered;
 use super::used_cookies::PeerInit;
 use crate::association::addresses::set_local;
 use crate::association::auth::{admits_cookie, auth_of, of_cookie, verified_ahead};
-use crate::association::context::{Route, Shared};
+use crate::association::context::{EndpointContext, Route};
 use crate::association::cookie::{Cookie, CookieError};
 use crate::association::features::{Extensions, Features};
 use crate::association::keys::{CookieParameters, OwnParameters, PeerParameters, RANDOM_LEN};
@@ -71,16 +71,16 @@ impl Endpoint {
         let init = match first.map(|raw| raw.parse()) {
             Some(Ok(Chunk::Init(init))) if chunks.next().is_none() => init,
             _ => {
-                self.shared.stats.malformed += 1;
+                self.context.stats.malformed += 1;
                 return discarded(datagram, "verification tag 0 without an INIT that is alone");
             }
         };
         let key = PeerKey::of(packet, datagram);
         let listens = self.ports.listens_at(key.local_port, datagram.destination);
-        let own = self.shared.local_addresses(self.ports.bound(key.local_port));
+        let own = self.context.local_addresses(self.ports.bound(key.local_port));
         let (any, family) = (own.len() > 1, datagram.source.is_ipv4());
         let usable = |a: IpAddr| {
-            (any || a.is_ipv4() == family) && self.shared.host_addresses.may_be_the_peers(a, key.address)
+            (any || a.is_ipv4() == family) && self.context.host_addresses.may_be_the_peers(a, key.address)
         };
         let offer = read(&init, false, key.address, usable);
         let at =
@@ -93,20 +93,20 @@ impl Endpoint {
             // Without a listener the answer is an ABORT, as for any out-of-the-blue packet, with the peer's own tag
             // (section 8.4 rule 3).
             if self.answers_for(now, key.local_port) && init.initiate_tag.0 != 0 {
-                self.shared.stats.out_of_the_blue += 1;
+                self.context.stats.out_of_the_blue += 1;
                 discarded(datagram, "no listener on the port");
                 let ports = answer_ports(packet, init.initiate_tag);
-                abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
+                abort_reply(&mut self.context.replies, Self::route_back(datagram), ports, &[], false);
             }
             return;
         }
-        if existing.is_none() && self.shared.replies.is_full() {
+        if existing.is_none() && self.context.replies.is_full() {
             // During a flood no cookie is computed for an answer that cannot be queued.
-            self.shared.replies.dropped += 1;
+            self.context.replies.dropped += 1;
             return ignored(datagram, "too many answers are queued");
         }
         let association = existing.and_then(|slot| self.table.at(slot));
-        let settings = settings_of(association, &self.shared.config.association);
+        let settings = settings_of(association, &self.context.config.association);
         let refusal = match offer {
             Ok(mut offer) => match offer.negotiate_authentication(settings.as_ref()) {
                 Ok(keys) => return self.answer_init(now, &offer, keys, existing, packet, datagram),
@@ -114,7 +114,7 @@ impl Endpoint {
             },
             Err(refusal) => refusal,
         };
-        refuse_init(&mut self.shared, refusal, packet, datagram);
+        refuse_init(&mut self.context, refusal, packet, datagram);
     }
 
     /// Returns the association that an INIT belongs to by any of its addresses (section 5.1.2 D).
@@ -140,16 +140,16 @@ impl Endpoint {
             return self.send_init_ack(now, (offer, keys), &answer, route, ports);
         };
         let tag = self.free_tag();
-        let shared = &mut self.shared;
+        let cx = &mut self.context;
         let Some(association) = self.table.at_mut(slot) else { return };
         if let Some(causes) = new_port(association, datagram.source) {
-            return abort_reply(&mut shared.replies, route, ports, &causes, false);
+            return abort_reply(&mut cx.replies, route, ports, &causes, false);
         }
         let added = added_addresses(association, offer, datagram.source.ip());
         let answer = match &association.state {
             // Section 9.2: the SHUTDOWN COMPLETE was lost.
             State::ShutdownAckSent => {
-                association.resend_shutdown_ack(shared, now);
+                association.resend_shutdown_ack(cx, now);
                 return self.settle(now, slot);
             }
             // Section 5.2.1: answer with our own parameters and tag again. In COOKIE-WAIT the answer may go only to
@@ -173,19 +173,19 @@ impl Endpoint {
             _ if !added.is_empty() => {
                 let cause =
                     encode_cause(&Cause::RestartWithNewAddresses(Parameters::new(&encode_addresses(&added))));
-                return abort_reply(&mut shared.replies, route, ports, &cause, false);
+                return abort_reply(&mut cx.replies, route, ports, &cause, false);
             }
             State::CookieEchoed(_) => {
-                let ties = shared.tie_tags(association.local_tag, association.peer_tag);
+                let ties = cx.tie_tags(association.local_tag, association.peer_tag);
                 answer_of(association, association.local_tag, ties)
             }
             // Section 5.2.2: a new tag, and the tie tags of the existing association.
             _ => {
-                let ties = shared.tie_tags(association.local_tag, association.peer_tag);
-                let initial_tsn = Tsn(shared.rng.next_u32());
+                let ties = cx.tie_tags(association.local_tag, association.peer_tag);
+                let initial_tsn = Tsn(cx.rng.next_u32());
                 let mut answer = Answer { initial_tsn, ..answer_of(association, tag, ties) };
                 if let Some(own) = &mut answer.own {
-                    own.1 = shared.random_number();
+                    own.1 = cx.random_number();
                 }
                 answer
             }
@@ -195,10 +195,10 @@ impl Endpoint {
 
     /// Returns an answer for a new peer. It is not stored, only sealed into the cookie.
     fn fresh_answer(&mut self, port: u16) -> Answer {
-        let config = Arc::clone(&self.shared.config.association);
+        let config = Arc::clone(&self.context.config.association);
         Answer {
             tag: self.free_tag(),
-            initial_tsn: self.shared.random_tsn(),
+            initial_tsn: self.context.random_tsn(),
             outbound_streams: config.outbound_streams,
             inbound_streams: config.inbound_streams_max,
             a_rwnd: config.receive_buffer_start(),
@@ -207,7 +207,7 @@ impl Endpoint {
             own: config
                 .extensions
                 .demanded_authentication()
-                .map(|own| Box::new((own, self.shared.random_number()))),
+                .map(|own| Box::new((own, self.context.random_number()))),
             local: self.ports.bound(port).to_vec(),
             adaptation: config.extensions.adaptation_layer,
         }
@@ -221,11 +221,11 @@ impl Endpoint {
         route: Route,
         ports: AnswerPorts,
     ) {
-        let shared = &mut self.shared;
-        if shared.cookies.rotation_due(now) {
+        let cx = &mut self.context;
+        if cx.cookies.rotation_due(now) {
             let mut key = [0; 32];
-            shared.rng.fill_bytes(&mut key);
-            shared.cookies.rotate(key, now);
+            cx.rng.fill_bytes(&mut key);
+            cx.cookies.rotate(key, now);
         }
         let features = answer.features.agreed_with(&offer.declared);
         let own = answer.own.as_deref().filter(|_| features.has(Extensions::AUTHENTICATION));
@@ -234,8 +234,8 @@ impl Endpoint {
         // The peer relies on this from the first packet on.
         let ports = AnswerPorts { zero_checksum: features.zero_checksum.by_peer, ..ports };
         let increment = Duration::from_millis(u64::from(offer.preservative_ms)).min(PRESERVATIVE_MAX);
-        let lifetime = shared.config.association.cookie_lifetime + increment;
-        let cookie = shared.cookies.seal(&Cookie {
+        let lifetime = cx.config.association.cookie_lifetime + increment;
+        let cookie = cx.cookies.seal(&Cookie {
             created: now,
             lifetime_ms: u32::try_from(lifetime.as_millis()).unwrap_or(u32::MAX),
             local_tag: answer.tag,
@@ -278,8 +278,8 @@ impl Endpoint {
                 let _ = writer.push(&Parameter::UnrecognisedParameter(parameter));
             }
         };
-        init_packet(shared, route, ports, init, &answer.local, Some(offer), more);
-        shared.stats.inits += 1;
+        init_packet(cx, route, ports, init, &answer.local, Some(offer), more);
+        cx.stats.inits += 1;
     }
 
     /// Handles a packet that starts with COOKIE ECHO, or with AUTH and COOKIE ECHO.
@@ -289,15 +289,15 @@ impl Endpoint {
         let echo = chunks.nth(usize::from(has_auth)).and_then(|raw| raw.parse().ok());
         let Some(Chunk::CookieEcho(CookieEcho { cookie: sealed })) = echo else { return };
         if never_answered(packet) {
-            self.shared.stats.malformed += 1;
+            self.context.stats.malformed += 1;
             return discarded(datagram, "COOKIE ECHO with an ABORT");
         }
-        let opened = self.shared.cookies.open(sealed, now);
+        let opened = self.context.cookies.open(sealed, now);
         let (cookie, stale) = match opened {
             Ok(cookie) => (cookie, None),
             Err(CookieError::Stale(cookie, by)) => (*cookie, Some(by)),
             Err(CookieError::Forged) => {
-                self.shared.stats.cookies_forged += 1;
+                self.context.stats.cookies_forged += 1;
                 return discarded(datagram, "cookie refused: forged, or of an earlier run");
             }
         };
@@ -305,15 +305,15 @@ impl Endpoint {
             && cookie.peer_port == packet.source_port()
             && cookie.local_tag == packet.verification_tag();
         if !fits {
-            self.shared.stats.cookies_forged += 1;
+            self.context.stats.cookies_forged += 1;
             return discarded(datagram, "cookie refused: it is for other ports or another tag");
         }
         let existing = self.existing_for_cookie(&cookie);
         let association = existing.and_then(|slot| self.table.at(slot));
         let Some(verified) =
-            admits_cookie(&self.shared, association, cookie.auth.as_deref(), packet, has_auth)
+            admits_cookie(&self.context, association, cookie.auth.as_deref(), packet, has_auth)
         else {
-            self.shared.stats.cookies_forged += 1;
+            self.context.stats.cookies_forged += 1;
             return discarded(datagram, "cookie refused: it is not authenticated");
         };
         if let Some(by) = stale {
@@ -355,15 +355,15 @@ impl Endpoint {
         packet: &Packet<'_>,
         datagram: &Datagram<'_>,
     ) {
-        self.shared.stats.cookies_stale += 1;
+        self.context.stats.cookies_stale += 1;
         discarded(datagram, "cookie refused: stale");
         let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
         let causes = encode_cause(&Cause::StaleCookie { staleness_us });
         let ports = answer_ports(packet, cookie.peer_tag);
         let error = Error { causes: Causes::new(&causes) };
         let existing = existing.and_then(|slot| self.table.at(slot));
-        let auth = of_cookie(&self.shared, existing, cookie.auth.as_deref());
-        cookie_answer(&mut self.shared.replies, Self::route_back(datagram), ports, auth.as_ref(), &error);
+        let auth = of_cookie(&self.context, existing, cookie.auth.as_deref());
+        cookie_answer(&mut self.context.replies, Self::route_back(datagram), ports, auth.as_ref(), &error);
     }
 
     fn cookie_for_existing(
@@ -375,7 +375,7 @@ impl Endpoint {
         datagram: &Datagram<'_>,
     ) {
         let Some(association) = self.table.at(slot) else { return };
-        let action = association.classify(&self.shared, cookie);
+        let action = association.classify(&self.context, cookie);
         // A client that shares its address with another may hold a cookie from before the other's association. The
         // association's own peer is never refused: an ABORT with its tag would end the association.
         let another = cookie.peer_tag != association.peer_tag;
@@ -383,19 +383,19 @@ impl Endpoint {
             && matches!(action, CookieAction::Restart | CookieAction::Discard)
             && let Some(causes) = new_port(association, cookie.source)
         {
-            return abort_cookie(&mut self.shared, Some(association), cookie, packet, datagram, &causes);
+            return abort_cookie(&mut self.context, Some(association), cookie, packet, datagram, &causes);
         }
         if action == CookieAction::Discard {
             discarded(datagram, "cookie refused: it is for another association");
         }
         let (source, tag, marked) = (datagram.source, association.local_tag, datagram.is_marked());
         let inits: Vec<_> = PeerInit::all_of(association).filter(|_| another).collect();
-        self.with_reindex(now, slot, |association, shared| {
-            let goes_on = association.on_cookie_echo(shared, now, cookie, action);
+        self.with_reindex(now, slot, |association, cx| {
+            let goes_on = association.on_cookie_echo(cx, now, cookie, action);
             // A valid cookie is accepted from any address. What follows it must come from one of the peer's.
             if goes_on && association.paths.by_address(source.ip()).is_some() {
                 verified_ahead(association, verified);
-                association.handle_packet(shared, now, packet, source, marked);
+                association.handle_packet(cx, now, packet, source, marked);
             }
         });
         // A restart replaces both tags, and a collision the peer's: the cookies of the old ones become invalid.
@@ -412,7 +412,7 @@ impl Endpoint {
     /// Sends an ABORT for a valid cookie that cannot be used, with a reason for the peer's log.
     fn refuse_cookie(&mut self, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>, why: &[u8]) {
         let causes = encode_cause(&Cause::UserInitiatedAbort(why));
-        abort_cookie(&mut self.shared, None, cookie, packet, datagram, &causes);
+        abort_cookie(&mut self.context, None, cookie, packet, datagram, &causes);
     }
 
     /// Creates an association from a cookie (section 5.1.5 step 5).
@@ -432,13 +432,13 @@ impl Endpoint {
         if self.used_cookies.has_tag(cookie.local_tag) || self.used_cookies.has_init(&init) {
             // A peer that still waits for our COOKIE ACK learns that the association has ended. Any other peer
             // ignores the ABORT.
-            self.shared.stats.cookies_spent += 1;
+            self.context.stats.cookies_spent += 1;
             discarded(datagram, "cookie refused: its association has ended");
             return self.refuse_cookie(cookie, packet, datagram, b"the association of this cookie has ended");
         }
         if self.demux.by_tag(cookie.local_tag).is_some() {
             // Another association uses the tag now. The peer's next INIT gets another one.
-            self.shared.stats.refused += 1;
+            self.context.stats.refused += 1;
             discarded(datagram, "cookie refused: another association has its tag");
             return self.refuse_cookie(
                 cookie,
@@ -457,21 +457,21 @@ impl Endpoint {
             discarded(datagram, "cookie refused: nothing listens at its port any more");
             return self.refuse_cookie(cookie, packet, datagram, b"nothing listens at this port any more");
         }
-        if self.table.len() >= self.shared.config.associations_max as usize {
-            self.shared.stats.refused += 1;
+        if self.table.len() >= self.context.config.associations_max as usize {
+            self.context.stats.refused += 1;
             discarded(datagram, "cookie refused: associations_max was reached");
             let causes = encode_cause(&Cause::OutOfResource);
-            return abort_cookie(&mut self.shared, None, cookie, packet, datagram, &causes);
+            return abort_cookie(&mut self.context, None, cookie, packet, datagram, &causes);
         }
         let id = self.table.next_id();
-        let config = Arc::clone(&self.shared.config.association);
-        let mut association = Association::accept(&mut self.shared, now, id, config, cookie);
+        let config = Arc::clone(&self.context.config.association);
+        let mut association = Association::accept(&mut self.context, now, id, config, cookie);
         // They were checked when the listener was bound.
         let _ = set_local(&mut association, self.ports.bound(cookie.local_port));
         // DATA may follow in the same packet if it comes from an address in the cookie.
         if association.paths.by_address(datagram.source.ip()).is_some() {
             verified_ahead(&mut association, verified);
-            association.handle_packet(&mut self.shared, now, packet, datagram.source, datagram.is_marked());
+            association.handle_packet(&mut self.context, now, packet, datagram.source, datagram.is_marked());
         }
         self.table.insert(association);
         self.register(id.slot);
@@ -491,7 +491,7 @@ fn answer_ports(packet: &Packet<'_>, tag: VerificationTag) -> AnswerPorts {
 
 /// Sends an ABORT in answer to a valid cookie. `existing` is the association that the peer's address belongs to.
 fn abort_cookie(
-    shared: &mut Shared,
+    cx: &mut EndpointContext,
     existing: Option<&Association>,
     cookie: &Cookie,
     packet: &Packet<'_>,
@@ -499,24 +499,24 @@ fn abort_cookie(
     causes: &[u8],
 ) {
     let (route, ports) = (Endpoint::route_back(datagram), answer_ports(packet, cookie.peer_tag));
-    let auth = of_cookie(shared, existing, cookie.auth.as_deref());
+    let auth = of_cookie(cx, existing, cookie.auth.as_deref());
     let abort = Abort { tag_reflected: false, causes: Causes::new(causes) };
     abort_replied(route, ports, causes, false);
-    cookie_answer(&mut shared.replies, route, ports, auth.as_ref(), &abort);
+    cookie_answer(&mut cx.replies, route, ports, auth.as_ref(), &abort);
 }
 
 /// Refuses an INIT.
-fn refuse_init(shared: &mut Shared, refusal: Refusal, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+fn refuse_init(cx: &mut EndpointContext, refusal: Refusal, packet: &Packet<'_>, datagram: &Datagram<'_>) {
     let (causes, tag, reflected) = match refusal {
         Refusal::Silently => {
-            shared.stats.malformed += 1;
+            cx.stats.malformed += 1;
             return discarded(datagram, "malformed INIT");
         }
         Refusal::Window { causes, tag } => (causes, tag, false),
         Refusal::Abort { causes, tag, reflected } => (causes, tag, reflected),
     };
     let ports = answer_ports(packet, tag);
-    abort_reply(&mut shared.replies, Endpoint::route_back(datagram), ports, &causes, reflected);
+    abort_reply(&mut cx.replies, Endpoint::route_back(datagram), ports, &causes, reflected);
 }
 
 /// Returns what an association demands of its peer, or without one, what the endpoint demands.

@@ -1,13 +1,12 @@
 //! An SCTP endpoint: the associations of one carrier, with look-up in O(1) and one timing wheel for all of them.
 
 mod addresses;
+mod asconf;
 mod budget;
 mod commands;
-mod credit;
 mod demux;
 mod diagnostics;
 mod dry_reports;
-mod dynamic;
 mod dynamic_streams;
 mod gaps;
 mod icmp;
@@ -20,6 +19,7 @@ mod out_of_the_blue;
 mod own_packets;
 mod ports;
 mod reconfigure;
+mod stream_credit;
 mod stream_value;
 mod table;
 mod used_cookies;
@@ -37,7 +37,6 @@ use strandline_wire::number::VerificationTag;
 pub use self::addresses::Addresses;
 use self::budget::InitBudget;
 pub use self::commands::{Connect, Listen};
-pub use self::credit::Credit;
 use self::demux::{Demux, PeerKey, entry_of, path_of};
 pub use self::dry_reports::DryReports;
 pub use self::dynamic_streams::DynamicStreams;
@@ -46,10 +45,11 @@ pub use self::key_change::KeyChange;
 pub use self::operation::Operation;
 use self::ports::Ports;
 pub use self::reconfigure::Reconfigure;
+pub use self::stream_credit::StreamCredits;
 pub use self::stream_value::StreamValue;
 use self::table::Table;
 use self::used_cookies::UsedCookies;
-use crate::association::context::{PacketQueue, Popped, Route, Shared};
+use crate::association::context::{EndpointContext, PacketQueue, Popped, Route};
 use crate::association::cookie::CookieKeys;
 use crate::association::host_addresses::HostAddresses;
 use crate::association::keys::KeyRing;
@@ -132,7 +132,7 @@ pub struct Endpoint {
     in_train: bool,
     /// The association that the latest of these datagrams was for, if it is not settled yet.
     unsettled: Option<u32>,
-    shared: Shared,
+    context: EndpointContext,
 }
 
 impl Endpoint {
@@ -173,7 +173,7 @@ impl Endpoint {
             multihomed: 0,
             in_train: false,
             unsettled: None,
-            shared: Shared {
+            context: EndpointContext {
                 config,
                 rng,
                 events: VecDeque::new(),
@@ -198,7 +198,7 @@ impl Endpoint {
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(slot) = self.wheel.pop_expired(now) {
             let Some(association) = self.table.at_mut(slot) else { continue };
-            association.handle_timeout(&mut self.shared, now);
+            association.handle_timeout(&mut self.context, now);
             self.settle(now, slot);
         }
     }
@@ -212,7 +212,7 @@ impl Endpoint {
 
     /// Returns the next notification.
     pub fn poll_event(&mut self) -> Option<(AssociationId, Event)> {
-        let (id, event) = self.shared.events.pop_front()?;
+        let (id, event) = self.context.events.pop_front()?;
         let event = match event {
             Event::PathChanged { address, change } => {
                 Event::PathChanged { address: zone::outward(address), change }
@@ -231,7 +231,7 @@ impl Endpoint {
     }
 
     fn next_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
-        let Shared { control, stats, .. } = &mut self.shared;
+        let EndpointContext { control, stats, .. } = &mut self.context;
         if let Some(transmit) = Self::pop_packets(control, stats, buffer, segments_max) {
             return Some(transmit);
         }
@@ -239,11 +239,11 @@ impl Endpoint {
             let Some(association) = self.table.at_mut(slot) else { continue };
             association.flags_mut().queued = false;
             let zero_checksum = association.sends_zero_checksum();
-            let burst = association.poll_transmit(&mut self.shared, now, buffer, segments_max);
+            let burst = association.poll_transmit(&mut self.context, now, buffer, segments_max);
             if let Some(transmit) = burst {
                 let packets = packets_in(&transmit);
-                self.shared.stats.packets_sent += packets;
-                self.shared.stats.zero_checksums_sent += if zero_checksum { packets } else { 0 };
+                self.context.stats.packets_sent += packets;
+                self.context.stats.zero_checksums_sent += if zero_checksum { packets } else { 0 };
                 // Other associations get their turn before the rest of this one.
                 self.queue(slot);
                 self.reschedule(slot);
@@ -251,14 +251,14 @@ impl Endpoint {
             }
             self.reschedule(slot);
         }
-        let Shared { replies, stats, .. } = &mut self.shared;
+        let EndpointContext { replies, stats, .. } = &mut self.context;
         Self::pop_packets(replies, stats, buffer, segments_max)
     }
 
     /// True if [`poll_transmit`](Self::poll_transmit) may return a packet.
     #[must_use]
     pub fn has_transmit(&self) -> bool {
-        !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
+        !self.ready.is_empty() || !self.context.control.is_empty() || !self.context.replies.is_empty()
     }
 
     #[inline]
@@ -293,14 +293,14 @@ impl Endpoint {
     /// Returns the counters since the start.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
-        let dropped = self.shared.control.dropped + self.shared.replies.dropped;
-        EndpointStats { replies_dropped: dropped, ..self.shared.stats }
+        let dropped = self.context.control.dropped + self.context.replies.dropped;
+        EndpointStats { replies_dropped: dropped, ..self.context.stats }
     }
 
     /// Returns the fill level and the limits of the buffers of all associations.
     #[must_use]
     pub fn buffers(&self) -> Buffers {
-        self.shared.buffers()
+        self.context.buffers()
     }
 
     /// Returns the number of associations that are not released yet, including ended ones.
@@ -360,8 +360,8 @@ impl Endpoint {
         if let Some(association) = self.table.at(slot)
             && association.flags().registered
         {
-            association.leave_behind(&mut self.shared, now);
-            if !self.shared.config.owns_all_ports {
+            association.leave_behind(&mut self.context, now);
+            if !self.context.config.owns_all_ports {
                 self.ports.note_end(now, association.local_port);
             }
             self.used_cookies.insert_ended(now, association);
@@ -374,7 +374,7 @@ impl Endpoint {
     fn remove_finished(&mut self, slot: u32) {
         if self.table.at(slot).is_some_and(Association::is_finished) {
             if let Some(association) = self.table.at(slot) {
-                self.shared.memory.on_read(association.inbound.buffered_bytes());
+                self.context.memory.on_read(association.inbound.buffered_bytes());
             }
             self.table.remove(slot);
         }
@@ -386,7 +386,7 @@ impl Endpoint {
         association.flags_mut().registered = true;
         let tag = association.local_tag;
         let (local_port, paths) = (association.local_port, association.paths.indices());
-        self.shared.memory.on_association();
+        self.context.memory.on_association();
         self.multihomed += u32::from(association.paths.has_several());
         self.demux.insert_tag(tag, slot);
         self.ports.add_association(local_port);
@@ -414,7 +414,7 @@ impl Endpoint {
         if !core::mem::take(&mut association.flags_mut().registered) {
             return;
         }
-        self.shared.memory.on_association_gone();
+        self.context.memory.on_association_gone();
         self.demux.remove_tag(association.local_tag);
         self.ports.remove_association(association.local_port);
         self.multihomed = self.multihomed.saturating_sub(u32::from(association.paths.has_several()));
@@ -430,14 +430,14 @@ impl Endpoint {
         &mut self,
         now: Time,
         slot: u32,
-        run: impl FnOnce(&mut Association, &mut Shared) -> T,
+        run: impl FnOnce(&mut Association, &mut EndpointContext) -> T,
     ) -> Option<T> {
         let before = self.table.at(slot).and_then(Identity::of);
         if before.is_none() {
             self.unregister(slot);
         }
         let association = self.table.at_mut(slot)?;
-        let result = run(association, &mut self.shared);
+        let result = run(association, &mut self.context);
         let (is_closed, after) = (association.state.is_closed(), Identity::of(association));
         if let Some(before) = before.filter(|_| is_closed || before != after) {
             before.unregister(self, slot);
@@ -478,7 +478,7 @@ impl Identity {
         if let Some(association) = endpoint.table.at_mut(slot) {
             association.flags_mut().registered = false;
         }
-        endpoint.shared.memory.on_association_gone();
+        endpoint.context.memory.on_association_gone();
         endpoint.demux.remove_tag(self.tag);
         endpoint.ports.remove_association(self.key.local_port);
         endpoint.demux.remove_peer(&self.key, entry_of(slot, self.path));

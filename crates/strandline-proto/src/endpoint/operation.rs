@@ -5,7 +5,7 @@ use crate::association::ask_writable;
 use crate::error::SendError;
 use crate::event::AssociationId;
 use crate::number::StreamId;
-use crate::outbound::credit::parked_room;
+use crate::outbound::stream_credit::parked_room;
 
 /// What an application does with the messages of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Operation {
     /// `Event::StreamWritable` follows once it would not. To receive waits if there is no message; to send waits if the send buffer has no room for a
     /// short message, or for the one that it refused last.
     pub fn would_block(self, endpoint: &mut Endpoint, id: AssociationId) -> bool {
-        let pressure = endpoint.shared.send_pressure();
+        let pressure = endpoint.context.send_pressure();
         let Some(association) = endpoint.table.by_id_mut(id) else { return self == Self::Recv };
         if let Self::SendOn(stream) = self
             && let Some(has_room) = parked_room(&mut association.outbound, stream, &association.config)

@@ -12,7 +12,7 @@ use crate::event::Datagram;
 impl Endpoint {
     /// Applies rules 2 and 5 to 8. Rule 1 and the checksum are checked before; `listen` handles rules 3 and 4.
     pub(super) fn handle_out_of_the_blue(&mut self, packet: &Packet<'_>, datagram: &Datagram<'_>) {
-        self.shared.stats.out_of_the_blue += 1;
+        self.context.stats.out_of_the_blue += 1;
         discarded(datagram, "out of the blue");
         let (mut shutdown_ack, mut silent) = (false, false);
         for raw in packet.chunks() {
@@ -37,9 +37,9 @@ impl Endpoint {
         let route = Self::route_back(datagram);
         if shutdown_ack {
             let complete = ShutdownComplete { tag_reflected: true };
-            control_packet(&mut self.shared.replies, route, ports, &complete);
+            control_packet(&mut self.context.replies, route, ports, &complete);
         } else if !silent {
-            abort_reply(&mut self.shared.replies, route, ports, &[], true);
+            abort_reply(&mut self.context.replies, route, ports, &[], true);
         }
     }
 }

@@ -97,7 +97,7 @@ impl Endpoint {
     /// As [`is_from_here`](Self::is_from_here), for a source address that includes the zone.
     pub(super) fn has_own_source(&self, datagram: &Datagram<'_>) -> bool {
         let source = datagram.source.ip();
-        datagram.destination == Some(zone::bare(source)) || self.shared.host_addresses.contains(source)
+        datagram.destination == Some(zone::bare(source)) || self.context.host_addresses.contains(source)
     }
 
     /// Returns the association that sent the packet, and the address that it was sent to.
@@ -129,9 +129,9 @@ impl Endpoint {
     }
 
     fn drop_looped(&mut self, now: Time, slot: u32, address: IpAddr) {
-        self.shared.stats.looped += 1;
+        self.context.stats.looped += 1;
         let Some(association) = self.table.at_mut(slot) else { return };
-        association.on_looped(&mut self.shared, now, address);
+        association.on_looped(&mut self.context, now, address);
         self.settle(now, slot);
     }
 }

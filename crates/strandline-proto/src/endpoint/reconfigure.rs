@@ -37,14 +37,14 @@ impl Reconfigure {
     /// a stream that does not exist, if there would be too many streams, and for a reset of all numbers within 30
     /// seconds of an earlier one.
     pub fn ask(self, endpoint: &mut Endpoint, now: Time, id: AssociationId) -> Result<(), ReconfigureError> {
-        let (association, shared) = endpoint.live(id)?;
+        let (association, cx) = endpoint.live(id)?;
         match self {
             Self::ResetStreams(direction, streams) => {
-                reconfig::reset_streams(association, shared, now, direction, streams)?;
+                reconfig::reset_streams(association, cx, now, direction, streams)?;
             }
-            Self::ResetAssociation => reconfig::reset_association(association, shared, now)?,
+            Self::ResetAssociation => reconfig::reset_association(association, cx, now)?,
             Self::AddStreams { outgoing, incoming } => {
-                reconfig::add_streams(association, shared, now, outgoing, incoming)?;
+                reconfig::add_streams(association, cx, now, outgoing, incoming)?;
             }
         }
         endpoint.settle(now, id.slot);

@@ -12,8 +12,8 @@ use strandline_wire::IData;
 use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 
 use super::arena::Arena;
-use super::credit::Credits;
 use super::renege::Drop;
+use super::stream_credit::Credits;
 use super::window::{HELD_COST, Window, message_cost};
 use crate::event::Message;
 use crate::number::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn};

@@ -9,7 +9,7 @@
 //! | [`ordering`] | streams |
 //! | [`i_data`], [`interleaved`] | I-DATA chunks: input, fragments and streams |
 //! | [`window`] | receive buffer, a_rwnd |
-//! | [`credit`] | credit of streams |
+//! | [`stream_credit`] | credit of streams |
 //! | [`reconfigure`] | resets of numbers, more streams |
 //! | [`forward`] | messages that the peer gives up |
 //! | [`renege`] | room for what fills a gap |
@@ -22,7 +22,6 @@
 //! [`Inbound::recv`]: it touches no map and allocates nothing.
 
 mod arena;
-pub(crate) mod credit;
 mod duplicates;
 mod flow;
 pub(crate) mod forward;
@@ -36,6 +35,7 @@ mod receive;
 pub(crate) mod reconfigure;
 mod renege;
 mod sack;
+pub(crate) mod stream_credit;
 mod tsn_map;
 mod window;
 
@@ -398,7 +398,7 @@ impl Inbound {
         if self.ready.is_empty() {
             self.hand_over_part(usize::MAX);
         }
-        let credit_due = self.order.has_credits() && credit::on_received(self, stream, len);
+        let credit_due = self.order.has_credits() && stream_credit::on_received(self, stream, len);
         if credit_due || self.window.update_due(self.ready.is_empty(), self.share) {
             self.sack.request();
         }
@@ -418,7 +418,8 @@ impl Inbound {
             );
             if self.order.has_credits() {
                 let taken = messages.len() - count;
-                credit_due |= credit::on_received_many(self, messages.get(taken..).unwrap_or_default());
+                credit_due |=
+                    stream_credit::on_received_many(self, messages.get(taken..).unwrap_or_default());
             }
             self.window.release(cost);
             if self.ready.is_empty() {

@@ -14,7 +14,7 @@ use super::ack::PathAck;
 use super::congestion_event::Sent;
 use super::frto::Decision;
 use super::gaps::Gaps;
-use super::outstanding::{CREDITED, FAST_MARKED, ORPHANED, Outstanding, PROBE, RESENT, Record, State};
+use super::outstanding::{ACKED_BEFORE, FAST_MARKED, ORPHANED, Outstanding, PROBE, RESENT, Record, State};
 use super::probing_retransmission::ProbingRetransmission;
 use super::rack::{Answer, LatestProbes, PathRack, Rack, Yardstick, is_before};
 use super::send_window::SendWindow;
@@ -291,7 +291,7 @@ impl ByTime<'_> {
     /// Judges a chunk that was sent once.
     fn judge_once(&mut self, index: usize, criteria: &Criteria) -> Verdict {
         let Some(record) = self.outstanding.get(index) else { return Verdict::Waits };
-        let path = (record.path, record.has(CREDITED));
+        let path = (record.path, record.has(ACKED_BEFORE));
         let sent = self.outstanding.sent_at(index).map(|at| (at, self.outstanding.tsn(index)));
         sent.map_or(Verdict::Waits, |sent| self.rack.judge(path, sent, criteria))
     }
@@ -327,7 +327,7 @@ impl ByTime<'_> {
             let Some((number, tsn, at)) = self.rack.log.entry(place) else { break };
             let Some(index) = self.outstanding.is_sent_as(tsn, number) else { continue };
             let Some(record) = self.outstanding.get(index) else { continue };
-            let path = (record.path, record.has(CREDITED));
+            let path = (record.path, record.has(ACKED_BEFORE));
             match self.rack.judge(path, (at, tsn), criteria) {
                 Verdict::TooNew => break,
                 Verdict::Waits if left == 0 => break,

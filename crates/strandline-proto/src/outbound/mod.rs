@@ -16,7 +16,7 @@
 //! | [`queue`], [`scheduler`], [`scheduling`], [`settings`] | what is sent next, and what the application set about it |
 //! | [`bundle`], [`fragment`], [`new_chunk`], [`write`] | whole messages, fragments, TSNs and SSNs, chunks |
 //! | [`interleaving`] | I-DATA |
-//! | [`credit`], [`accounts`], [`parked`] | credit of streams, and messages that wait for it |
+//! | [`stream_credit`], [`accounts`], [`parked`] | credit of streams, and messages that wait for it |
 //! | [`outstanding`], [`send_window`], [`send_times`], [`resent`], [`lowest`] | what was sent, when, and again |
 //! | [`window`], [`window_opened`] | the peer's receive window and window probes |
 //! | [`acknowledge`], [`on_sack`], [`gaps`], [`ack`] | SACK, NR-SACK and SHUTDOWN; effects on the paths |
@@ -24,7 +24,7 @@
 //! | [`retransmit`], [`probing_retransmission`], [`timeout`], [`congestion_event`] | retransmission, time-outs |
 //! | [`frto`], [`spurious`] | spurious time-outs and retransmissions |
 //! | [`partial`] | messages that are given up |
-//! | [`reconfigure`], [`held`], [`stream_tracking`], [`dynamic`] | resets of streams, and streams opened at run time |
+//! | [`reconfigure`], [`held`], [`stream_tracking`], [`dynamic_streams`] | resets of streams, and streams opened at run time |
 //! | [`state`] | read-only queries |
 
 mod accounts;
@@ -33,8 +33,7 @@ mod acknowledge;
 mod bundle;
 mod congestion_event;
 mod copies;
-pub(crate) mod credit;
-pub(crate) mod dynamic;
+pub(crate) mod dynamic_streams;
 mod fragment;
 mod frto;
 mod gaps;
@@ -62,6 +61,7 @@ mod send_window;
 mod settings;
 mod spurious;
 mod state;
+pub(crate) mod stream_credit;
 mod stream_tracking;
 mod timeout;
 mod too_soon;

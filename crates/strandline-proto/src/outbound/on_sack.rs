@@ -8,7 +8,7 @@ use super::loss_detection::Newly;
 use super::lowest::Lowest;
 use super::messages::Messages;
 use super::miss_indications::{self, Missing};
-use super::outstanding::{self, CREDITED, MOVED, ORPHANED, Outstanding, RESENT, Record, Run, State};
+use super::outstanding::{self, ACKED_BEFORE, MOVED, ORPHANED, Outstanding, RESENT, Record, Run, State};
 use super::rack::Rack;
 use super::send_window::{SendWindow, TAKEN_BACK_MAX, tell_acked};
 use super::spurious::RESENT_MAX;
@@ -205,7 +205,7 @@ impl SendWindow {
                 }
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
                 let (at, timed) = (outstanding.sent_at(index), !outstanding.is_unnamed(index));
-                if credit(&record, (at, timed), &mut paths[record.path]) {
+                if count_acked(&record, (at, timed), &mut paths[record.path]) {
                     highest = index;
                     progress.newly_acked = true;
                     if !record.has(ORPHANED) {
@@ -219,7 +219,7 @@ impl SendWindow {
                     }
                 }
                 if let Some(record) = outstanding.get_mut(index) {
-                    record.set(CREDITED);
+                    record.set(ACKED_BEFORE);
                 }
             }
         }
@@ -265,13 +265,13 @@ impl SendWindow {
 /// Accounts for a chunk that a gap block acknowledges and that was not in the previous SACK. `sent_at` is set if it
 /// measures a round-trip time, `timed` if it was reported when it arrived. Returns false if an earlier SACK had
 /// acknowledged it.
-fn credit(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut PathAck) -> bool {
+fn count_acked(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut PathAck) -> bool {
     let len = record.chunk_len();
     if record.state() == State::InFlight {
         path.flight_drop += len;
     }
-    if record.has(CREDITED | ORPHANED) {
-        return !record.has(CREDITED);
+    if record.has(ACKED_BEFORE | ORPHANED) {
+        return !record.has(ACKED_BEFORE);
     }
     path.acked_bytes += len;
     path.acked_chunks += 1;

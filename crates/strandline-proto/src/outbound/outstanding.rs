@@ -73,7 +73,7 @@ pub(super) struct Record {
 /// It was marked by fast retransmit once and never will be again (section 7.2.4 rule 5).
 pub(super) const FAST_RETRANSMITTED: u8 = 1;
 /// It was acknowledged before: acknowledging it again is not new.
-pub(super) const CREDITED: u8 = 1 << 1;
+pub(super) const ACKED_BEFORE: u8 = 1 << 1;
 /// If it is marked, fast retransmit did it, not T3-rtx.
 pub(super) const FAST_MARKED: u8 = 1 << 2;
 /// It ends its message.
@@ -110,11 +110,11 @@ impl Record {
         matches!(self.state, State::GapAcked | State::Kept | State::Freed | State::Abandoned)
     }
 
-    /// Returns path, state and credit as a number: records with the same number can leave together.
+    /// Returns path, state and acknowledgement as a number: records with the same number can leave together.
     #[inline]
     const fn alike(&self) -> u32 {
         let all = u32::from_le_bytes([self.path.number(), self.misses, self.flags, self.state as u8]);
-        all & u32::from_le_bytes([u8::MAX, 0, CREDITED | RESENT | MOVED | ORPHANED, u8::MAX])
+        all & u32::from_le_bytes([u8::MAX, 0, ACKED_BEFORE | RESENT | MOVED | ORPHANED, u8::MAX])
     }
 
     /// Returns the bytes of the chunk in a packet, including header and padding, as congestion control counts them

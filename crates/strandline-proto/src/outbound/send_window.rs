@@ -8,7 +8,7 @@ use super::gaps::Gaps;
 use super::lowest::Lowest;
 use super::messages::Messages;
 use super::miss_indications::Recovery;
-use super::outstanding::{CHUNKS_MAX, CREDITED, MOVED, ORPHANED, Outstanding, PROBE, RESENT, Run, State};
+use super::outstanding::{ACKED_BEFORE, CHUNKS_MAX, MOVED, ORPHANED, Outstanding, PROBE, RESENT, Run, State};
 use super::rack::{Learnt, Rack};
 use crate::config::Recovery as Mode;
 use crate::number::Tsn;
@@ -105,10 +105,10 @@ impl SendWindow {
             ack.flight_drop += run.bytes;
         }
         if run.has(ORPHANED) {
-            return !run.has(CREDITED);
+            return !run.has(ACKED_BEFORE);
         }
         ack.lowest_acked = true;
-        if run.has(CREDITED) {
+        if run.has(ACKED_BEFORE) {
             return false;
         }
         ack.acked_bytes += run.bytes;

@@ -4,8 +4,8 @@ use strandline_wire::{DATA_CHUNK_HEADER_LEN, I_DATA_CHUNK_HEADER_LEN, IData, Pac
 
 use super::Outbound;
 use super::bundle::Urgency;
-use super::credit;
 use super::interleaving::{self, EXTRA_LEN, interleaves, numbers_of};
+use super::stream_credit;
 use crate::number::Tsn;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -56,7 +56,7 @@ fn write_new_i_data(
     urgency: Urgency,
     packet: &mut PacketBuilder<'_>,
 ) -> Option<Written> {
-    let most = credit::admit(outbound, packet_space.saturating_sub(I_DATA_CHUNK_HEADER_LEN))?;
+    let most = stream_credit::admit(outbound, packet_space.saturating_sub(I_DATA_CHUNK_HEADER_LEN))?;
     let space = (packet.remaining(), packet_space);
     let mut data = interleaving::next_new(outbound, now, path, space, most)?;
     let bytes = chunk_len(data.payload.len());

@@ -305,8 +305,8 @@ impl Path {
         self.start_rtx(now);
     }
 
-    /// Updates the pacer before retransmissions, which are sent without an opportunity to send. Otherwise a credit
-    /// that was full before would be refilled for that time afterwards.
+    /// Updates the pacer before retransmissions, which are sent without an opportunity to send. Otherwise tokens
+    /// that had reached their limit would be refilled for that time afterwards.
     #[cold]
     #[inline(never)]
     fn catch_up(&mut self, now: Time) {

@@ -1,6 +1,6 @@
 //! Pacing: data is sent at a rate instead of in bursts of a window. A batch lasts a millisecond or more, so that
 //! timers of that resolution suffice and the carrier gets bursts that it can hand to the kernel in one call. Saved
-//! credit makes up for late timers.
+//! tokens make up for late timers.
 
 #[cfg(test)]
 mod tests;
@@ -12,13 +12,13 @@ use crate::time::Time;
 /// Minimum duration of a batch.
 const BATCH: Duration = Duration::from_millis(1);
 
-/// Maximum duration of saved credit: timers may be late by two ticks.
+/// Maximum duration of saved tokens: timers may be late by two ticks.
 const SAVED: Duration = Duration::from_millis(4);
 
 /// Maximum delay that a host which stood still makes up for. The queue of the path has drained meanwhile.
 const LATE_MAX: Duration = Duration::from_millis(16);
 
-/// Minimum number of packets of saved credit.
+/// Minimum number of packets of saved tokens.
 const SAVED_PACKETS: u32 = 10;
 
 /// Pacing gains in fifths of a window per round trip. Congestion avoidance is a fifth faster than the window, so that
@@ -36,9 +36,9 @@ const BATCH_PACKETS: u32 = 2;
 /// The pacing state of one path. Bytes are those of DATA chunks, including headers and padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pacer {
-    /// Bytes that may be sent now. Negative if the last packet exceeded the credit.
-    credit: i64,
-    /// When `credit` was last updated; `Time::MAX` if there is no rate.
+    /// Bytes that may be sent now. Negative if the last packet exceeded the tokens.
+    tokens: i64,
+    /// When `tokens` was last updated; `Time::MAX` if there is no rate.
     at: Time,
     /// When the next batch may be sent; `Time::MAX` if none waits.
     release: Time,
@@ -52,7 +52,7 @@ fn bytes_in(rate: u64, time: Duration) -> i64 {
 
 impl Pacer {
     pub(super) const fn new() -> Self {
-        Self { credit: 0, at: Time::MAX, release: Time::MAX }
+        Self { tokens: 0, at: Time::MAX, release: Time::MAX }
     }
 
     /// Returns the pacing rate, in bytes per second, for a window of `window` bytes if the controller has none of its
@@ -62,8 +62,8 @@ impl Pacer {
         (u64::from(window) * fifths * (MICROS_PER_SECOND / 5) / (srtt.as_micros() as u64).max(1)).max(1)
     }
 
-    /// Updates the credit. `rate` is in bytes per second, or `None` without pacing. `late` extends the duration of
-    /// the saved credit.
+    /// Updates the tokens. `rate` is in bytes per second, or `None` without pacing. `late` extends the duration of
+    /// the saved tokens.
     #[inline]
     pub(super) fn refill(&mut self, now: Time, rate: Option<u64>, pmdcs: u32, late: Duration) {
         let Some(rate) = rate else {
@@ -75,14 +75,14 @@ impl Pacer {
         let earned = if self.at == Time::MAX { saved } else { bytes_in(rate, now.since(self.at)) };
         // An interval that earns less than a byte must not lose its fraction.
         if earned > 0 {
-            self.credit = self.credit.saturating_add(earned);
+            self.tokens = self.tokens.saturating_add(earned);
             self.at = now;
         }
         // Apply the limit in any case: a loss may just have lowered the rate, and the limit with it.
-        self.credit = self.credit.min(saved);
+        self.tokens = self.tokens.min(saved);
     }
 
-    /// True if time has passed since `credit` was last updated.
+    /// True if time has passed since `tokens` was last updated.
     #[inline]
     pub(super) fn is_behind(&self, now: Time) -> bool {
         self.at < now
@@ -101,18 +101,18 @@ impl Pacer {
     /// True if a packet may be sent.
     #[inline]
     pub(super) fn may_send(&self) -> bool {
-        self.credit > 0 || self.at == Time::MAX
+        self.tokens > 0 || self.at == Time::MAX
     }
 
     /// Returns the bytes that may be sent at once; `None` without a limit.
     pub(super) fn allowance(&self) -> Option<u32> {
-        (self.at != Time::MAX).then(|| u32::try_from(self.credit.max(0)).unwrap_or(u32::MAX))
+        (self.at != Time::MAX).then(|| u32::try_from(self.tokens.max(0)).unwrap_or(u32::MAX))
     }
 
     #[inline]
     pub(super) fn on_sent(&mut self, bytes: u32) {
         if self.at != Time::MAX {
-            self.credit -= i64::from(bytes);
+            self.tokens -= i64::from(bytes);
         }
     }
 
@@ -120,7 +120,7 @@ impl Pacer {
     pub(super) fn wait(&mut self, rate: Option<u64>, pmdcs: u32) {
         let Some(rate) = rate.filter(|_| !self.may_send()) else { return };
         let batch = bytes_in(rate, BATCH).max(i64::from(pmdcs.saturating_mul(BATCH_PACKETS)));
-        let missing = u128::try_from(batch.saturating_sub(self.credit)).unwrap_or(0);
+        let missing = u128::try_from(batch.saturating_sub(self.tokens)).unwrap_or(0);
         let nanos = missing * NANOS_PER_SECOND / u128::from(rate.max(1));
         self.release = self.at + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX / 4));
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use strandline_proto::config::{StreamCredit, StreamScheduler};
-use strandline_proto::endpoint::Credit;
+use strandline_proto::endpoint::StreamCredits;
 use strandline_proto::number::StreamId;
 
 use super::*;
@@ -21,7 +21,7 @@ fn pair() -> (Pair, AssociationId, AssociationId) {
     };
     let mut pair = Pair::new(endpoint(config), endpoint(config), link(ms(10), 100));
     let (a, b) = pair.connect();
-    Credit::of(&mut pair.b.endpoint, b).report_reads();
+    StreamCredits::of(&mut pair.b.endpoint, b).report_reads();
     (pair, a, b)
 }
 
@@ -42,7 +42,7 @@ fn transfer(stalls: bool) -> BTreeMap<u16, usize> {
             let (stream, len) = (message.stream, message.data.len());
             *arrived.entry(stream.0).or_default() += len;
             if stream.0 > 0 || !stalls {
-                Credit::of(&mut pair.b.endpoint, b).read(pair.now, stream, len);
+                StreamCredits::of(&mut pair.b.endpoint, b).read(pair.now, stream, len);
             }
         }
         false

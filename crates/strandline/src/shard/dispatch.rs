@@ -1,16 +1,16 @@
 //! Dispatches the engine's events to the associations, sockets and tasks that they concern.
 
 use bytes::Bytes;
-use strandline_proto::endpoint::Credit;
+use strandline_proto::endpoint::StreamCredits;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::{Outcome, Streams};
 use strandline_proto::time::Time;
 
-use super::credit::begin_credit;
 use super::restarts::Restart;
 use super::socket::Socket;
 use super::state::State;
+use super::stream_credit::begin_credit;
 use super::streams::DynamicOf;
 use super::table::{Owner, route};
 use crate::notification::Notification;
@@ -23,8 +23,8 @@ impl State {
             while let Some((id, event)) = self.engine.poll_event() {
                 self.readable |= matches!(event, Event::Readable);
                 match self.table.get(id).and_then(|entry| entry.owner()) {
-                    Some(Owner::Endpoint(socket)) => self.tell_endpoint(socket, id, event),
-                    Some(Owner::Held) => self.tell_holder(id, event),
+                    Some(Owner::OneToMany(socket)) => self.tell_endpoint(socket, id, event),
+                    Some(Owner::OneToOne) => self.tell_holder(id, event),
                     Some(Owner::Orphan) => self.tell_nobody(now, id, &event),
                     None => self.tell_newcomer(now, id, event),
                 }
@@ -40,13 +40,13 @@ impl State {
         let Some(port) = self.engine.status(id).map(|status| status.local_port) else { return };
         match self.sockets.on_port(port) {
             Some((index, Socket::Many(_))) => {
-                self.table.insert(id, Owner::Endpoint(index));
+                self.table.insert(id, Owner::OneToMany(index));
                 self.tell_endpoint(index, id, event);
             }
             Some((_, Socket::Listener(listener))) if listener.queue.len() < listener.backlog => {
                 listener.queue.push_back(id);
                 listener.waiters.wake_one(&mut self.to_wake);
-                self.table.insert(id, Owner::Held);
+                self.table.insert(id, Owner::OneToOne);
                 self.tell_holder(id, event);
             }
             other => {
@@ -257,7 +257,7 @@ impl State {
                 dynamic.on_taken();
             }
             if let Some((stream, len)) = routes.push(message, &mut cell.read, &mut self.to_wake) {
-                Credit::of(&mut self.engine, id).read(now, stream, len);
+                StreamCredits::of(&mut self.engine, id).read(now, stream, len);
             }
         }
         if let Some(dynamic) = routes.dynamic.as_mut().filter(|_| freed) {

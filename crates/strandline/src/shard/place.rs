@@ -3,7 +3,7 @@
 use strandline_proto::event::AssociationId;
 use strandline_proto::number::StreamId;
 
-use super::dynamic::Key;
+use super::dynamic_streams::Key;
 
 /// Names a queue of waiting tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -80,7 +80,7 @@ impl State {
     /// Ready once an association has ended or no longer belongs to the endpoint.
     pub(crate) fn poll_ended_many(&self, socket: u32, id: AssociationId) -> Poll<()> {
         let owner = self.table.get(id).and_then(|entry| entry.owner());
-        let is_its = owner == Some(Owner::Endpoint(socket));
+        let is_its = owner == Some(Owner::OneToMany(socket));
         if self.gone || !is_its || self.has_ended(id) { Poll::Ready(()) } else { Poll::Pending }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn poll_readable_many(state: &mut State, socket: u32) -> Poll<Has> {
     while let Some(many) = state.sockets.many(socket)
         && let Some(id) = many.ready.front().copied()
     {
-        let entry = state.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::Endpoint(socket)));
+        let entry = state.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::OneToMany(socket)));
         if entry.is_some() && !Operation::Recv.would_block(&mut state.engine, id) {
             return Poll::Ready(Has::Something);
         }
@@ -77,7 +77,7 @@ pub(crate) fn leave_front(state: &mut State, socket: u32, id: AssociationId) {
     let Some(many) = state.sockets.many(socket) else { return };
     many.ready.pop_front();
     many.turn = 0;
-    let entry = state.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::Endpoint(socket)));
+    let entry = state.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::OneToMany(socket)));
     let Some(entry) = entry else { return };
     entry.queued = false;
     if let Some(reason) = entry.cell.as_mut().and_then(|cell| cell.outcome.take()) {

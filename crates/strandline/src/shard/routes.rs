@@ -6,7 +6,7 @@ use std::task::Waker;
 use strandline_proto::event::Message;
 use strandline_proto::number::StreamId;
 
-use super::dynamic::{Arrival, Dynamic, Key, Taken};
+use super::dynamic_streams::{Arrival, Dynamic, Key, Taken};
 use super::restarts::{Anew, Restart};
 use crate::error::RecvError;
 use crate::wait::WaitQueue;

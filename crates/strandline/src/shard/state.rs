@@ -2,7 +2,7 @@
 
 use std::task::{Poll, Waker};
 
-use strandline_proto::endpoint::Credit;
+use strandline_proto::endpoint::StreamCredits;
 use strandline_proto::error::UnknownAssociation;
 use strandline_proto::event::AssociationId;
 use strandline_proto::number::StreamId;
@@ -203,7 +203,7 @@ impl State {
     /// Frees the cell of an endpoint's association once no task waits there.
     pub(crate) fn drop_idle_cell(&mut self, id: AssociationId) {
         if let Some(entry) = self.table.get_mut(id)
-            && matches!(entry.owner(), Some(Owner::Endpoint(_)))
+            && matches!(entry.owner(), Some(Owner::OneToMany(_)))
             && entry.cell.as_ref().is_some_and(|cell| cell.is_idle())
         {
             entry.cell = None;
@@ -220,7 +220,7 @@ impl State {
             return;
         }
         self.table.set_owner(id, Owner::Orphan);
-        Credit::of(&mut self.engine, id).discard();
+        StreamCredits::of(&mut self.engine, id).discard();
         if self.end(now, id).is_err() {
             self.give_back(id);
             return;
@@ -276,7 +276,7 @@ impl State {
         let Some(sweep) = self.sweeps.pop() else { return false };
         let end = sweep.next_slot.saturating_add(SWEEP_STEP).min(self.table.slots());
         for slot in sweep.next_slot..end {
-            if let Some((id, Owner::Endpoint(socket))) = self.table.in_slot(slot)
+            if let Some((id, Owner::OneToMany(socket))) = self.table.in_slot(slot)
                 && socket == sweep.socket
             {
                 self.orphan(now, id);

@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use strandline_proto::endpoint::{Credit, DynamicStreams as Engine};
+use strandline_proto::endpoint::{DynamicStreams as Engine, StreamCredits};
 use strandline_proto::error::SendError as EngineSendError;
 use strandline_proto::event::{AssociationId, CloseReason, Event, Message};
 use strandline_proto::number::StreamId;
@@ -10,11 +10,11 @@ use strandline_proto::reconfiguration::{DynamicStreamsEvent, OpenedBy, Outcome, 
 use strandline_proto::stats::AssociationState;
 use strandline_proto::time::Time;
 
-use super::credit::begin_credit;
-use super::dynamic::{Dynamic, Growth, Key, Receiving, Sending, Taken};
-use super::held::routes_limit;
+use super::dynamic_streams::{Dynamic, Growth, Key, Receiving, Sending, Taken};
+use super::one_to_one::routes_limit;
 use super::routes::Routes;
 use super::state::State;
+use super::stream_credit::begin_credit;
 use super::table::{dynamic_of, route};
 use crate::dynamic_streams::DynamicStreams;
 use crate::error::{Ended, FinishError, OpenStreamError, RecvError, SendError};
@@ -280,7 +280,7 @@ impl<'a> DynamicOf<'a> {
         match taken {
             Taken::Message(message) => {
                 if counts {
-                    Credit::of(&mut self.state.engine, id).read(now, key.stream, message.data.len());
+                    StreamCredits::of(&mut self.state.engine, id).read(now, key.stream, message.data.len());
                 }
                 if was_full {
                     route(&mut self.state.to_route, id);
@@ -312,7 +312,7 @@ impl<'a> DynamicOf<'a> {
         let was_full = routes.is_full();
         let unread = routes.drop_dynamic(key);
         if unread > 0 {
-            Credit::of(&mut self.state.engine, id).read(now, key.stream, unread);
+            StreamCredits::of(&mut self.state.engine, id).read(now, key.stream, unread);
         }
         if let Some(open) = self.dynamic(id).and_then(|dynamic| dynamic.get_mut(key))
             && open.receiving == Receiving::Open

@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use strandline_proto::event::AssociationId;
 
 use super::cell::Cell;
-use super::dynamic::Dynamic;
+use super::dynamic_streams::Dynamic;
 
 /// The owner of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The one-to-many endpoint with this index.
-    Endpoint(u32),
+    OneToMany(u32),
     /// A one-to-one handle, or a listener that has not accepted it yet.
-    Held,
+    OneToOne,
     /// No owner: it delivers what was queued, and ends.
     Orphan,
 }
@@ -77,7 +77,7 @@ impl Table {
 
     /// Counts an association more or less for its owner.
     fn count(&mut self, owner: Owner, more: bool) {
-        let Owner::Endpoint(socket) = owner else { return };
+        let Owner::OneToMany(socket) = owner else { return };
         let count = self.of_endpoints.entry(socket).or_default();
         *count = if more { *count + 1 } else { count.saturating_sub(1) };
         if *count == 0 {

@@ -15,7 +15,7 @@ use super::io_error;
 use crate::error::RecvError;
 use crate::handle::Handle;
 use crate::shard::attempt::{self, Attempt};
-use crate::shard::dynamic::Key;
+use crate::shard::dynamic_streams::Key;
 use crate::shard::place::Place;
 use crate::shard::state::State;
 use crate::shard::streams::DynamicOf;

@@ -14,7 +14,7 @@ use super::io_error;
 use crate::error::{FinishError, SendError};
 use crate::handle::Handle;
 use crate::shard::attempt::{self, Attempt};
-use crate::shard::dynamic::Key;
+use crate::shard::dynamic_streams::Key;
 use crate::shard::place::Place;
 use crate::shard::state::State;
 use crate::shard::streams::{DynamicOf, is_refused};

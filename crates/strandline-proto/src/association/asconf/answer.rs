@@ -11,9 +11,9 @@ use strandline_wire::parameter::{Parameters, RawParameter};
 
 use super::super::Association;
 use super::super::addresses::{add_path_at, nearest, remove_path_of_peer};
+use super::super::asconf_state::{is_leaving, is_withheld, state_mut, state_of};
 use super::super::build::{CONTROL_PACKET_LEN_MAX, finish_control};
-use super::super::context::{Route, Shared, acceptable, is_unicast};
-use super::super::dynamic::{is_leaving, is_withheld, state_mut, state_of};
+use super::super::context::{EndpointContext, Route, acceptable, is_unicast};
 use super::super::offer::{append_tlv, encode_cause};
 use super::{make_primary, reserve, state_or_new, update_hold};
 use crate::error::PathError;
@@ -59,7 +59,7 @@ impl Refusal {
 /// Processes an ASCONF (section 5.2 rules E1 to E5). `before` is the number of ASCONF chunks before it in the packet.
 pub(super) fn on_asconf(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     asconf: &Asconf<'_>,
     source: SocketAddr,
@@ -94,7 +94,7 @@ pub(super) fn on_asconf(
 
 /// Takes the source of a request for confirmed in SHUTDOWN-SENT, where no HEARTBEAT is sent any more (RFC 9260 section
 /// 8.3), nor data.
-fn trust_source(association: &mut Association, cx: &mut Shared, source: IpAddr) {
+fn trust_source(association: &mut Association, cx: &mut EndpointContext, source: IpAddr) {
     let Some(index) = association.paths.by_address(source) else { return };
     if let Some(change) = association.paths.get_mut(index).confirm() {
         association.on_path_change(cx, index, change);
@@ -109,7 +109,7 @@ fn is_well_formed(parameters: Parameters<'_>) -> bool {
 /// Performs requests in order, and returns the responses (rules V1 to V3).
 fn perform(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     parameters: Parameters<'_>,
     source: SocketAddr,
@@ -207,7 +207,7 @@ fn append(responses: &mut Vec<u8>, response: &AsconfParameter<'_>) {
 /// ASCONF-ACK is sent to it.
 fn add(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     address: IpAddr,
     source: SocketAddr,
@@ -242,7 +242,7 @@ fn add(
 /// deleted.
 fn delete(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     address: IpAddr,
     source: IpAddr,
@@ -270,7 +270,7 @@ fn delete(
 
 fn remove(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     index: PathIndex,
     heir: PathIndex,
@@ -289,7 +289,7 @@ fn remove(
 /// Makes an address of the peer the primary one (section 5.4), now or once it is confirmed.
 fn set_primary(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     address: IpAddr,
     source: IpAddr,
 ) -> Result<(), Refusal> {
@@ -324,7 +324,7 @@ fn answer_source(association: &Association, to: IpAddr) -> Option<IpAddr> {
 }
 
 /// Sends the answers that are owed to where the requests came from, as many as one packet holds (rules E6 and E7).
-pub(super) fn flush(association: &mut Association, cx: &mut Shared, source: SocketAddr) {
+pub(super) fn flush(association: &mut Association, cx: &mut EndpointContext, source: SocketAddr) {
     let Some(dynamic) = state_mut(association) else { return };
     if dynamic.owed.is_empty() {
         return;

@@ -21,8 +21,8 @@ use strandline_wire::{Packet, RawChunk};
 pub(super) use self::request::{end, on_timer, on_unknown_chunk};
 pub(crate) use self::request::{lasting, note_local, request};
 use super::addresses::{nearest, reset_sources};
-use super::context::Shared;
-use super::dynamic::{ANSWERS_MAX, DynamicAddresses, is_withheld, state_mut};
+use super::asconf_state::{ANSWERS_MAX, DynamicAddresses, is_withheld, state_mut};
+use super::context::EndpointContext;
 use super::{Association, State, auth};
 use crate::event::PathChange;
 use crate::path::PathState;
@@ -52,7 +52,7 @@ fn may_change(association: &Association) -> bool {
 /// rest of the packet is discarded.
 pub(super) fn on_chunk(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     raw: &RawChunk<'_>,
     source: SocketAddr,
@@ -115,7 +115,7 @@ pub(crate) fn may_come_from_anywhere(association: &Association, packet: &Packet<
 
 /// Sends the answers that are owed, in one packet to where the requests came from (section 5.2 rules E6 and E7).
 #[cold]
-pub(super) fn flush(association: &mut Association, cx: &mut Shared, source: SocketAddr) {
+pub(super) fn flush(association: &mut Association, cx: &mut EndpointContext, source: SocketAddr) {
     answer::flush(association, cx, source);
 }
 
@@ -144,7 +144,7 @@ fn on_local_changed(association: &mut Association) {
 
 /// Continues after an address of the peer was confirmed.
 #[cold]
-pub(super) fn on_confirmed(association: &mut Association, cx: &mut Shared, index: PathIndex) {
+pub(super) fn on_confirmed(association: &mut Association, cx: &mut EndpointContext, index: PathIndex) {
     update_hold(association);
     let address = association.paths.get(index).remote.ip();
     let Some(dynamic) = state_mut(association) else { return };
@@ -154,7 +154,7 @@ pub(super) fn on_confirmed(association: &mut Association, cx: &mut Shared, index
 }
 
 /// Makes a path the primary one because the peer asked for it.
-fn make_primary(association: &mut Association, cx: &mut Shared, index: PathIndex) {
+fn make_primary(association: &mut Association, cx: &mut EndpointContext, index: PathIndex) {
     if association.paths.primary() != index && association.paths.set_primary(index) {
         association.on_path_change(cx, index, PathChange::Primary);
     }

@@ -12,9 +12,9 @@ use strandline_wire::{TlvWriter, write_checksum};
 
 use super::super::Association;
 use super::super::addresses::nearest;
+use super::super::asconf_state::{Outstanding, is_same, is_to_be_deleted, is_withheld, state_mut, state_of};
 use super::super::build::{CONTROL_PACKET_LEN_MAX, finish_control};
-use super::super::context::{Route, Shared, is_unicast};
-use super::super::dynamic::{Outstanding, is_same, is_to_be_deleted, is_withheld, state_mut, state_of};
+use super::super::context::{EndpointContext, Route, is_unicast};
 use super::super::error_counts::UNANSWERED;
 use super::super::features::Extensions;
 use super::super::offer::encode_cause;
@@ -41,7 +41,7 @@ pub(crate) fn note_local(association: &mut Association, path: PathIndex, local: 
 }
 
 /// Returns the local addresses of the association as far as they are known.
-fn known_local(association: &Association, cx: &Shared) -> Vec<IpAddr> {
+fn known_local(association: &Association, cx: &EndpointContext) -> Vec<IpAddr> {
     let listed = cx.local_addresses(association.paths.local());
     if !listed.is_empty() {
         return listed.to_vec();
@@ -56,7 +56,7 @@ fn known_local(association: &Association, cx: &Shared) -> Vec<IpAddr> {
 }
 
 /// Returns the known local addresses that the peer is not asked to delete; none if it can't be asked for anything.
-pub(crate) fn lasting(association: &Association, cx: &Shared) -> Vec<IpAddr> {
+pub(crate) fn lasting(association: &Association, cx: &EndpointContext) -> Vec<IpAddr> {
     let can_ask = association.state.heartbeats() && association.features.has(Extensions::DYNAMIC_ADDRESSES);
     let known = if can_ask { known_local(association, cx) } else { Vec::new() };
     known.into_iter().filter(|own| !is_to_be_deleted(association, *own)).collect()
@@ -65,7 +65,7 @@ pub(crate) fn lasting(association: &Association, cx: &Shared) -> Vec<IpAddr> {
 /// Asks the peer for changes, in this order.
 pub(crate) fn request(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     requests: &[AddressRequest],
 ) -> Result<(), AddressError> {
@@ -170,7 +170,7 @@ fn count_sendable(queue: &VecDeque<AddressRequest>, local: &[IpAddr]) -> usize {
 }
 
 /// Refuses waiting requests that would delete the last address. Returns the number of those that can be sent.
-fn refuse_last(association: &mut Association, cx: &mut Shared) -> usize {
+fn refuse_last(association: &mut Association, cx: &mut EndpointContext) -> usize {
     loop {
         let local = known_local(association, cx);
         let Some(dynamic) = state_mut(association) else { return 0 };
@@ -184,7 +184,7 @@ fn refuse_last(association: &mut Association, cx: &mut Shared) -> usize {
 }
 
 /// Sends the next ASCONF, if there are requests and none is outstanding (section 5.1 rule A3).
-fn send_next(association: &mut Association, cx: &mut Shared, now: Time) {
+fn send_next(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     if !may_change(association) || state_of(association).is_none_or(|dynamic| dynamic.sent.is_some()) {
         return;
     }
@@ -212,7 +212,7 @@ fn send_next(association: &mut Association, cx: &mut Shared, now: Time) {
 }
 
 /// Sends the outstanding ASCONF, and starts the T-4 RTO timer (section 5.1 rules A4, B4 and B5).
-fn transmit(association: &mut Association, cx: &mut Shared, now: Time) {
+fn transmit(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     let Some(dynamic) = state_of(association) else { return };
     let Some(sent) = &dynamic.sent else { return };
     let path = association.paths.get(sent.path);
@@ -288,7 +288,12 @@ pub(super) fn is_awaited(association: &Association, number: AsconfNumber) -> boo
 }
 
 /// Processes an ASCONF-ACK.
-pub(super) fn on_ack(association: &mut Association, cx: &mut Shared, now: Time, ack: &AsconfAck<'_>) {
+pub(super) fn on_ack(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    now: Time,
+    ack: &AsconfAck<'_>,
+) {
     let dynamic = state_or_new(association);
     // Section 5.3 rule F0, section 4.3.4.
     if ack.number.is_at_or_after(dynamic.next) {
@@ -351,7 +356,7 @@ fn first_code(causes: &[u8]) -> u16 {
 /// Applies the answer to one of our requests.
 fn conclude(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     request: AddressRequest,
     outcome: AddressOutcome,
 ) {
@@ -385,7 +390,7 @@ fn conclude(
 
 /// Ends all requests because the association ends or restarts. Local addresses stay: an INIT ACK may have listed them.
 #[cold]
-pub(in super::super) fn end(association: &mut Association, cx: &mut Shared) {
+pub(in super::super) fn end(association: &mut Association, cx: &mut EndpointContext) {
     let Some(extras) = &mut association.extras else { return };
     let Some(dynamic) = extras.dynamic.take() else { return };
     for request in dynamic.requests() {
@@ -395,7 +400,7 @@ pub(in super::super) fn end(association: &mut Association, cx: &mut Shared) {
 
 /// Handles an expiry of the T-4 RTO timer (section 5.1 rules B1 to B5).
 #[cold]
-pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Shared, now: Time) {
+pub(in super::super) fn on_timer(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     let may_change = may_change(association);
     let Some(dynamic) = state_mut(association) else { return };
     dynamic.deadline = Time::MAX;
@@ -424,7 +429,11 @@ pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Shared,
 /// Handles an ERROR of the peer about a chunk that it does not know. If it was an ASCONF, no more are sent (section 5.1
 /// rule A9).
 #[cold]
-pub(in super::super) fn on_unknown_chunk(association: &mut Association, cx: &mut Shared, chunk: &[u8]) {
+pub(in super::super) fn on_unknown_chunk(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    chunk: &[u8],
+) {
     if chunk.first() != Some(&kind::ASCONF) {
         return;
     }

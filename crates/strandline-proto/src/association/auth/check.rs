@@ -5,7 +5,7 @@ use strandline_wire::{CHUNK_HEADER_LEN, Packet, RawChunk};
 
 use super::{Auth, Session, auth_mut, auth_of};
 use crate::association::Association;
-use crate::association::context::Shared;
+use crate::association::context::EndpointContext;
 use crate::association::features::Extensions;
 use crate::association::keys::{Algorithm, CookieParameters, identifiers};
 use crate::authentication::{AuthenticationEvent, KeyId};
@@ -88,7 +88,7 @@ pub(crate) fn begin_packet(association: &mut Association) {
 #[cold]
 pub(crate) fn admit(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     packet: &Packet<'_>,
     raw: &RawChunk<'_>,
 ) -> Admission {
@@ -127,7 +127,7 @@ pub(crate) fn admit(
     }
 }
 
-fn on_verified(association: &mut Association, cx: &mut Shared, id: KeyId) {
+fn on_verified(association: &mut Association, cx: &mut EndpointContext, id: KeyId) {
     let Some(session) = session(association) else { return };
     session.packet.verified = true;
     session.unknown_key = None;
@@ -136,7 +136,7 @@ fn on_verified(association: &mut Association, cx: &mut Shared, id: KeyId) {
     }
 }
 
-fn on_unknown_key(association: &mut Association, cx: &mut Shared, id: KeyId) {
+fn on_unknown_key(association: &mut Association, cx: &mut EndpointContext, id: KeyId) {
     let Some(session) = session(association) else { return };
     if session.unknown_key.replace(id) != Some(id) {
         cx.event_if_room(association.id, Event::Authentication(AuthenticationEvent::UnknownKey(id)));
@@ -169,7 +169,7 @@ pub(crate) fn may_be_ended(association: &Association) -> bool {
 /// association, or of the cookie if there is none or its set-up is not complete. Returns whether the packet was
 /// authenticated; `None` if it is discarded.
 pub(crate) fn admits_cookie(
-    cx: &Shared,
+    cx: &EndpointContext,
     existing: Option<&Association>,
     cookie: Option<&CookieParameters>,
     packet: &Packet<'_>,
@@ -191,7 +191,7 @@ pub(crate) fn admits_cookie(
 /// Returns the authentication that a State Cookie has agreed on with its peer, if it has. `existing` is the association of
 /// the peer's address.
 pub(crate) fn of_cookie(
-    cx: &Shared,
+    cx: &EndpointContext,
     existing: Option<&Association>,
     cookie: Option<&CookieParameters>,
 ) -> Option<Auth> {

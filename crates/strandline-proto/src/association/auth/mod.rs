@@ -12,7 +12,7 @@ pub(crate) use self::check::{
 };
 pub(crate) use self::seal::{lost_len, reserve, reserve_for, reserve_of, seal, seal_answer};
 use super::Association;
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::features::Extensions;
 use super::keys::{
     Algorithm, CookieParameters, KeyRing, OwnParameters, PeerParameters, Prepared, RANDOM_LEN, concatenate,
@@ -138,7 +138,7 @@ pub(crate) fn auth_mut(association: &mut Association) -> Option<&mut Auth> {
 }
 
 /// Returns authentication for an association that this side sets up, if its configuration asks for it.
-pub(super) fn offered(settings: Option<Authentication>, cx: &mut Shared) -> Option<Auth> {
+pub(super) fn offered(settings: Option<Authentication>, cx: &mut EndpointContext) -> Option<Auth> {
     let settings = settings?;
     Some(Auth::new(settings, cx.random_number(), cx.keys.clone()))
 }
@@ -147,7 +147,7 @@ pub(super) fn offered(settings: Option<Authentication>, cx: &mut Shared) -> Opti
 pub(super) fn accepted(
     settings: Option<Authentication>,
     cookie: Option<&CookieParameters>,
-    cx: &Shared,
+    cx: &EndpointContext,
 ) -> Option<Auth> {
     Some(Auth::of_cookie(settings.unwrap_or_default(), cookie?, cx.keys.clone()))
 }
@@ -160,7 +160,7 @@ pub(super) fn adopt(association: &mut Association, cookie: Option<&CookieParamet
 }
 
 /// Reports that the peer does not support the authentication that this side asks for.
-pub(super) fn report_support(association: &Association, cx: &mut Shared) {
+pub(super) fn report_support(association: &Association, cx: &mut EndpointContext) {
     let wanted = association.config.extensions.demanded_authentication().is_some();
     if wanted && !association.features.has(Extensions::AUTHENTICATION) {
         cx.event(association.id, Event::Authentication(AuthenticationEvent::NotSupported));
@@ -183,7 +183,7 @@ pub(crate) fn activate_key(association: &mut Association, id: KeyId) -> Result<(
 /// Deactivates a key of an association. It still verifies what the peer sends.
 pub(crate) fn deactivate_key(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     id: KeyId,
 ) -> Result<(), KeyError> {
     let auth = auth_mut(association).ok_or(KeyError::NotSupported)?;

@@ -7,10 +7,10 @@ use strandline_wire::parameter::re_config::{
 };
 
 use super::super::Association;
-use super::super::context::Shared;
+use super::super::context::EndpointContext;
 use super::request::{acknowledge_part, begin, report_reset};
 use super::state::{Active, Asked, Deferred, Origin, Own, Part, Performs, Reconfig, Stage, Verdict, Work};
-use super::{answer, dynamic, reconfig_mut, renumber, report_streams};
+use super::{answer, dynamic_streams, reconfig_mut, renumber, report_streams};
 use crate::event::Event;
 use crate::inbound::{Barred, reconfigure as incoming};
 use crate::number::{RequestNumber, StreamId, Tsn};
@@ -50,7 +50,7 @@ fn exist(streams: &Streams, count: u16) -> bool {
 /// Processes a request of the peer, and records what is owed to it.
 pub(super) fn on_request(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     request: &ReConfigParameter<'_>,
 ) {
@@ -86,7 +86,7 @@ pub(super) fn on_request(
 /// Section 5.2.2. Returns `None` if the reset waits for missing data.
 fn on_outgoing_reset(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     reset: &OutgoingSsnReset<'_>,
 ) -> Option<ResultCode> {
@@ -97,9 +97,9 @@ fn on_outgoing_reset(
     }
     let wanted = asked.as_ref().is_some_and(|asked| asked.covers(&streams));
     let permitted = association.config.extensions.peer_requests.reset_streams;
-    let allowed = (permitted || dynamic::are_dynamic(association, &streams)) && cx.has_event_room();
+    let allowed = (permitted || dynamic_streams::are_dynamic(association, &streams)) && cx.has_event_room();
     let reconfig = reconfig_mut(association);
-    let awaits_stop = dynamic::awaits_stop(reconfig, &streams);
+    let awaits_stop = dynamic_streams::awaits_stop(reconfig, &streams);
     let waits = reconfig.deferred.is_some() || reconfig.sent().is_some_and(|sent| sent.has(Part::Renumber));
     let cumulative = association.inbound.cumulative_tsn();
     let result = match () {
@@ -152,15 +152,20 @@ fn take_consent(
 }
 
 /// Reports that our request for these incoming streams has failed, if the peer's answer to it was refused.
-fn report_refusal(association: &Association, cx: &mut Shared, asked: Option<Streams>, result: ResultCode) {
+fn report_refusal(
+    association: &Association,
+    cx: &mut EndpointContext,
+    asked: Option<Streams>,
+    result: ResultCode,
+) {
     if let Some(streams) = asked.filter(|_| result != ResultCode::PERFORMED) {
         report_reset(association, cx, StreamDirection::Incoming, streams, Outcome::Failed);
     }
 }
 
 /// Steps E3 and E5.
-fn reset_incoming(association: &mut Association, cx: &mut Shared, streams: &Streams) -> ResultCode {
-    let ended = dynamic::ended(association, streams);
+fn reset_incoming(association: &mut Association, cx: &mut EndpointContext, streams: &Streams) -> ResultCode {
+    let ended = dynamic_streams::ended(association, streams);
     let Some(unread) = incoming::reset_streams(&mut association.inbound, streams) else {
         return ResultCode::WRONG_SSN;
     };
@@ -183,11 +188,12 @@ fn reset_incoming(association: &mut Association, cx: &mut Shared, streams: &Stre
 }
 
 /// Performs a reset that waited for data, once it has arrived, or refuses it after a time.
-pub(super) fn finish_deferred(association: &mut Association, cx: &mut Shared, now: Time) {
+pub(super) fn finish_deferred(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     let cumulative = association.inbound.cumulative_tsn();
     let Some(reconfig) = &mut association.reconfig else { return };
     let Some(deferred) = &reconfig.deferred else { return };
-    let arrived = !deferred.last.is_after(cumulative) && !dynamic::awaits_stop(reconfig, &deferred.streams);
+    let arrived =
+        !deferred.last.is_after(cumulative) && !dynamic_streams::awaits_stop(reconfig, &deferred.streams);
     let Some(deferred) = reconfig.deferred.take_if(|deferred| arrived || deferred.until <= now) else {
         return;
     };
@@ -216,14 +222,14 @@ pub(super) fn watch_deferred(association: &mut Association) {
 /// Section 5.2.3. Returns `None` if our request follows.
 fn on_incoming_reset(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     reset: &IncomingSsnReset<'_>,
 ) -> Option<ResultCode> {
     let requests = association.config.extensions.peer_requests;
     let may = association.state.sends_data() && cx.has_event_room();
     let allowed = requests.reset_streams && may;
     let streams = Streams::from(reset.streams);
-    if may && dynamic::are_dynamic(association, &streams) {
+    if may && dynamic_streams::are_dynamic(association, &streams) {
         // The application stops sending on them, and each is closed as if it had finished: there is nothing to do for this
         // request.
         let unread = incoming::unread(&association.inbound);
@@ -263,7 +269,7 @@ fn on_incoming_reset(
 /// Section 5.2.4. Returns `None` if the reset waits until our data is acknowledged.
 fn on_renumber_request(
     association: &mut Association,
-    cx: &Shared,
+    cx: &EndpointContext,
     number: RequestNumber,
 ) -> Option<ResultCode> {
     let requests = association.config.extensions.peer_requests;
@@ -280,7 +286,7 @@ fn on_renumber_request(
 }
 
 /// Section 5.2.5.
-fn on_add_outgoing(association: &mut Association, cx: &mut Shared, count: u16) -> ResultCode {
+fn on_add_outgoing(association: &mut Association, cx: &mut EndpointContext, count: u16) -> ResultCode {
     let most = association.config.inbound_streams_max;
     let allowed = association.config.extensions.peer_requests.add_streams;
     let reconfig = reconfig_mut(association);
@@ -300,7 +306,7 @@ fn on_add_outgoing(association: &mut Association, cx: &mut Shared, count: u16) -
 }
 
 /// Section 5.2.6. Our own request follows.
-fn on_add_incoming(association: &mut Association, cx: &Shared, count: u16) -> ResultCode {
+fn on_add_incoming(association: &mut Association, cx: &EndpointContext, count: u16) -> ResultCode {
     let requests = association.config.extensions.peer_requests;
     let most = requests.outbound_streams_max;
     let streams = association.outbound.streams();
@@ -349,7 +355,7 @@ pub(super) fn next_of_peer(association: &Association) -> Tsn {
 }
 
 /// Performs the peer's reset of all numbers, once all our data is acknowledged or skipped: the peer has seen all of it.
-pub(super) fn finish_drain(association: &mut Association, cx: &mut Shared) {
+pub(super) fn finish_drain(association: &mut Association, cx: &mut EndpointContext) {
     let Some(reconfig) = &mut association.reconfig else { return };
     let Some(Active::Drain(number, sender)) = reconfig.active else { return };
     if !outgoing::is_drained(&association.outbound) || association.outbound.has_outstanding() {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::super::abandon;
-use super::super::context::Shared;
+use super::super::context::EndpointContext;
 use super::super::features::Extensions;
 use super::super::{Association, State};
 use super::reconfig_mut;
@@ -16,7 +16,7 @@ use super::state::{Active, Origin, Own, Stage, Work};
 use super::waiting::Closing;
 use crate::number::{StreamId, Tsn};
 use crate::outbound::Outbound;
-use crate::outbound::dynamic as outgoing;
+use crate::outbound::dynamic_streams as outgoing;
 use crate::outbound::reconfigure::is_acked;
 use crate::reconfiguration::{OpenedBy, StreamDirection, Streams};
 use crate::time::Time;
@@ -42,7 +42,7 @@ pub(crate) fn opens_even(association: &Association) -> Option<bool> {
 }
 
 /// Closes an outgoing stream: it is reset once all that was given is acknowledged.
-pub(crate) fn close(association: &mut Association, cx: &mut Shared, now: Time, stream: StreamId) {
+pub(crate) fn close(association: &mut Association, cx: &mut EndpointContext, now: Time, stream: StreamId) {
     enqueue(association, stream);
     progress_own(association, cx, now);
 }
@@ -57,7 +57,7 @@ fn enqueue(association: &mut Association, stream: StreamId) {
 }
 
 /// Gives up what is not acknowledged of an outgoing stream, and closes it.
-pub(crate) fn reset(association: &mut Association, cx: &mut Shared, now: Time, stream: StreamId) {
+pub(crate) fn reset(association: &mut Association, cx: &mut EndpointContext, now: Time, stream: StreamId) {
     reconfig_mut(association).closing.abandoning.insert(stream);
     progress_own(association, cx, now);
 }
@@ -66,7 +66,7 @@ pub(crate) fn reset(association: &mut Association, cx: &mut Shared, now: Time, s
 /// peer must get that first: it might take the request for one that concerns the stream before with the same number.
 pub(crate) fn stop(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     stream: StreamId,
     by: OpenedBy,
@@ -84,7 +84,13 @@ pub(crate) fn stop(
 }
 
 /// Asks for more streams as soon as no other request is in flight.
-pub(crate) fn add(association: &mut Association, cx: &mut Shared, now: Time, outgoing: u16, incoming: u16) {
+pub(crate) fn add(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    now: Time,
+    outgoing: u16,
+    incoming: u16,
+) {
     reconfig_mut(association).closing.wanted = Some((outgoing, incoming));
     progress_own(association, cx, now);
 }
@@ -101,7 +107,7 @@ pub(crate) fn is_closing(association: &Association) -> bool {
 }
 
 /// Gives streams up, and notes those that are sent to their ends.
-pub(super) fn advance(association: &mut Association, cx: &mut Shared, now: Time) {
+pub(super) fn advance(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     let drained = outgoing::take_drained(&mut association.outbound);
     if !drained.is_empty() {
         let last = association.outbound.next_tsn().previous();

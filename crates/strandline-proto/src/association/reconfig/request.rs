@@ -7,12 +7,12 @@ use strandline_wire::parameter::re_config::{
     ResultCode, SsnTsnReset, StreamList,
 };
 
-use super::super::context::Shared;
+use super::super::context::EndpointContext;
 use super::super::error_counts::UNANSWERED;
 use super::super::features::Extensions;
 use super::super::{Association, State};
 use super::state::{Active, Origin, Own, Part, Performs, Sent, Stage, Verdict, Work};
-use super::{dynamic, encode, progress, reconfig_mut, renumber, report_streams, restart_timer, stop};
+use super::{dynamic_streams, encode, progress, reconfig_mut, renumber, report_streams, restart_timer, stop};
 use crate::error::ReconfigureError;
 use crate::event::Event;
 use crate::inbound::reconfigure as incoming;
@@ -45,13 +45,13 @@ fn outcome_of(result: ResultCode) -> Outcome {
 /// Asks for a reset of streams. It takes place once the peer has acknowledged what was given to `send` before.
 pub(crate) fn reset_streams(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     direction: StreamDirection,
     streams: Streams,
 ) -> Result<(), ReconfigureError> {
     may_reconfigure(association)?;
-    if let Some(stream) = dynamic::first_dynamic(association, &streams) {
+    if let Some(stream) = dynamic_streams::first_dynamic(association, &streams) {
         return Err(ReconfigureError::Dynamic { stream: stream.0 });
     }
     let count = match direction {
@@ -75,7 +75,7 @@ pub(crate) fn reset_streams(
 /// Asks for a reset of all sequence numbers, TSNs included.
 pub(crate) fn reset_association(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
 ) -> Result<(), ReconfigureError> {
     may_reconfigure(association)?;
@@ -91,7 +91,7 @@ pub(crate) fn reset_association(
 /// Asks for more streams.
 pub(crate) fn add_streams(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     now: Time,
     outgoing: u16,
     incoming: u16,
@@ -122,7 +122,7 @@ fn may_reconfigure(association: &Association) -> Result<(), ReconfigureError> {
     if busy { Err(ReconfigureError::InProgress) } else { Ok(()) }
 }
 
-pub(super) fn progress_own(association: &mut Association, cx: &mut Shared, now: Time) {
+pub(super) fn progress_own(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     let path = association.paths.data_path().unwrap_or(association.control_path);
     progress(association, cx, now, path);
 }
@@ -143,7 +143,7 @@ pub(super) fn begin(association: &mut Association, work: Work, performs: Option<
 }
 
 /// Sends our request once the data that precedes it is acknowledged.
-pub(super) fn send_when_ready(association: &mut Association, _cx: &mut Shared, now: Time) {
+pub(super) fn send_when_ready(association: &mut Association, _cx: &mut EndpointContext, now: Time) {
     let Some(reconfig) = &mut association.reconfig else { return };
     let Some(Active::Own(Own { work, stage: Stage::Waiting(last), .. })) = &mut reconfig.active else {
         return;
@@ -229,7 +229,12 @@ fn compose(association: &mut Association, now: Time) {
 }
 
 /// Processes a response (section 5.2.7).
-pub(super) fn on_response(association: &mut Association, cx: &mut Shared, now: Time, response: &Response) {
+pub(super) fn on_response(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    now: Time,
+    response: &Response,
+) {
     let Some(reconfig) = &mut association.reconfig else { return };
     let Some(sent) = reconfig.sent_mut() else { return };
     let Some(at) = sent.parts.iter().position(|(number, _)| *number == response.response) else { return };
@@ -249,7 +254,7 @@ pub(super) fn on_response(association: &mut Association, cx: &mut Shared, now: T
 /// Processes a request of the peer that is the answer to a part of ours: with this number, if there is one.
 pub(super) fn acknowledge_part(
     association: &mut Association,
-    _cx: &mut Shared,
+    _cx: &mut EndpointContext,
     part: Part,
     number: Option<RequestNumber>,
 ) {
@@ -273,7 +278,7 @@ fn finish_own(association: &mut Association) {
 }
 
 /// Applies the response to a part of our request.
-fn conclude(association: &mut Association, cx: &mut Shared, part: Part, response: &Response) {
+fn conclude(association: &mut Association, cx: &mut EndpointContext, part: Part, response: &Response) {
     let outcome = outcome_of(response.result);
     let done = outcome == Outcome::Performed;
     let Some(reconfig) = &mut association.reconfig else { return };
@@ -287,7 +292,7 @@ fn conclude(association: &mut Association, cx: &mut Shared, part: Part, response
             }
             outgoing::release_held(&mut association.outbound);
             if origin == Origin::Closing {
-                dynamic::conclude(association, cx, part, &streams, (response.result, outcome));
+                dynamic_streams::conclude(association, cx, part, &streams, (response.result, outcome));
             } else if done || by_application {
                 report_reset(association, cx, StreamDirection::Outgoing, streams, outcome);
             }
@@ -296,7 +301,13 @@ fn conclude(association: &mut Association, cx: &mut Shared, part: Part, response
         (Part::ResetIncoming, Work::Reset(_, streams)) if response.result != ResultCode::PERFORMED => {
             reconfig.consented = None;
             if origin == Origin::Closing {
-                return dynamic::conclude(association, cx, part, &streams, (response.result, outcome));
+                return dynamic_streams::conclude(
+                    association,
+                    cx,
+                    part,
+                    &streams,
+                    (response.result, outcome),
+                );
             }
             let outcome = if done { Outcome::NothingToDo } else { outcome };
             report_reset(association, cx, StreamDirection::Incoming, streams, outcome);
@@ -322,7 +333,7 @@ fn conclude(association: &mut Association, cx: &mut Shared, part: Part, response
     association.flags.burst_open = true;
 }
 
-fn fail_renumber(association: &mut Association, cx: &mut Shared, outcome: Outcome) {
+fn fail_renumber(association: &mut Association, cx: &mut EndpointContext, outcome: Outcome) {
     incoming::set_barred(&mut association.inbound, None);
     outgoing::release_held(&mut association.outbound);
     let (local_tsn, peer_tsn) =
@@ -333,7 +344,7 @@ fn fail_renumber(association: &mut Association, cx: &mut Shared, outcome: Outcom
 
 pub(super) fn report_reset(
     association: &Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     direction: StreamDirection,
     streams: Streams,
     outcome: Outcome,
@@ -342,7 +353,7 @@ pub(super) fn report_reset(
 }
 
 /// Reports that a request of the application failed because it was given up.
-pub(super) fn report_failed(association: &Association, cx: &mut Shared, own: &Own) {
+pub(super) fn report_failed(association: &Association, cx: &mut EndpointContext, own: &Own) {
     if own.origin != Origin::Application {
         return;
     }
@@ -367,7 +378,7 @@ pub(super) fn report_failed(association: &Association, cx: &mut Shared, own: &Ow
 /// Requests without a response have a count of their own besides that of the association, which answered
 /// HEARTBEATs reset.
 #[cold]
-pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Shared, now: Time) {
+pub(in super::super) fn on_timer(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     let Some(reconfig) = &mut association.reconfig else { return };
     let Some(sent) = reconfig.sent_mut() else {
         // A reset of the peer waits for its data.

@@ -14,7 +14,7 @@ use crate::stats::Reachability;
 /// update.
 fn cookie(raw: &Raw) -> Cookie {
     let status = raw.server().status(raw.server).unwrap();
-    let (local_tie_tag, peer_tie_tag) = raw.server().shared.tie_tags(status.local_tag, status.peer_tag);
+    let (local_tie_tag, peer_tie_tag) = raw.server().context.tie_tags(status.local_tag, status.peer_tag);
     Cookie {
         created: raw.pair.now,
         lifetime_ms: 60_000,
@@ -40,7 +40,7 @@ fn cookie(raw: &Raw) -> Cookie {
 }
 
 fn echo(raw: &mut Raw, cookie: &Cookie) -> Vec<Sent> {
-    let sealed = raw.server().shared.cookies.seal(cookie);
+    let sealed = raw.server().context.cookies.seal(cookie);
     let echo = CookieEcho { cookie: &sealed };
     let sent = raw.pair.forge(CLIENT, (RAW_PORT, PORT), cookie.local_tag, |p| assert!(p.push(&echo)));
     raw.pair.deliver(&sent);
@@ -223,7 +223,7 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
                 addresses: Vec::new(),
                 primary: None,
             };
-            let sealed = pair.hosts[CLIENT].endpoint.shared.cookies.seal(&made);
+            let sealed = pair.hosts[CLIENT].endpoint.context.cookies.seal(&made);
             let echo = CookieEcho { cookie: &sealed };
             let sent = pair.forge(SERVER, (PORT, 5000), own, |packet| assert!(packet.push(&echo)));
             pair.wire.clear();
@@ -285,7 +285,7 @@ fn section_5_2_4_step_3_age_matters_only_for_other_tags() {
 fn section_5_2_1_and_5_2_2_an_init_in_each_state() {
     let open = |raw: &Raw, sent: &Sent| {
         let (tag, _, sealed) = init_ack(sent);
-        (tag, raw.server().shared.cookies.open(&sealed, raw.pair.now).unwrap())
+        (tag, raw.server().context.cookies.open(&sealed, raw.pair.now).unwrap())
     };
     let ask = |raw: &mut Raw| {
         let init = Init { initiate_tag: VerificationTag(99), ..init(Tsn(3)) };
@@ -310,7 +310,7 @@ fn section_5_2_1_and_5_2_2_an_init_in_each_state() {
         assert_eq!(answer.tag(), VerificationTag(99));
         assert_eq!(answer.destination, address(CLIENT, 0));
         let (tag, inside) = open(&raw, &answer);
-        let ties = raw.server().shared.tie_tags(raw.tag, RAW_TAG);
+        let ties = raw.server().context.tie_tags(raw.tag, RAW_TAG);
         assert_ne!(tag, raw.tag, "a new Initiate Tag");
         assert_eq!((inside.local_tie_tag, inside.peer_tie_tag), ties, "{state}");
         assert!(ties.0 != 0 && ties.1 != 0);

@@ -172,7 +172,7 @@ fn section_5_2_zero_goes_only_if_both_allow() {
 fn section_5_2_association_may_differ_from_endpoint() {
     let mut pair = pair(None, DTLS);
     // The harness checks against the endpoint's configuration, so allow it there.
-    pair.hosts[CLIENT].endpoint.shared.config.association = configured(DTLS, CLIENT).association;
+    pair.hosts[CLIENT].endpoint.context.config.association = configured(DTLS, CLIENT).association;
     let remotes = vec![pair.hosts[SERVER].addresses[0]];
     let own = Some(configured(None, CLIENT).association);
     let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: own };

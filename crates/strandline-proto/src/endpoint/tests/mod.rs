@@ -180,7 +180,7 @@ impl Pair {
             while let Some(event) = host.endpoint.poll_event() {
                 host.events.push(event);
             }
-            let zero_allowed = host.endpoint.shared.config.association.extensions.zero_checksum.is_some();
+            let zero_allowed = host.endpoint.context.config.association.extensions.zero_checksum.is_some();
             let mut bursts = 0;
             while let Some(transmit) = host.endpoint.poll_transmit(self.now, &mut buffer, 16) {
                 bursts += 1;

@@ -26,7 +26,7 @@ fn with(recovery: Recovery) -> Raw {
 }
 
 fn set(raw: &mut Raw, recovery: Recovery) {
-    let config = raw.server().shared.config.association.as_ref().clone();
+    let config = raw.server().context.config.association.as_ref().clone();
     let now = raw.pair.now;
     let config = Arc::new(AssociationConfig { recovery, ..config });
     raw.pair.hosts[SERVER].endpoint.configure(now, raw.server, config).unwrap();

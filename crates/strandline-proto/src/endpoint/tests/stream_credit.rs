@@ -9,7 +9,7 @@ use strandline_wire::{Chunk, IData, Init, TlvWriter};
 use super::raw::*;
 use super::*;
 use crate::config::{StreamCredit, StreamScheduler};
-use crate::endpoint::{Credit, Reconfigure};
+use crate::endpoint::{Reconfigure, StreamCredits};
 use crate::error::SendError;
 use crate::reconfiguration::{PeerRequests, StreamDirection, Streams};
 use crate::reliability::Reliability;
@@ -32,7 +32,7 @@ fn established() -> (Pair, AssociationId, AssociationId) {
 /// The server's application reports what it reads.
 fn establish(pair: Pair) -> (Pair, AssociationId, AssociationId) {
     let (mut pair, a, b) = pair.establish();
-    Credit::of(&mut pair.hosts[SERVER].endpoint, b).report_reads();
+    StreamCredits::of(&mut pair.hosts[SERVER].endpoint, b).report_reads();
     (pair, a, b)
 }
 
@@ -58,16 +58,16 @@ fn take(pair: &mut Pair, host: usize, id: AssociationId) -> std::collections::BT
 
 /// The server's application reads from a stream.
 fn read(pair: &mut Pair, id: AssociationId, stream: u16, len: usize) {
-    Credit::of(&mut pair.hosts[SERVER].endpoint, id).read(pair.now, StreamId(stream), len);
+    StreamCredits::of(&mut pair.hosts[SERVER].endpoint, id).read(pair.now, StreamId(stream), len);
     pair.run();
 }
 
 fn room(pair: &mut Pair, id: AssociationId, stream: u16) -> u32 {
-    Credit::of(&mut pair.hosts[CLIENT].endpoint, id).room(StreamId(stream)).unwrap().unwrap()
+    StreamCredits::of(&mut pair.hosts[CLIENT].endpoint, id).room(StreamId(stream)).unwrap().unwrap()
 }
 
 fn is_awaited(pair: &mut Pair, id: AssociationId, stream: u16) -> bool {
-    Credit::of(&mut pair.hosts[CLIENT].endpoint, id).is_awaited(StreamId(stream)).unwrap()
+    StreamCredits::of(&mut pair.hosts[CLIENT].endpoint, id).is_awaited(StreamId(stream)).unwrap()
 }
 
 fn try_send(pair: &mut Pair, id: AssociationId, stream: u16, len: usize) -> Result<(), SendError> {
@@ -93,7 +93,7 @@ fn credit_needs_both_sides_and_i_data() {
         };
         let both = client && server;
         assert_eq!((agreed(&pair, CLIENT, a), agreed(&pair, SERVER, b)), (both, both));
-        let room = Credit::of(&mut pair.hosts[CLIENT].endpoint, a).room(StreamId(0)).unwrap();
+        let room = StreamCredits::of(&mut pair.hosts[CLIENT].endpoint, a).room(StreamId(0)).unwrap();
         assert_eq!(room, both.then_some(INITIAL));
         // Without it only the association's window limits a stream.
         pair.send(CLIENT, a, 0, &vec![1; 3 * INITIAL as usize]);
@@ -204,7 +204,7 @@ fn lost_credit_is_asked_for() {
     assert_eq!(answers, questions.len());
     // The credit for what is read now is lost.
     let now = pair.now;
-    Credit::of(&mut pair.hosts[SERVER].endpoint, b).read(now, StreamId(1), 5000);
+    StreamCredits::of(&mut pair.hosts[SERVER].endpoint, b).read(now, StreamId(1), 5000);
     pair.run_dropping(has(kind::STREAM_CREDIT));
     let before = room(&mut pair, a, 1);
     assert!(is_awaited(&mut pair, a, 1));
@@ -298,7 +298,7 @@ fn credit_out_of_order() {
     let mut held = Vec::new();
     for _ in 0..3 {
         let now = pair.now;
-        Credit::of(&mut pair.hosts[SERVER].endpoint, b).read(now, StreamId(1), 2100);
+        StreamCredits::of(&mut pair.hosts[SERVER].endpoint, b).read(now, StreamId(1), 2100);
         pair.run_dropping(|sent| {
             let holds = has(kind::STREAM_CREDIT)(sent);
             if holds {
@@ -501,7 +501,7 @@ fn waiting_bytes_are_given_back_at_the_end() {
     // `Pair` checks after each step that the sum is that of the associations.
     pair.hosts[CLIENT].endpoint.abort(pair.now, a, bytes::Bytes::new()).unwrap();
     pair.run();
-    assert_eq!(pair.hosts[CLIENT].endpoint.shared.memory.sent_in_all(), 0);
+    assert_eq!(pair.hosts[CLIENT].endpoint.context.memory.sent_in_all(), 0);
 }
 
 /// New credit sets the interval of questions back.
@@ -513,7 +513,7 @@ fn questions_follow_new_credit_after_an_rto() {
     read(&mut pair, b, 1, 7000);
     assert!(is_awaited(&mut pair, a, 1));
     let now = pair.now;
-    Credit::of(&mut pair.hosts[SERVER].endpoint, b).read(now, StreamId(1), 7000);
+    StreamCredits::of(&mut pair.hosts[SERVER].endpoint, b).read(now, StreamId(1), 7000);
     pair.run_dropping(has(kind::STREAM_CREDIT));
     let from = pair.log.len();
     pair.pass(Duration::from_secs(3));

@@ -155,7 +155,7 @@ impl crate::inbound::StreamOrder {
 #[test]
 fn i_data_goes_from_the_end() {
     let mut rig = interleaved(Rig::with_buffer(SIZE));
-    credit::set_credit(&mut rig.inbound, Some(18), None);
+    stream_credit::set_credit(&mut rig.inbound, Some(18), None);
     let payload = [7; LEN];
     let fragment = |number: u32, fsn: u32| IData {
         fsn: crate::number::Fsn(fsn),

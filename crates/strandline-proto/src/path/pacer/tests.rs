@@ -83,7 +83,7 @@ fn a_very_late_timer_is_made_good_once() {
 }
 
 proptest! {
-    /// Over any time no more is sent than the rate and the saved credit allow, and no less than the rate if no call
+    /// Over any time no more is sent than the rate and the saved tokens allow, and no less than the rate if no call
     /// comes later than can be saved up.
     #[test]
     fn the_rate_is_kept(

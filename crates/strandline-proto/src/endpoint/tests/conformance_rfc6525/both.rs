@@ -124,7 +124,7 @@ fn a_restart_during_a_reset() {
     pair.collect();
     pair.wire.clear();
     // The server's process begins anew and connects to the client.
-    let association = Arc::clone(&pair.hosts[SERVER].endpoint.shared.config.association);
+    let association = Arc::clone(&pair.hosts[SERVER].endpoint.context.config.association);
     let config = EndpointConfig { association, ..config(1, SERVER) };
     pair.hosts[SERVER].endpoint = Endpoint::new(config, [77; 32], now).unwrap();
     let remotes = vec![address(CLIENT, 0)];

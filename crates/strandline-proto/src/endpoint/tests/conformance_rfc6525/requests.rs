@@ -432,7 +432,7 @@ fn no_response_from_a_peer_that_shuts_down() {
 
 /// Fills the queue of events as far as a peer could.
 fn fill_events(raw: &mut Raw) {
-    let (id, events) = (raw.server, &mut raw.pair.hosts[SERVER].endpoint.shared.events);
+    let (id, events) = (raw.server, &mut raw.pair.hosts[SERVER].endpoint.context.events);
     events.extend((0..1 << 16).map(|_| (id, Event::PeerError { code: 1 })));
 }
 

@@ -301,7 +301,7 @@ fn cookie_with_a_foreign_tag_touches_nobody() {
     let (mut pair, client, server) = Pair::established();
     let status = pair.hosts[SERVER].endpoint.status(server).unwrap();
     let other: core::net::SocketAddr = "198.51.100.7:9899".parse().unwrap();
-    let sealed = pair.hosts[SERVER].endpoint.shared.cookies.seal(&Cookie {
+    let sealed = pair.hosts[SERVER].endpoint.context.cookies.seal(&Cookie {
         created: pair.now,
         lifetime_ms: 60_000,
         local_tag: status.local_tag,

@@ -224,8 +224,8 @@ fn nothing_is_left_after_the_end() {
             pair.hosts[host].endpoint.release(id);
             let endpoint = &pair.hosts[host].endpoint;
             assert_eq!(endpoint.association_count(), 0);
-            assert_eq!(endpoint.shared.memory.received(), 0, "{number}");
-            assert_eq!(endpoint.shared.memory.associations(), 0);
+            assert_eq!(endpoint.context.memory.received(), 0, "{number}");
+            assert_eq!(endpoint.context.memory.associations(), 0);
         }
         pair.log.clear();
         pair.pass(Duration::from_secs(3600));

@@ -3,12 +3,12 @@
 use strandline_wire::parameter::re_config::ResultCode;
 
 use super::super::Association;
-use super::super::context::Shared;
+use super::super::context::EndpointContext;
 use super::state::{Active, Origin, Own, Part, Reconfig, Stage, Work};
 use crate::event::Event;
 use crate::inbound::forward;
 use crate::number::StreamId;
-use crate::outbound::dynamic as outgoing;
+use crate::outbound::dynamic_streams as outgoing;
 use crate::reconfiguration::{DynamicStreamsEvent, Outcome, Streams};
 
 /// Number of times in a row that a request is repeated because the peer answers that another one is in progress.
@@ -33,7 +33,7 @@ pub(super) fn first_dynamic(association: &Association, streams: &Streams) -> Opt
 /// Applies the peer's response to a request about dynamic streams.
 pub(super) fn conclude(
     association: &mut Association,
-    cx: &mut Shared,
+    cx: &mut EndpointContext,
     part: Part,
     streams: &Streams,
     (result, outcome): (ResultCode, Outcome),

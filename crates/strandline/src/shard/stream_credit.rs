@@ -1,6 +1,6 @@
 //! Credit of streams with their own readers.
 
-use strandline_proto::endpoint::Credit;
+use strandline_proto::endpoint::StreamCredits;
 use strandline_proto::event::AssociationId;
 
 use super::cell::Cell;
@@ -11,6 +11,6 @@ pub(crate) fn begin_credit(engine: &mut Engine, cell: &mut Cell, id: Association
     let Some(routes) = &mut cell.routes else { return };
     if engine.status(id).is_some_and(|status| status.extensions.stream_credit) {
         routes.begin_credit();
-        Credit::of(engine, id).report_reads();
+        StreamCredits::of(engine, id).report_reads();
     }
 }

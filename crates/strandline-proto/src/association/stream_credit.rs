@@ -4,18 +4,18 @@ use strandline_wire::chunk::{StreamBlocked, StreamCredit};
 
 use super::Association;
 use super::build::{CONTROL_PACKET_LEN_MAX, push_control};
-use super::context::Shared;
+use super::context::EndpointContext;
 use super::features::InitialCredit;
 use crate::event::Event;
-use crate::inbound::credit as incoming;
-use crate::outbound::credit as outgoing;
+use crate::inbound::stream_credit as incoming;
+use crate::outbound::stream_credit as outgoing;
 use crate::outbound::waits_for_credit;
 use crate::time::Time;
 
 /// Makes both halves count credit, or not, as was negotiated. Nothing may have arrived.
 pub(super) fn adopt(association: &mut Association) {
     let Association { features, inbound, outbound, config, .. } = association;
-    let credit = features.credit();
+    let credit = features.stream_credit();
     outgoing::set_credit(outbound, credit.map(InitialCredit::outgoing_kib));
     let granted = credit.map(InitialCredit::incoming_kib);
     incoming::set_credit(inbound, granted, config.extensions.stream_credit);
@@ -23,7 +23,7 @@ pub(super) fn adopt(association: &mut Association) {
 
 /// Processes a STREAM CREDIT chunk, if the extension was negotiated.
 #[cold]
-pub(super) fn on_credit(association: &mut Association, cx: &mut Shared, chunk: &StreamCredit<'_>) {
+pub(super) fn on_credit(association: &mut Association, cx: &mut EndpointContext, chunk: &StreamCredit<'_>) {
     let opened = outgoing::on_credit(&mut association.outbound, chunk);
     if opened {
         association.flags.burst_open = true;
@@ -40,7 +40,7 @@ pub(super) fn on_blocked(association: &mut Association, chunk: &StreamBlocked<'_
 }
 
 /// Reports streams that have room again, and the send buffer: what waits for credit does not count against it.
-pub(super) fn report_writable(association: &mut Association, cx: &mut Shared) {
+pub(super) fn report_writable(association: &mut Association, cx: &mut EndpointContext) {
     while let Some(stream) = outgoing::take_writable_stream(&mut association.outbound) {
         cx.event(association.id, Event::StreamWritable { stream });
     }
@@ -58,7 +58,7 @@ pub(super) fn question_deadline(association: &Association, now: Time) -> Time {
 }
 
 /// Asks for credit because the timer has expired.
-pub(super) fn ask(association: &mut Association, cx: &mut Shared, now: Time) {
+pub(super) fn ask(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     if !association.state.sends_data() || !waits_for_credit(&association.outbound) {
         return;
     }

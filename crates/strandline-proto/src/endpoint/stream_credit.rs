@@ -3,20 +3,20 @@
 use super::Endpoint;
 use crate::error::UnknownAssociation;
 use crate::event::AssociationId;
-use crate::inbound::credit as incoming;
+use crate::inbound::stream_credit as incoming;
 use crate::number::StreamId;
-use crate::outbound::credit as outgoing;
+use crate::outbound::stream_credit as outgoing;
 use crate::time::Time;
 
 /// The credit of an association's streams, if [`ExtensionsConfig::stream_credit`](crate::config::ExtensionsConfig) was
 /// agreed on.
 #[derive(Debug)]
-pub struct Credit<'a> {
+pub struct StreamCredits<'a> {
     endpoint: &'a mut Endpoint,
     id: AssociationId,
 }
 
-impl<'a> Credit<'a> {
+impl<'a> StreamCredits<'a> {
     /// Returns the credit of an association's streams.
     pub const fn of(endpoint: &'a mut Endpoint, id: AssociationId) -> Self {
         Self { endpoint, id }

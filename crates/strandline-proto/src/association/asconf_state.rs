@@ -145,17 +145,17 @@ impl DynamicAddresses {
 }
 
 /// Returns the state, if there is one.
-pub(super) fn state_of(association: &Association) -> Option<&DynamicAddresses> {
+pub(in crate::association) fn state_of(association: &Association) -> Option<&DynamicAddresses> {
     association.extras.as_deref()?.dynamic.as_deref()
 }
 
 /// Returns the state, if there is one.
-pub(super) fn state_mut(association: &mut Association) -> Option<&mut DynamicAddresses> {
+pub(in crate::association) fn state_mut(association: &mut Association) -> Option<&mut DynamicAddresses> {
     association.extras.as_deref_mut()?.dynamic.as_deref_mut()
 }
 
 /// True if the two addresses are the same, whatever their form.
-pub(super) fn is_same(a: IpAddr, b: IpAddr) -> bool {
+pub(in crate::association) fn is_same(a: IpAddr, b: IpAddr) -> bool {
     zone::bare(a).to_canonical() == zone::bare(b).to_canonical()
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn is_leaving(association: &Association, local: IpAddr) -> bool {
 }
 
 /// True if the peer is asked to delete the local address, or is about to be.
-pub(super) fn is_to_be_deleted(association: &Association, local: IpAddr) -> bool {
+pub(in crate::association) fn is_to_be_deleted(association: &Association, local: IpAddr) -> bool {
     state_of(association).is_some_and(|dynamic| {
         dynamic.requests().any(|request| matches!(request, AddressRequest::Delete(a) if is_same(a, local)))
     })
@@ -177,7 +177,7 @@ pub(super) fn is_to_be_deleted(association: &Association, local: IpAddr) -> bool
 
 /// True if no packet but an ASCONF may come from the local address: it is being added or deleted (section 5.3 rules F1 and
 /// F4).
-pub(super) fn is_withheld(association: &Association, local: IpAddr) -> bool {
+pub(in crate::association) fn is_withheld(association: &Association, local: IpAddr) -> bool {
     let added = state_of(association).is_some_and(|dynamic| {
         dynamic.requests().any(|request| matches!(request, AddressRequest::Add(a) if is_same(a, local)))
     });
@@ -185,7 +185,7 @@ pub(super) fn is_withheld(association: &Association, local: IpAddr) -> bool {
 }
 
 /// Moves the outstanding ASCONF off a path that is removed.
-pub(super) fn move_path(association: &mut Association, from: PathIndex, to: PathIndex) {
+pub(in crate::association) fn move_path(association: &mut Association, from: PathIndex, to: PathIndex) {
     if let Some(sent) = state_mut(association).and_then(|dynamic| dynamic.sent.as_mut())
         && sent.path == from
     {

@@ -3,17 +3,17 @@
 use std::task::Poll;
 
 use bytes::Bytes;
-use strandline_proto::endpoint::{Connect, Credit};
+use strandline_proto::endpoint::{Connect, StreamCredits};
 use strandline_proto::error::{ConnectError as Refusal, SendError as EngineSendError};
 use strandline_proto::event::{AssociationId, CloseReason, Message, SendInfo};
 use strandline_proto::number::{Ssn, StreamId};
 use strandline_proto::time::Time;
 
 use super::cell::Cell;
-use super::credit::begin_credit;
 use super::restarts::{Anew, Restart};
 use super::routes::{Item, Routes};
 use super::state::State;
+use super::stream_credit::begin_credit;
 use super::table::{Owner, route};
 use crate::engine::Engine;
 use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError};
@@ -47,7 +47,7 @@ impl State {
     ) -> Result<AssociationId, Refusal> {
         let id = self.engine.connect_from(now, to, allowed)?;
         self.table.insert(id, owner);
-        if owner == Owner::Held
+        if owner == Owner::OneToOne
             && let Some(entry) = self.table.get_mut(id)
         {
             entry.cell_mut();
@@ -136,7 +136,7 @@ impl State {
                 let was_full = routes.is_full();
                 let item = routes.pop(stream);
                 if let Some(Item::Message(message)) = &item {
-                    Credit::of(&mut self.engine, id).read(now, message.stream, message.data.len());
+                    StreamCredits::of(&mut self.engine, id).read(now, message.stream, message.data.len());
                 }
                 if item.is_some() && was_full {
                     route(&mut self.to_route, id);

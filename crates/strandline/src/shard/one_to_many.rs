@@ -80,7 +80,8 @@ impl State {
         while let Some(many) = self.sockets.many(socket)
             && let Some(id) = many.ready.front().copied()
         {
-            let entry = self.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::Endpoint(socket)));
+            let entry =
+                self.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::OneToMany(socket)));
             if let Some(entry) = entry
                 && let Some(message) = self.engine.recv(now, id)
             {
@@ -146,7 +147,7 @@ impl State {
     /// Takes an association out of an endpoint, for a one-to-one handle.
     pub(crate) fn peel_off(&mut self, socket: u32, id: AssociationId) -> Result<(), UnknownAssociation> {
         let entry = self.table.get_mut(id).ok_or(UnknownAssociation)?;
-        if entry.owner() != Some(Owner::Endpoint(socket)) {
+        if entry.owner() != Some(Owner::OneToMany(socket)) {
             return Err(UnknownAssociation);
         }
         entry.queued = false;
@@ -154,7 +155,7 @@ impl State {
         cell.established = true;
         // It no longer belongs to the endpoint: tasks that wait to send through the endpoint fail.
         cell.write.dissolve(&mut self.to_wake);
-        self.table.set_owner(id, Owner::Held);
+        self.table.set_owner(id, Owner::OneToOne);
         self.wake_if_finished(socket);
         Ok(())
     }
@@ -165,7 +166,7 @@ impl State {
         if self.is_shutting_down(socket) {
             return false;
         }
-        self.table.set_owner(id, Owner::Endpoint(socket));
+        self.table.set_owner(id, Owner::OneToMany(socket));
         let outcome = self.table.cell_mut(id).and_then(|cell| cell.outcome.take());
         // It may have become readable while the handle had it.
         if let (Some(entry), Some(many)) = (self.table.get_mut(id), self.sockets.many(socket)) {
@@ -185,7 +186,7 @@ impl State {
     pub(crate) fn list(&self, socket: u32, from: u32, limit: u32) -> (Vec<AssociationId>, Option<u32>) {
         let end = from.saturating_add(limit).min(self.table.slots());
         let mine = |slot| match self.table.in_slot(slot) {
-            Some((id, Owner::Endpoint(owner))) if owner == socket => Some(id),
+            Some((id, Owner::OneToMany(owner))) if owner == socket => Some(id),
             _ => None,
         };
         ((from..end).filter_map(mine).collect(), (end < self.table.slots()).then_some(end))

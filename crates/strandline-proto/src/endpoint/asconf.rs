@@ -10,7 +10,7 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::discarded;
 use crate::association::asconf::{may_come_from_anywhere, note_local};
-use crate::association::dynamic::is_leaving;
+use crate::association::asconf_state::is_leaving;
 use crate::association::{Association, contains};
 use crate::event::Datagram;
 use crate::path_index::PathIndex;
@@ -77,16 +77,16 @@ pub(super) fn deliver_reindexed(
     if contains(packet, kind::ASCONF) {
         let named = named_in(packet).chain([datagram.source.ip()]);
         let taken = named.filter(|address| has_another(endpoint, slot, *address, packet));
-        endpoint.shared.taken = taken.collect();
+        endpoint.context.taken = taken.collect();
     }
-    endpoint.with_reindex(now, slot, |association, shared| {
+    endpoint.with_reindex(now, slot, |association, cx| {
         if association.config.to_the_letter && !association.state.in_setup() {
-            association.acknowledge_each(shared, now);
+            association.acknowledge_each(cx, now);
         }
         let source = (datagram.source, association.paths.by_address(datagram.source.ip()));
-        association.handle_packet_from(shared, now, packet, source, datagram.is_marked());
+        association.handle_packet_from(cx, now, packet, source, datagram.is_marked());
     });
-    endpoint.shared.taken.clear();
+    endpoint.context.taken.clear();
 }
 
 /// True if an association other than that in the slot has the address and the packet's ports.
