@@ -13,7 +13,7 @@ LAB ?=
 CARGO_TARGET_DIR ?= target
 PROGRAM = $(CARGO_TARGET_DIR)/release/strandline
 
-.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update report report-deps lab-references lab-http sim check fmt doc clean
+.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update report report-deps lab-references lab-http lab-gateway sim check fmt doc clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -71,6 +71,11 @@ lab-references: ## HTTP/3 and h2load for the experiments osterdahl-2005/objects 
 lab-http: build lab-references ## the experiments with HTTP (osterdahl-2005), and their report (root; hours; LAB="--short" for less)
 	PATH=$$PWD/target/bench/release:$$PATH $(PROGRAM) lab run $(LAB) osterdahl-2005 || [ $$? -eq 3 ]
 	$(PROGRAM) lab report osterdahl-2005
+
+lab-gateway: build ## the experiments with the gateway (welzl-2011), and their report (root; hours; LAB="--short" for less)
+	tests/interop/setup gateway
+	$(PROGRAM) lab run $(LAB) welzl-2011 || [ $$? -eq 3 ]
+	$(PROGRAM) lab report welzl-2011
 
 sim: ## search for failures in simulated networks: make sim SEEDS=100000
 	cargo run --profile sim --locked --package strandline-sim -- --count $(SEEDS)

@@ -33,6 +33,7 @@ mod gateway;
 mod interception;
 mod limits;
 mod link;
+mod local_addresses;
 mod onward;
 mod preload_request;
 mod program;

@@ -14,6 +14,7 @@ use crate::config::{self, Keep};
 use crate::far::{FarPeer, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
+use crate::local_addresses;
 use crate::protocol::{Destination, Host, Opening, Reason};
 use crate::relay::{reason, reply};
 use crate::stacks::{check_extensions, dynamic_streams};
@@ -202,6 +203,7 @@ impl Link {
                 Err(error) => tracing::debug!(peer = %self.name, %address, %error, "resolving failed"),
             }
         }
+        let from = local_addresses::bind_for(&addresses);
         let mut addresses = addresses.into_iter();
         let first = addresses.next().context("its addresses can't be resolved")?;
         let peer = addresses.fold(Peer::encapsulated(first, self.peer.sctp_port), |peer, address| {
@@ -216,9 +218,14 @@ impl Link {
             Some(name) => peer.named(name),
             None => peer,
         };
-        let connecting = Association::connect(&self.stack, peer);
-        let association = timeout(SET_UP, connecting).await;
-        let association = association.map_err(|_| anyhow!("{first} does not answer"))??;
+        let association = Association::start(&self.stack, peer, from, None)?;
+        match timeout(SET_UP, association.established()).await {
+            Ok(established) => established?,
+            Err(_) => {
+                association.abort("no answer in time");
+                return Err(anyhow!("{first} does not answer"));
+            }
+        };
         association.set_dynamic_streams(dynamic_streams())?;
         let status = association.status().context("it ended at once")?;
         if let Err(lack) = check_extensions(&status) {

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::access_log::AccessLog;
 use crate::admin;
-use crate::config::{Args, Settings};
+use crate::config::{Args, Listen, Settings};
 use crate::far::{FarPeer, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
@@ -121,8 +121,8 @@ async fn serve(args: Args, gateway: Arc<Gateway>, runtimes: Vec<Handle>) -> Resu
     let mut hangup = signal(SignalKind::hangup())?;
     let settings = gateway.settings();
     let mut announced = Announced::default();
-    let listening = match settings.listen {
-        Some(address) => Some(listen(address, &gateway, &runtimes)?),
+    let listening = match &settings.listen {
+        Some(at) => Some(listen(at, &gateway, &runtimes)?),
         None => None,
     };
     let encryption = settings.encryption.as_ref();
@@ -186,12 +186,8 @@ async fn end(gateway: &Gateway, stacks: Vec<Stack>) {
 }
 
 /// Listens for associations, on each runtime for those of its shard.
-fn listen(
-    address: SocketAddr,
-    gateway: &Arc<Gateway>,
-    runtimes: &[Handle],
-) -> Result<(Stack, Arc<Listener>)> {
-    let (stack, listener) = stacks::listen(address, &gateway.settings(), runtimes)?;
+fn listen(at: &Listen, gateway: &Arc<Gateway>, runtimes: &[Handle]) -> Result<(Stack, Arc<Listener>)> {
+    let (stack, listener) = stacks::listen(at, &gateway.settings(), runtimes)?;
     let listener = Arc::new(listener);
     for (shard, runtime) in runtimes.iter().enumerate() {
         let (listener, gateway) = (Arc::clone(&listener), Arc::clone(gateway));

@@ -26,13 +26,14 @@ use crate::stacks::Outgoing;
 use crate::ways::{self, Target, UdpTarget};
 
 /// Tables and keys that only a new start changes.
-const KEPT: [&str; 9] = [
+const KEPT: [&str; 10] = [
     "listen",
     "sctp_port",
     "insecure",
     "encryption",
     "shards",
     "congestion",
+    "multipath",
     "admin",
     "access_log",
     "limits.buffer_mib",

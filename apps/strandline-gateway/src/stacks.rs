@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use strandline::encryption::Encryption;
 use strandline::{
-    AssociationConfig, DynamicStreams, ExtensionsConfig, Listener, Stack, StackBuilder, StackError, Status,
-    StreamCredit, StreamScheduler,
+    Address, AssociationConfig, Bind, DynamicStreams, ExtensionsConfig, Listener, Stack, StackBuilder,
+    StackError, Status, StreamCredit, StreamScheduler,
 };
 use tokio::runtime::Handle;
 
-use crate::config::{Peer, Security, Settings};
+use crate::config::{Listen, Peer, Security, Settings};
 
 /// Bytes that a stream may hold at its receiver before its reader was seen: a transfer of this size needs no grant, which
 /// would take a round trip.
@@ -45,6 +45,7 @@ pub(crate) fn association(settings: &Settings) -> AssociationConfig {
         rto_max: RTO_MAX,
         extensions: ExtensionsConfig {
             interleaving: true,
+            multipath: settings.multipath,
             stream_credit: Some(StreamCredit {
                 initial: CREDIT_INITIAL,
                 max: CREDIT_MAX.min(receive_buffer_max / 4).max(CREDIT_INITIAL),
@@ -86,15 +87,12 @@ fn builder(settings: &Settings, runtimes: &[Handle], encryption: Option<&Encrypt
 }
 
 /// Listens for associations.
-pub(crate) fn listen(
-    address: SocketAddr,
-    settings: &Settings,
-    runtimes: &[Handle],
-) -> Result<(Stack, Listener)> {
+pub(crate) fn listen(at: &Listen, settings: &Settings, runtimes: &[Handle]) -> Result<(Stack, Listener)> {
     let encryption = settings.encryption.as_ref().map(|encrypted| &encrypted.shared);
-    let stack = builder(settings, runtimes, encryption).udp(address);
-    let stack = stack.with_context(|| format!("listening on UDP {address}"))?;
-    let listener = Listener::bind(&stack, settings.sctp_port)?;
+    let stack = builder(settings, runtimes, encryption).udp(at.socket);
+    let stack = stack.with_context(|| format!("listening on UDP {}", at.socket))?;
+    let addresses = at.addresses.iter().map(|address| Address::from(*address));
+    let listener = Listener::bind(&stack, addresses.fold(Bind::port(settings.sctp_port), Bind::at))?;
     Ok((stack, listener))
 }
 

@@ -8,6 +8,7 @@ mod failures;
 mod interception;
 mod kept;
 mod many;
+mod paths;
 mod programs;
 mod reload;
 mod ways;

@@ -11,6 +11,7 @@ use crate::plan::{self, Mode, Plan};
 use crate::report::{self, ReportArgs};
 use crate::results::{Machine, Results, statistics};
 use crate::run::{self, Places, RunArgs};
+use crate::sequence::{self, SequenceArgs};
 use crate::simulate::{self, SimulateArgs};
 use crate::site::{self, SiteArgs};
 use crate::together::{self, TogetherArgs};
@@ -37,6 +38,8 @@ Examples:
     Instructions(InstructionsArgs),
     /// Run programs concurrently; used by plans
     Together(TogetherArgs),
+    /// Run programs one after another beside helper programs, and measure their times; used by plans
+    Sequence(SequenceArgs),
     /// Create the files that experiments with HTTP fetch; used by plans
     Site(SiteArgs),
 }
@@ -66,6 +69,7 @@ impl Lab {
             Self::Simulate(args) => simulate::run(&args),
             Self::Instructions(args) => instructions::run(&args),
             Self::Together(args) => together::run(&args),
+            Self::Sequence(args) => sequence::run(&args),
             Self::Site(args) => site::run(&args),
         }
     }

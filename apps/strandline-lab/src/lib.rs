@@ -4,7 +4,7 @@
 //! - [`plan`]: experiments as data; [`network`]: the network between the two sides of an experiment.
 //! - [`run`], [`results`], [`report`], [`figure`]: running plans, storing results, reporting and drawing them.
 //! - [`trace`]: drawings of a trace of `strandline perf`.
-//! - [`simulate`], [`instructions`], [`together`]: workloads of plans that are not programs of their own;
+//! - [`simulate`], [`instructions`], [`together`], [`sequence`]: workloads of plans that are not programs of their own;
 //!   [`site`]: the files that plans with HTTP fetch.
 //!
 //! Each module with a subcommand has its command-line arguments and a `run` function.
@@ -23,6 +23,7 @@ pub mod plan;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod sequence;
 pub mod simulate;
 pub mod site;
 pub mod together;

@@ -19,8 +19,9 @@ Examples:
   strandline lab site lab-site
   strandline lab site lab-site -- strandline http serve lab-site
 
-Files of a size: 100, 1k, 10k, 100k, 1m, 10m (1k is 1,024 bytes). A page: page/index.html with
-40 images, styles and scripts beside it, 560 KB. Files that are there already stay as they are.
+Files of a size: 100, 1k, 10k, 100k, 1m, 10m, 64m (1k is 1,024 bytes). A page: page/index.html with
+40 images, styles and scripts beside it, 560 KB. Pages with five images of one size: images/10k.html,
+50k, 100k, 500k, 1m. Files that are there already stay as they are.
 The program takes the place of this command.")]
 pub struct SiteArgs {
     /// Directory to create the files in
@@ -32,14 +33,20 @@ pub struct SiteArgs {
 }
 
 /// Files of one size: names and bytes.
-const FILES: [(&str, usize); 6] = [
+const FILES: [(&str, usize); 7] = [
     ("100", 100),
     ("1k", 1 << 10),
     ("10k", 10 << 10),
     ("100k", 100 << 10),
     ("1m", 1 << 20),
     ("10m", 10 << 20),
+    ("64m", 64 << 20),
 ];
+/// Sizes of the images of pages with five: names and bytes.
+const IMAGES: [(&str, usize); 5] =
+    [("10k", 10 << 10), ("50k", 50 << 10), ("100k", 100 << 10), ("500k", 500 << 10), ("1m", 1 << 20)];
+/// Number of images of these pages.
+const IMAGES_OF_A_PAGE: usize = 5;
 /// Bytes of the page's HTML.
 const HTML_BYTES: usize = 24 << 10;
 /// Number of the page's objects.
@@ -73,7 +80,22 @@ fn create(directory: &Path) -> Result<()> {
         let bytes = kbytes << 10;
         write(&page.join(object(number)), bytes, || content(bytes))?;
     }
-    write(&page.join("index.html"), HTML_BYTES, || html().into_bytes())
+    write(&page.join("index.html"), HTML_BYTES, || html().into_bytes())?;
+    create_images(&directory.join("images"))
+}
+
+/// Creates the pages with five images.
+fn create_images(directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
+    for (size, bytes) in IMAGES {
+        let names = (0..IMAGES_OF_A_PAGE).map(|number| format!("{size}-{number}.png"));
+        for name in names.clone() {
+            write(&directory.join(name), bytes, || content(bytes))?;
+        }
+        let html: String = names.map(|name| format!("<img src={name}>")).collect();
+        write(&directory.join(format!("{size}.html")), html.len(), || html.clone().into_bytes())?;
+    }
+    Ok(())
 }
 
 /// Returns the name of one of the page's objects: styles and scripts first, then images.

@@ -169,7 +169,7 @@ pub(super) const CRATES: [Rules; 9] = [
             apart(&["plan"]),
             apart(&["figure", "results"]),
             apart(&["run", "trace"]),
-            apart(&["instructions", "report", "together"]),
+            apart(&["instructions", "report", "sequence", "together"]),
             apart(&["command"]),
         ],
         exceptions: &[],
@@ -192,6 +192,7 @@ pub(super) const CRATES: [Rules; 9] = [
             apart(&[
                 "access_log",
                 "clock",
+                "local_addresses",
                 "program",
                 "protocol",
                 "proxy_protocol",

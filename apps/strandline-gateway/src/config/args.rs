@@ -14,8 +14,8 @@ pub struct Args {
     /// Check the configuration and exit
     #[arg(long)]
     pub(crate) check: bool,
-    /// Accept associations of peers at this UDP address and port, and connect onward for them
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Accept associations of peers at this UDP address and port, or at several of one port, and connect onward for them
+    #[arg(long, value_name = "ADDRESS:PORT[,...]")]
     listen: Option<String>,
     /// Allow peers to connect to this destination: an address, a network, a name (*.example for all below it) or *
     #[arg(long, value_name = "HOST:PORT")]
@@ -77,15 +77,41 @@ pub struct Args {
     /// Append a line of JSON for each connection to this file (-: standard output). SIGHUP opens it again
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// Congestion control: bbr, cubic, rfc9260, dctcp or swift. Default: bbr
-    #[arg(long, value_name = "NAME")]
-    congestion: Option<String>,
-    /// Threads, and engines for SCTP. Default: one for each core with --listen, otherwise one for each peer
-    #[arg(long, value_name = "NUMBER")]
-    shards: Option<u16>,
+    #[command(flatten)]
+    associations: Associations,
     /// Report the addresses as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How associations work.
+#[derive(Debug, Clone, Default, clap::Args)]
+struct Associations {
+    /// Congestion control: bbr, cubic, rfc9260, dctcp or swift. Default: bbr
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// Send over all paths to a peer with several addresses at once: coupled (together as fair as one flow) or
+    /// independent (paths that share no link). Default: off, one path and the others in reserve
+    #[arg(long, value_name = "off|coupled|independent")]
+    multipath: Option<String>,
+    /// Threads, and engines for SCTP. Default: one for each core with --listen, otherwise one for each peer
+    #[arg(long, value_name = "NUMBER")]
+    shards: Option<u16>,
+}
+
+impl Associations {
+    fn add_to(&self, file: &mut File) {
+        replace(&mut file.congestion, &self.congestion);
+        replace(&mut file.multipath, &self.multipath);
+        replace(&mut file.shards, &self.shards);
+    }
+}
+
+/// Puts the value of an option, if it was given, in the place of a file's.
+fn replace<T: Clone>(place: &mut Option<T>, value: &Option<T>) {
+    if value.is_some() {
+        place.clone_from(value);
+    }
 }
 
 impl Args {
@@ -99,8 +125,9 @@ impl Args {
         match key {
             "listen" => self.listen.is_some(),
             "admin" => self.admin.is_some(),
-            "congestion" => self.congestion.is_some(),
-            "shards" => self.shards.is_some(),
+            "congestion" => self.associations.congestion.is_some(),
+            "multipath" => self.associations.multipath.is_some(),
+            "shards" => self.associations.shards.is_some(),
             "insecure" => self.insecure,
             "encryption" => self.key.is_some() || !self.trust.is_empty(),
             _ => false,
@@ -109,14 +136,10 @@ impl Args {
 
     /// Adds the options to the tables of a file.
     pub(super) fn add_to(&self, file: &mut File) {
-        let set = |place: &mut Option<String>, value: &Option<String>| {
-            if value.is_some() {
-                place.clone_from(value);
-            }
-        };
-        set(&mut file.listen, &self.listen);
-        set(&mut file.admin, &self.admin);
-        set(&mut file.congestion, &self.congestion);
+        replace(&mut file.listen, &self.listen);
+        replace(&mut file.admin, &self.admin);
+        replace(&mut file.access_log, &self.access_log);
+        self.associations.add_to(file);
         file.insecure |= self.insecure;
         if self.key.is_some() || !self.trust.is_empty() {
             let table = file.encryption.get_or_insert_default();
@@ -124,12 +147,6 @@ impl Args {
                 table.key.clone_from(&self.key);
             }
             table.trust.extend(self.trust.iter().cloned());
-        }
-        if self.shards.is_some() {
-            file.shards = self.shards;
-        }
-        if self.access_log.is_some() {
-            file.access_log.clone_from(&self.access_log);
         }
         file.peer.extend(self.peer.iter().map(|text| {
             let (name, addresses) = text.split_once('=').unwrap_or((text, ""));

@@ -15,6 +15,7 @@ pub(super) struct File {
     pub(super) encryption: Option<Encryption>,
     pub(super) shards: Option<u16>,
     pub(super) congestion: Option<String>,
+    pub(super) multipath: Option<String>,
     pub(super) admin: Option<String>,
     pub(super) access_log: Option<std::path::PathBuf>,
     pub(super) drain_timeout_secs: Option<u32>,

@@ -1,5 +1,6 @@
 //! The configuration: a TOML file and the options of the command line, checked as a whole before anything starts.
 
+mod addresses;
 mod args;
 mod duplicates;
 mod encryption;
@@ -11,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use strandline::encryption::{Encryption, Fingerprint, default_key};
-use strandline::{Algorithm, socket_address};
+use strandline::{Algorithm, Multipath, socket_address};
 use strandline_ops::{ConfigError, Files, Flaw};
 
+pub(crate) use self::addresses::Listen;
 pub use self::args::Args;
 pub(crate) use self::encryption::Encrypted;
 pub(crate) use self::file::{Fallback, Keep};
@@ -43,11 +45,12 @@ fn wrong(key: impl Into<String>, message: impl Into<String>) -> ConfigError {
 /// A checked configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) listen: Option<Listen>,
     pub(crate) sctp_port: u16,
     pub(crate) encryption: Option<Encrypted>,
     pub(crate) shards: Option<u16>,
     pub(crate) congestion: Algorithm,
+    pub(crate) multipath: Multipath,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) access_log: Option<PathBuf>,
     pub(crate) drain_timeout: Duration,
@@ -223,11 +226,11 @@ impl Settings {
 }
 
 fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigError> {
-    let listen = file.listen.as_deref().map(|text| socket("listen", text)).transpose()?;
+    let listen = file.listen.as_deref().map(addresses::listen).transpose()?;
     let mut flaws = Vec::new();
     let mut encryption = encryption::check(file, default_key)?;
-    if let Some(listen) = listen.filter(|_| encryption.is_none()) {
-        flaws.extend(check_plain(file, listen)?);
+    if let Some(listen) = listen.as_ref().filter(|_| encryption.is_none()) {
+        flaws.extend(check_plain(file, listen.socket)?);
     }
     let peers = (0..file.peer.len()).map(|at| {
         let security = encryption::check_peer(at, file, &mut encryption)?;
@@ -235,7 +238,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
     });
     let peers = peers.collect::<Result<Vec<_>, _>>()?;
     flaws.extend(encryption::flaws(file, encryption.as_ref(), &peers));
-    duplicates::check(file, listen)?;
+    duplicates::check(file, listen.as_ref().map(|listen| listen.socket))?;
     let (ways, udp_forwards) = check_ways(file, &peers)?;
     let reverses = check_reverses(file, &peers)?;
     if listen.is_none() && peers.is_empty() {
@@ -277,6 +280,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         encryption,
         shards: file.shards,
         congestion,
+        multipath: multipath(file.multipath.as_deref())?,
         admin: file.admin.as_deref().map(|text| local("admin", text)).transpose()?,
         access_log: file.access_log.clone(),
         drain_timeout: file.drain_timeout_secs.map_or(DRAIN_TIMEOUT, seconds),
@@ -315,6 +319,15 @@ fn flaw(key: &'static str, message: &str) -> Flaw {
 
 fn seconds(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into())
+}
+
+fn multipath(name: Option<&str>) -> Result<Multipath, ConfigError> {
+    match name {
+        None | Some("off") => Ok(Multipath::Off),
+        Some("coupled") => Ok(Multipath::Coupled),
+        Some("independent") => Ok(Multipath::Independent),
+        Some(_) => Err(wrong("multipath", "off, coupled or independent")),
+    }
 }
 
 fn check_limits(limits: &file::Limits) -> Result<Limits, ConfigError> {

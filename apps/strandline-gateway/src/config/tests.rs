@@ -97,6 +97,7 @@ fn errors_name_the_key_and_what_is_expected() {
         ("--peer a=h:1 --socks nowhere", ["socks[0].listen", "nowhere"]),
         ("--listen 127.0.0.1:1 --allow nowhere", ["access[0].allow", "HOST:PORT"]),
         ("--listen 127.0.0.1:1 --congestion fast", ["congestion", "cubic"]),
+        ("--listen 127.0.0.1:1 --multipath both", ["multipath", "coupled"]),
     ] {
         let error = error(options);
         assert!(texts.iter().all(|text| error.contains(text)), "{options}: {error}");

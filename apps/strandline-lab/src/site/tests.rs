@@ -37,3 +37,19 @@ fn files_have_their_sizes_and_are_kept() {
     assert_eq!(fs::read(&broken).unwrap(), content(1 << 10));
     fs::remove_dir_all(&directory).unwrap();
 }
+
+#[test]
+fn pages_with_five_images() {
+    let directory = std::env::temp_dir().join(format!("lab-site-images-{}", std::process::id()));
+    create(&directory).unwrap();
+    for (size, bytes) in IMAGES {
+        let html = fs::read_to_string(directory.join(format!("images/{size}.html"))).unwrap();
+        let images: Vec<&str> =
+            html.split("src=").skip(1).filter_map(|rest| rest.split('>').next()).collect();
+        assert_eq!(images.len(), IMAGES_OF_A_PAGE);
+        for image in images {
+            assert_eq!(fs::metadata(directory.join("images").join(image)).unwrap().len(), bytes as u64);
+        }
+    }
+    fs::remove_dir_all(&directory).unwrap();
+}
