@@ -2,7 +2,7 @@
 
 use strandline_wire::{GapBlock, NrSack, Sack};
 
-use super::on_sack::{Cumulative, Progress};
+use super::recovery::on_sack::{Cumulative, Progress};
 use super::{Busy, FULL_PACKET, Outbound, PathAck, SackOutcome};
 use crate::number::Tsn;
 use crate::path_index::PerPath;

@@ -6,8 +6,8 @@
 use strandline_wire::PacketBuilder;
 
 use super::interleaving::interleaves;
-use super::outstanding::{Piece, chunk_len};
-use super::send_window::SendWindow;
+use super::recovery::send_window::SendWindow;
+use super::sent::outstanding::{Piece, chunk_len};
 use super::{Busy, Outbound};
 use crate::path_index::PathIndex;
 use crate::time::Time;

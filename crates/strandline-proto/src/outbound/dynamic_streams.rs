@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::interleaving;
 use super::messages::Message;
-use super::outstanding::Record;
 use super::partial::{Abandoned, Due, Skipping, abandon};
-use super::queue::stream_under_way;
 use super::scheduling::change;
-use super::stream_tracking::{StreamTracking, Unsent};
+use super::send_queue::queue::stream_under_way;
+use super::send_queue::stream_tracking::{StreamTracking, Unsent};
+use super::sent::outstanding::Record;
 use super::{Busy, Outbound, queue_settings};
 use crate::config::AssociationConfig;
 use crate::event::FailureCause;

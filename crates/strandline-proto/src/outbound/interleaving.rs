@@ -10,7 +10,7 @@ use strandline_wire::{DATA_CHUNK_HEADER_LEN, I_DATA_CHUNK_HEADER_LEN, IData, Pac
 use super::accounts::Accounts;
 use super::messages::Message;
 use super::new_chunk::{NewChunk, next_chunk};
-use super::outstanding::Outstanding;
+use super::sent::outstanding::Outstanding;
 use super::{Numbers, Outbound};
 use crate::number::{Fsn, Mid, StreamId, Tsn};
 use crate::path_index::PathIndex;

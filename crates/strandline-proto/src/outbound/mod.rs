@@ -13,58 +13,37 @@
 //! | files | concern |
 //! |---|---|
 //! | [`messages`], [`copies`] | messages from `push` until they are acknowledged, and their bytes |
-//! | [`queue`], [`scheduler`], [`scheduling`], [`settings`] | what is sent next, and what the application set about it |
+//! | [`send_queue`], [`scheduling`] | what is sent next: queue, schedulers, settings |
 //! | [`bundle`], [`fragment`], [`new_chunk`], [`write`] | whole messages, fragments, TSNs and SSNs, chunks |
 //! | [`interleaving`] | I-DATA |
-//! | [`stream_credit`], [`accounts`], [`parked`] | credit of streams, and messages that wait for it |
-//! | [`outstanding`], [`send_window`], [`send_times`], [`resent`], [`lowest`] | what was sent, when, and again |
+//! | [`stream_credit`], [`accounts`] | credit of streams |
+//! | [`sent`] | what was sent, when, and again |
 //! | [`window`], [`window_opened`] | the peer's receive window and window probes |
-//! | [`acknowledge`], [`on_sack`], [`gaps`], [`ack`] | SACK, NR-SACK and SHUTDOWN; effects on the paths |
-//! | [`rack`], [`loss_detection`], [`miss_indications`], [`too_soon`] | loss detection by time and by RFC 9260 |
-//! | [`retransmit`], [`probing_retransmission`], [`timeout`], [`congestion_event`] | retransmission, time-outs |
-//! | [`frto`], [`spurious`] | spurious time-outs and retransmissions |
+//! | [`acknowledge`], [`retransmit`], [`timeout`] | SACK, NR-SACK and SHUTDOWN; retransmission; time-outs |
+//! | [`recovery`] | acknowledgements, loss detection, spurious retransmissions |
 //! | [`partial`] | messages that are given up |
-//! | [`reconfigure`], [`held`], [`stream_tracking`], [`dynamic_streams`] | resets of streams, and streams opened at run time |
+//! | [`reconfigure`], [`dynamic_streams`] | resets of streams, and streams opened at run time |
 //! | [`state`] | read-only queries |
 
 mod accounts;
-mod ack;
 mod acknowledge;
 mod bundle;
-mod congestion_event;
 mod copies;
 pub(crate) mod dynamic_streams;
 mod fragment;
-mod frto;
-mod gaps;
-mod held;
 pub(crate) mod interleaving;
-mod loss_detection;
-mod lowest;
 mod messages;
-mod miss_indications;
 mod new_chunk;
-mod on_sack;
-mod outstanding;
-mod parked;
 pub(crate) mod partial;
-mod probing_retransmission;
-mod queue;
-mod rack;
 pub(crate) mod reconfigure;
-mod resent;
+mod recovery;
 mod retransmit;
-mod scheduler;
 pub(crate) mod scheduling;
-mod send_times;
-mod send_window;
-mod settings;
-mod spurious;
+mod send_queue;
+mod sent;
 mod state;
 pub(crate) mod stream_credit;
-mod stream_tracking;
 mod timeout;
-mod too_soon;
 mod window;
 mod window_opened;
 pub(crate) mod write;
@@ -72,10 +51,10 @@ pub(crate) mod write;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ack::{PathAck, SackOutcome};
 pub(crate) use acknowledge::on_nr_sack;
 pub(crate) use bundle::{Bundled, Urgency};
-pub(crate) use frto::FRTO_PACKETS;
+pub(crate) use recovery::ack::{PathAck, SackOutcome};
+pub(crate) use recovery::frto::FRTO_PACKETS;
 pub(crate) use retransmit::Retransmission;
 pub(crate) use state::{is_blocked, marked_chunks, waits_for_credit};
 
@@ -94,15 +73,15 @@ use crate::time::Time;
 use interleaving::{EXTRA_LEN, Interleaving, interleaves};
 use messages::{Message, MessageKey, Messages, Payload};
 use new_chunk::{NewChunk, next_chunk};
-use outstanding::Record;
-#[cfg(test)]
-use outstanding::State;
-use outstanding::{FAST_MARKED, RESENT};
 use partial::Partial;
-use queue::Queue;
-use rack::Learnt;
-use send_window::SendWindow;
-use settings::Settings;
+use recovery::rack::Learnt;
+use recovery::send_window::SendWindow;
+use send_queue::queue::Queue;
+use send_queue::settings::Settings;
+use sent::outstanding::Record;
+#[cfg(test)]
+use sent::outstanding::State;
+use sent::outstanding::{FAST_MARKED, RESENT};
 use window::PeerWindow;
 
 /// Maximum length in bytes of messages that are copied even from a shared buffer: releasing the buffer would cost as

@@ -3,8 +3,8 @@
 use strandline_wire::Data;
 
 use super::messages::Message;
-use super::outstanding::{Outstanding, Piece};
-use super::send_window::SendWindow;
+use super::recovery::send_window::SendWindow;
+use super::sent::outstanding::{Outstanding, Piece};
 use super::{Busy, Numbers, Outbound, fragment};
 use crate::path_index::PathIndex;
 use crate::time::Time;

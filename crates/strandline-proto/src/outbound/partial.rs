@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::{forward_tsn, i_forward_tsn};
 
-use super::ack::PathAck;
 use super::interleaving::{self, Interleaving, SkippedMessages};
 use super::messages::{Message, MessageKey, Messages};
-use super::outstanding::{Outstanding, Skipped, State};
-use super::rack::Rack;
-use super::send_window::SendWindow;
+use super::recovery::ack::PathAck;
+use super::recovery::rack::Rack;
+use super::recovery::send_window::SendWindow;
+use super::sent::outstanding::{Outstanding, Skipped, State};
 use super::{Busy, Outbound};
 use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::{Ssn, StreamId, Tsn};

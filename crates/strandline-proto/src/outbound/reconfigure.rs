@@ -1,9 +1,9 @@
 //! Reconfiguration of outgoing streams (RFC 6525): resets of sequence numbers, and more streams.
 
-use super::held::Held;
 use super::interleaving;
-use super::on_sack::Cumulative;
-use super::send_window::SendWindow;
+use super::recovery::on_sack::Cumulative;
+use super::recovery::send_window::SendWindow;
+use super::send_queue::held::Held;
 use super::{Busy, Outbound, queue_settings};
 use crate::config::{AssociationConfig, Recovery};
 use crate::number::Tsn;

@@ -1,8 +1,8 @@
 //! Retransmission: T3-rtx time-outs (RFC 9260 section 6.3.3) and the chunks marked for retransmission (6.1 C).
 
 use super::fragment;
-use super::outstanding::{FAST_MARKED, PROBE, RESENT, State};
-use super::send_window::SendWindow;
+use super::recovery::send_window::SendWindow;
+use super::sent::outstanding::{FAST_MARKED, PROBE, RESENT, State};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 

@@ -1,6 +1,6 @@
 //! The order of messages of different streams, as the application sets it (RFC 8260 sections 4.3.2 and 4.3.3).
 
-use super::settings::Settings;
+use super::send_queue::settings::Settings;
 use super::{Numbers, Outbound};
 use crate::config::StreamScheduler;
 use crate::error::StreamValueError;

@@ -3,8 +3,8 @@
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 use super::interleaving::{self, Interleaving};
-use super::outstanding::{Record, State};
-use super::send_window::SendWindow;
+use super::recovery::send_window::SendWindow;
+use super::sent::outstanding::{Record, State};
 use super::{Busy, Outbound};
 use crate::number::Tsn;
 use crate::path_index::PathIndex;

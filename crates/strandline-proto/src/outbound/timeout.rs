@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use super::loss_detection::{ByTime, Newly};
-use super::outstanding::Record;
-use super::send_window::SendWindow;
+use super::recovery::loss_detection::{ByTime, Newly};
+use super::recovery::send_window::SendWindow;
+use super::sent::outstanding::Record;
 use super::{Busy, FULL_PACKET, Outbound, PathAck};
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;

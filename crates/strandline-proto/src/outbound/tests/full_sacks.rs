@@ -1,7 +1,7 @@
 //! Full SACKs: chunks beyond the last block that fits may have arrived or not (RFC 9260 section 6.7).
 
 use super::*;
-use crate::outbound::gaps::Gaps;
+use crate::outbound::recovery::gaps::Gaps;
 
 /// Number of blocks of a full SACK.
 const BLOCKS: u32 = 16;

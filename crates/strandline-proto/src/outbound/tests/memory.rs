@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn outbound_is_small_and_idle_without_heap() {
     assert!(size_of::<Outbound>() <= 64, "{}", size_of::<Outbound>());
-    assert!(size_of::<outstanding::Record>() <= 16);
+    assert!(size_of::<Record>() <= 16);
     assert!(size_of::<crate::outbound::messages::Message>() <= 56);
     let mut fixture = Fixture::new();
     assert_eq!(fixture.out.heap(), super::super::state::OutboundHeap::default());

@@ -1,0 +1,312 @@
+//! Processing of a SACK (RFC 9260 section 6.2.1).
+
+use strandline_wire::GapBlock;
+
+use super::ack::PathAck;
+use super::gaps::Gaps;
+use super::loss_detection::Newly;
+use super::miss_indications::{self, Missing};
+use super::rack::Rack;
+use super::send_window::{SendWindow, TAKEN_BACK_MAX, tell_acked};
+use super::spurious::RESENT_MAX;
+use crate::number::Tsn;
+use crate::outbound::messages::Messages;
+use crate::outbound::sent::lowest::Lowest;
+use crate::outbound::sent::outstanding::{
+    self, ACKED_BEFORE, MOVED, ORPHANED, Outstanding, RESENT, Record, Run, State,
+};
+use crate::path_index::PerPath;
+use crate::time::Time;
+
+/// The position of a Cumulative TSN Ack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cumulative {
+    /// Below the ack point: out of order.
+    Stale,
+    /// Beyond what was sent.
+    Impossible,
+    /// This many chunks beyond the ack point.
+    Steps(usize),
+}
+
+/// The changes by a SACK.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    /// Bytes that left the send window.
+    pub(crate) delivered: usize,
+    pub(crate) newly_acked: bool,
+    pub(crate) entered_fast_recovery: bool,
+    pub(crate) in_fast_recovery: bool,
+    /// True if the peer keeps revoking what it acknowledged.
+    pub(crate) taken_back_too_often: bool,
+}
+
+impl SendWindow {
+    /// Returns the position of a cumulative TSN in the send window.
+    pub(crate) fn classify(&self, cumulative: Tsn) -> Cumulative {
+        let point = self.outstanding.cumulative_ack();
+        let steps = cumulative.distance_from(point) as usize;
+        if steps <= self.outstanding.len() {
+            Cumulative::Steps(steps)
+        } else if cumulative.is_before(point) {
+            Cumulative::Stale
+        } else {
+            Cumulative::Impossible
+        }
+    }
+
+    /// True if the gap blocks, counted from `steps` beyond the ack point, contain a TSN that was never sent.
+    pub(crate) fn names_unsent(&self, steps: usize, blocks: impl Iterator<Item = GapBlock>) -> bool {
+        Gaps::highest(blocks).is_some_and(|highest| steps + highest >= self.outstanding.len())
+    }
+
+    /// Records that everything up to `steps` beyond the ack point has arrived. Returns whether anything was
+    /// acknowledged for the first time, and the bytes that left.
+    pub(crate) fn advance(
+        &mut self,
+        now: Time,
+        steps: usize,
+        messages: &mut Messages,
+        paths: &mut PerPath<PathAck>,
+    ) -> (bool, usize) {
+        if let Some(rack) = &mut self.rack {
+            rack.begin(now);
+        }
+        let (newly_acked, delivered) = self.take_front(steps, messages, paths);
+        self.gaps.advance(steps);
+        if let Some(kept) = &mut self.kept {
+            kept.advance(steps);
+        }
+        self.patience = TAKEN_BACK_MAX.min(self.patience + steps as u32);
+        self.recovery.on_cumulative(self.outstanding.cumulative_ack());
+        (newly_acked, delivered)
+    }
+
+    /// Processes a SACK that `classify` and `names_unsent` found possible.
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Time,
+        steps: usize,
+        blocks: impl Iterator<Item = GapBlock> + Clone,
+        messages: &mut Messages,
+        paths: &mut PerPath<PathAck>,
+    ) -> Progress {
+        let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
+        let mut progress = Progress {
+            delivered,
+            newly_acked,
+            entered_fast_recovery: false,
+            in_fast_recovery: self.recovery.is_active(),
+            taken_back_too_often: false,
+        };
+        let mut newly = Newly::default();
+        let mut tells = steps > 0;
+        if blocks.clone().next().is_some() || !self.gaps.is_empty() {
+            newly = self.take_gaps(steps, blocks, &mut progress, paths);
+            tells |= self.gaps.differ();
+        } else {
+            self.outstanding.set_unnamed(None);
+        }
+        if let Some(mut by_time) = self.by_time() {
+            by_time.conclude(now, tells.then_some(newly), paths);
+        }
+        self.gaps.settle();
+        if self.kept.is_some() {
+            self.ask_again(&mut progress, paths);
+        }
+        progress
+    }
+
+    /// Sends the chunk after the cumulative TSN again if the peer had said that it never revokes it: it is missing there
+    /// now. If it has left, the peer can't get it any more.
+    #[cold]
+    fn ask_again(&mut self, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
+        let Self { outstanding, lowest, rack, patience, .. } = self;
+        match outstanding.get(0).map(Record::state) {
+            Some(State::Kept) => {
+                outstanding.change(0, State::GapAcked);
+                let cost = renege((outstanding, lowest), rack.as_deref_mut(), 0, false, paths);
+                progress.taken_back_too_often |= *patience < cost;
+                *patience = patience.saturating_sub(cost);
+            }
+            Some(State::Freed) => progress.taken_back_too_often = true,
+            _ => {}
+        }
+    }
+
+    /// Processes the gap blocks of an NR-SACK that the peer never revokes, after all of its blocks. Returns the bytes that
+    /// left, or `None` if it keeps leaving out what it had named.
+    pub(crate) fn keep(
+        &mut self,
+        blocks: impl Iterator<Item = GapBlock>,
+        messages: &mut Messages,
+    ) -> Option<usize> {
+        let Self { outstanding, kept, patience, rack, .. } = self;
+        let kept = kept.get_or_insert_default();
+        kept.replace(blocks, rack.is_some());
+        let runs = kept.added().map(|run| usize::from(run.start)..=usize::from(run.end));
+        let freed = runs.flatten().map(|index| outstanding::keep(outstanding, index, messages)).sum();
+        // Chunks that were named stay kept. To name them again costs time.
+        let left_out = kept.withdrawn().map(|run| u32::from(run.end - run.start) + 1).sum();
+        *patience = patience.checked_sub(left_out)?;
+        kept.settle();
+        Some(freed)
+    }
+
+    /// Processes a cumulative acknowledgement of everything up to `steps` beyond the ack point, from a chunk without
+    /// gap blocks.
+    pub(crate) fn acknowledge_cumulatively(
+        &mut self,
+        now: Time,
+        steps: usize,
+        messages: &mut Messages,
+        paths: &mut PerPath<PathAck>,
+    ) -> Progress {
+        let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
+        if let Some(mut by_time) = self.by_time() {
+            by_time.conclude(now, Some(Newly::default()), paths);
+        }
+        let in_fast_recovery = self.recovery.is_active();
+        Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
+    }
+
+    /// Processes reported duplicates (section 3.3.4). A path watches a limited number of chunks, and each duplicate
+    /// is searched for.
+    pub(crate) fn on_duplicates(
+        &mut self,
+        duplicates: impl Iterator<Item = Tsn>,
+        paths: &mut PerPath<PathAck>,
+    ) {
+        let (cumulative, next) = (self.outstanding.cumulative_ack(), self.outstanding.next_tsn());
+        if let Some(rack) = &mut self.rack {
+            duplicates.take(RESENT_MAX).for_each(|tsn| rack.on_duplicate(tsn, cumulative, next, paths));
+        }
+    }
+
+    /// Processes the gap blocks: what they add, which chunks that shows as missing, and what they revoke, in this
+    /// order. Returns for each path the highest index that they acknowledge for the first time.
+    fn take_gaps(
+        &mut self,
+        steps: usize,
+        blocks: impl Iterator<Item = GapBlock>,
+        progress: &mut Progress,
+        paths: &mut PerPath<PathAck>,
+    ) -> Newly {
+        let Self { outstanding, gaps, lowest, recovery, rack, .. } = self;
+        let overtaken = gaps.last().unwrap_or(0);
+        gaps.replace(blocks, rack.is_some());
+        let mut newly = Newly::default();
+        let mut first_acked = PerPath::filled(usize::MAX);
+        let mut highest = 0;
+        for run in gaps.added() {
+            for index in usize::from(run.start)..=usize::from(run.end) {
+                let lasts =
+                    |record: &Record| matches!(record.state(), State::Kept | State::Freed | State::Abandoned);
+                if outstanding.get(index).is_some_and(lasts) {
+                    continue;
+                }
+                let Some(record) = outstanding.change(index, State::GapAcked) else { break };
+                let (at, timed) = (outstanding.sent_at(index), !outstanding.is_unnamed(index));
+                if count_acked(&record, (at, timed), &mut paths[record.path]) {
+                    highest = index;
+                    progress.newly_acked = true;
+                    if !record.has(ORPHANED) {
+                        let first = &mut first_acked[record.path];
+                        *first = (*first).min(index);
+                        newly[record.path] = Some(index);
+                        if let Some(rack) = rack {
+                            let run = Run::single(index, &record);
+                            tell_acked(rack, outstanding, &run, at.map(|at| (at, timed)), overtaken);
+                        }
+                    }
+                }
+                if let Some(record) = outstanding.get_mut(index) {
+                    record.set(ACKED_BEFORE);
+                }
+            }
+        }
+        outstanding.set_unnamed(gaps.cut_at());
+        let missing = Missing { below: highest, all: progress.in_fast_recovery && steps > 0 };
+        let mut first_missing = PerPath::filled(usize::MAX);
+        if rack.is_none() {
+            progress.entered_fast_recovery = miss_indications::count_misses(
+                outstanding,
+                gaps,
+                missing,
+                recovery,
+                &mut first_missing,
+                paths,
+            );
+        } else {
+            first_missing = lowest.find_all(outstanding, &first_acked, highest);
+        }
+        for ((path, acked), missing) in paths.iter_mut().zip(first_acked).zip(first_missing) {
+            path.lowest_acked |= acked < missing;
+        }
+        self.take_back(steps == 0, progress, paths);
+        newly
+    }
+
+    /// Processes what the gap blocks revoke. `overtaken` is true if the SACK may be older than the previous one.
+    fn take_back(&mut self, overtaken: bool, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
+        let Self { outstanding, gaps, lowest, rack, patience, .. } = self;
+        for run in gaps.withdrawn() {
+            for index in usize::from(run.start)..=usize::from(run.end) {
+                let window = (&mut *outstanding, &mut *lowest);
+                let cost = renege(window, rack.as_deref_mut(), index, overtaken, paths);
+                let Some(left) = patience.checked_sub(cost) else {
+                    progress.taken_back_too_often = true;
+                    return;
+                };
+                *patience = left;
+            }
+        }
+    }
+}
+
+/// Accounts for a chunk that a gap block acknowledges and that was not in the previous SACK. `sent_at` is set if it
+/// measures a round-trip time, `timed` if it was reported when it arrived. Returns false if an earlier SACK had
+/// acknowledged it.
+fn count_acked(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut PathAck) -> bool {
+    let len = record.chunk_len();
+    if record.state() == State::InFlight {
+        path.flight_drop += len;
+    }
+    if record.has(ACKED_BEFORE | ORPHANED) {
+        return !record.has(ACKED_BEFORE);
+    }
+    path.acked_bytes += len;
+    path.acked_chunks += 1;
+    path.offer_answer(!record.has(MOVED), record.state() == State::InFlight);
+    if !record.has(RESENT) {
+        path.offer_rtt(sent_at, timed);
+    }
+    true
+}
+
+/// Handles a chunk whose gap acknowledgement the peer revokes (rule D iii): it is in flight again, with one miss
+/// indication. `overtaken` is true if the SACK may be older than the previous one. Returns how many chunks must be
+/// examined again.
+fn renege(
+    (outstanding, lowest): (&mut Outstanding, &mut Lowest),
+    rack: Option<&mut Rack>,
+    index: usize,
+    overtaken: bool,
+    paths: &mut PerPath<PathAck>,
+) -> u32 {
+    let path = match outstanding.get(index) {
+        Some(record) if record.state() == State::GapAcked => record.path,
+        // To leave it out has no effect, but to name it again costs time.
+        Some(record) if matches!(record.state(), State::Kept | State::Freed) => return 1,
+        _ => return 0,
+    };
+    outstanding.change(index, State::InFlight);
+    lowest.on_outstanding(path, outstanding.tsn(index));
+    let again = rack.map_or(0, |rack| rack.on_reneged(index, path, overtaken));
+    let Some(record) = outstanding.get_mut(index) else { return 0 };
+    record.misses = 1;
+    let path = &mut paths[record.path];
+    path.reneged_bytes += record.chunk_len();
+    path.reneged = true;
+    1 + again as u32
+}

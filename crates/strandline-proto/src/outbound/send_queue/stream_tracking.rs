@@ -1,0 +1,117 @@
+//! The messages that a reset of streams, or the end of a dynamic stream, has to wait for: messages that are held back
+//! until a reset is answered, and the number of messages of each dynamic stream that are not sent to their ends. A dynamic
+//! stream is closed once it has none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::held::Held;
+use crate::number::StreamId;
+
+/// The queued messages that a reset or the end of a stream waits for.
+#[derive(Debug, Default)]
+pub(crate) struct StreamTracking {
+    /// The messages that wait for a reset.
+    pub(crate) held: Option<Held>,
+    /// The messages of dynamic streams.
+    pub(crate) unsent: Option<Unsent>,
+}
+
+impl StreamTracking {
+    /// Counts the messages of streams from `first` on.
+    pub(crate) fn counting(first: StreamId) -> Box<Self> {
+        Box::new(Self { held: None, unsent: Some(Unsent::new(first)) })
+    }
+
+    /// Records that a message of a stream was sent to its end, or will not be sent.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn on_gone(&mut self, stream: StreamId) {
+        if let Some(held) = &mut self.held {
+            held.on_gone(stream);
+        }
+        if let Some(unsent) = &mut self.unsent {
+            unsent.on_gone(stream);
+        }
+    }
+
+    /// Returns the heap bytes, itself included.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.unsent.as_ref().map_or(0, Unsent::heap_bytes)
+    }
+}
+
+/// The messages of dynamic streams that are not sent to their ends.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    /// The first dynamic stream.
+    first: StreamId,
+    /// Number of these messages for each stream that has some.
+    counts: BTreeMap<StreamId, usize>,
+    /// Streams that have some and are to be closed.
+    closing: BTreeSet<StreamId>,
+    /// Those of them that have none any more.
+    pub(crate) drained: Vec<StreamId>,
+    /// Streams of which no message was sent to its end, and which are awaited.
+    starting: BTreeSet<StreamId>,
+    /// Those of them of which one was, or was given up.
+    pub(crate) started: Vec<StreamId>,
+}
+
+impl Unsent {
+    fn new(first: StreamId) -> Self {
+        let (closing, starting) = (BTreeSet::new(), BTreeSet::new());
+        Self { first, counts: BTreeMap::new(), closing, drained: Vec::new(), starting, started: Vec::new() }
+    }
+
+    pub(crate) fn on_pushed(&mut self, stream: StreamId) {
+        if stream >= self.first {
+            *self.counts.entry(stream).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn on_gone(&mut self, stream: StreamId) {
+        let Some(count) = self.counts.get_mut(&stream) else { return };
+        *count = count.saturating_sub(1);
+        if self.starting.remove(&stream) {
+            self.started.push(stream);
+        }
+        if *count == 0 {
+            self.counts.remove(&stream);
+            if self.closing.remove(&stream) {
+                self.drained.push(stream);
+            }
+        }
+    }
+
+    /// Lets a stream be reported as drained once it has no message. Returns true if it has none now.
+    pub(crate) fn close(&mut self, stream: StreamId) -> bool {
+        let has_some = self.counts.contains_key(&stream);
+        if has_some {
+            self.closing.insert(stream);
+        }
+        !has_some
+    }
+
+    /// Lets a stream be reported as started once a message of it was sent to its end, or given up. `begun` messages have a
+    /// number. Returns true if one was sent to its end.
+    pub(crate) fn start(&mut self, stream: StreamId, begun: usize) -> bool {
+        let unsent = self.counts.get(&stream).copied().unwrap_or(0);
+        let is_started = begun > 1 || (begun == 1 && unsent == 0);
+        if !is_started {
+            self.starting.insert(stream);
+        }
+        is_started
+    }
+
+    /// Lets none of these be reported as started.
+    pub(crate) fn forget_starts(&mut self, is_concerned: impl Fn(StreamId) -> bool) {
+        self.starting.retain(|stream| !is_concerned(*stream));
+        self.started.retain(|stream| !is_concerned(*stream));
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.counts.len() * size_of::<(StreamId, usize)>()
+            + (self.closing.len() + self.starting.len()) * size_of::<StreamId>()
+            + (self.drained.capacity() + self.started.capacity()) * size_of::<StreamId>()
+    }
+}
