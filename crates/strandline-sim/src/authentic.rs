@@ -73,7 +73,7 @@ pub(crate) fn wanted(extensions: &ExtensionsConfig) -> Option<ChunkTypes> {
 }
 
 /// Returns the chunks of a packet that a receiver processes (section 6.3): not those that it wants authenticated and that
-/// follow no right AUTH chunk, nor anything after a wrong one. `wanted` are the chunk types that need one; `None` if the
+/// follow no right AUTH chunk, nor anything after a wrong one, or after such an ASCONF or ASCONF-ACK. `wanted` are the chunk types that need one; `None` if the
 /// association does not use authentication, and AUTH is an unknown chunk.
 pub(crate) fn admitted<'a>(
     packet: &Packet<'a>,
@@ -86,6 +86,12 @@ pub(crate) fn admitted<'a>(
         match (chunk.kind, wanted) {
             (kind::AUTH, Some(_)) if verifies && !verified => verified = true,
             (kind::AUTH, Some(_)) => break,
+            // RFC 5061 section 5.2 rule D5: nothing after it is processed either.
+            (kind @ (kind::ASCONF | kind::ASCONF_ACK), Some(wanted))
+                if wanted.contains(kind) && !verified =>
+            {
+                break;
+            }
             (kind, Some(wanted)) if wanted.contains(kind) && !verified => {}
             _ if stops(&chunk) => break,
             _ => admitted.push(chunk),

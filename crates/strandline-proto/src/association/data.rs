@@ -11,6 +11,7 @@ use super::context::EndpointContext;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
 use super::dry::report_dry;
 use super::offer::encode_cause;
+use super::timeout::room_after_timeout;
 use super::{Association, State, auth, multipath, reconfig};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
@@ -270,7 +271,7 @@ impl Association {
     fn ask_opened(&mut self, now: Time) {
         let Some(index) = self.outbound.take_window_opened(now) else { return };
         if self.paths.get(index).may_ask_opened(now) {
-            let bytes = self.outbound.ask_opened(index, self.paths.room_after_timeout(index));
+            let bytes = self.outbound.ask_opened(index, room_after_timeout(self, index));
             self.paths.get_mut(index).on_window_opened(now, bytes);
         }
     }

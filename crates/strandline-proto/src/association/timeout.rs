@@ -231,7 +231,7 @@ impl Association {
         self.on_path_error(cx, index, outcome.change);
         let marked_before = marked_chunks(&self.outbound);
         let bytes = match first_only {
-            true => self.outbound.on_first_timeout(index, again, self.paths.room_after_timeout(index)),
+            true => self.outbound.on_first_timeout(index, again, room_after_timeout(self, index)),
             false => self.outbound.on_timeout(index, again),
         };
         let chunks = marked_chunks(&self.outbound).saturating_sub(marked_before);
@@ -340,11 +340,17 @@ impl Association {
     }
 }
 
+/// Returns the room in bytes for chunks with user data in the packet that is sent after a time-out of the path.
+pub(super) fn room_after_timeout(association: &Association, index: PathIndex) -> u32 {
+    association.paths.room_after_timeout(index).saturating_sub(auth::reserve(association) as u32)
+}
+
 /// Handles an expiry of T3-rtx while the peer answers that its window is closed: the lowest chunks probe it.
 fn probe_closed_window(association: &mut Association, now: Time, index: PathIndex) {
+    let room = room_after_timeout(association, index);
     let Association { outbound, paths, config, .. } = association;
     let marked_before = marked_chunks(outbound);
-    let bytes = outbound.on_window_probe_timeout(index, paths.room_after_timeout(index));
+    let bytes = outbound.on_window_probe_timeout(index, room);
     let chunks = marked_chunks(outbound).saturating_sub(marked_before);
     let path = paths.get_mut(index);
     path.on_lost(bytes);

@@ -10,6 +10,7 @@ use strandline_wire::{DATA_CHUNK_HEADER_LEN, I_DATA_CHUNK_HEADER_LEN, IData, Pac
 use super::accounts::Accounts;
 use super::messages::Message;
 use super::new_chunk::{NewChunk, next_chunk};
+use super::recovery::loss_detection::Room;
 use super::sent::outstanding::Outstanding;
 use super::{Numbers, Outbound};
 use crate::number::{Fsn, Mid, StreamId, Tsn};
@@ -164,6 +165,12 @@ pub(super) fn state_mut(numbers: &mut Numbers) -> Option<&mut Interleaving> {
 #[inline]
 pub(super) fn interleaves(outbound: &Outbound) -> bool {
     state(&outbound.numbers).is_some()
+}
+
+/// Returns the room of a packet for `bytes` bytes of chunks with user data.
+pub(super) fn packet_room(outbound: &Outbound, bytes: u32) -> Room {
+    let extra_each = if interleaves(outbound) { EXTRA_LEN as u32 } else { 0 };
+    Room { bytes, extra_each }
 }
 
 /// Returns the most that chunks of `bytes` bytes can take in a packet. They are counted as DATA chunks, and those of I-DATA

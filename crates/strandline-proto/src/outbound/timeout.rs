@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::interleaving::packet_room;
 use super::recovery::loss_detection::{ByTime, Newly};
 use super::recovery::send_window::SendWindow;
 use super::sent::outstanding::Record;
@@ -38,6 +39,7 @@ impl Outbound {
     /// [`on_timeout`](Self::on_timeout). `again` is as there. `room` is that of a packet on the path of the
     /// retransmission (section 6.3.3 E3).
     pub(crate) fn on_first_timeout(&mut self, path: PathIndex, again: bool, room: u32) -> u32 {
+        let room = packet_room(self, room);
         let marked = mark_lowest(self, |by_time| by_time.on_timeout(path, again, room));
         marked.unwrap_or_else(|| self.on_timeout(path, again))
     }

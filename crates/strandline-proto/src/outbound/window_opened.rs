@@ -1,5 +1,6 @@
 //! What is sent while the peer's window is closed and when it opens (decisions 81 and 99).
 
+use super::interleaving::packet_room;
 use super::{Outbound, timeout};
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -18,6 +19,7 @@ impl Outbound {
     /// Retransmits as many of the path's lowest chunks as fit `room` bytes, those of a packet. Returns the bytes that
     /// left the path's flight.
     pub(crate) fn ask_opened(&mut self, path: PathIndex, room: u32) -> u32 {
+        let room = packet_room(self, room);
         let marked = timeout::mark(self, |sent| Some(sent.by_time()?.on_window_probe(path, room)));
         marked.flatten().unwrap_or(0)
     }
@@ -32,6 +34,7 @@ impl Outbound {
     /// as many of the lowest chunks as fit `room` bytes, those of a packet, probe it. With miss indications all are
     /// retransmitted. Returns the bytes that left the path's flight.
     pub(crate) fn on_window_probe_timeout(&mut self, path: PathIndex, room: u32) -> u32 {
+        let room = packet_room(self, room);
         let marked = timeout::mark_lowest(self, |by_time| Some(by_time.on_window_probe(path, room)));
         marked.unwrap_or_else(|| self.send_again(path))
     }

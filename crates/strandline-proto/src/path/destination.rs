@@ -38,6 +38,10 @@ pub(super) enum Exempt {
     Probe,
     /// The packet follows a time-out, or tests a window that has opened.
     Other,
+    /// The packet probes a closed window of the peer.
+    WindowProbe,
+    /// The probe was sent. Until it is answered nothing else is retransmitted (decision 81).
+    WindowProbed,
 }
 
 /// One path. Data is counted in bytes of DATA chunks with header and padding (RFC 9260 section 7.2).
@@ -232,7 +236,7 @@ impl Path {
 
     /// True if the next packet may be sent regardless of the window, provided that there is data.
     pub(crate) fn is_exempt(&self) -> bool {
-        self.exempt != Exempt::No
+        !matches!(self.exempt, Exempt::No | Exempt::WindowProbed)
     }
 
     /// True during proportional rate reduction.
@@ -269,7 +273,11 @@ impl Path {
 
     /// True if another packet of retransmissions may be sent (section 6.1 rule C).
     pub(crate) fn may_retransmit(&self) -> bool {
-        if self.timed_out { self.flight == 0 } else { self.flight < self.window() && self.pacer.may_send() }
+        match () {
+            () if self.exempt == Exempt::WindowProbed => false,
+            () if self.timed_out => self.flight == 0,
+            () => self.flight < self.window() && self.pacer.may_send(),
+        }
     }
 
     /// Records that an SCTP packet of `packet_len` bytes with `data_bytes` of DATA chunks was sent, and starts T3-rtx
@@ -287,7 +295,8 @@ impl Path {
         self.note_asked(first_transmission, asks);
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
-        self.exempt = Exempt::No;
+        let probed = matches!(self.exempt, Exempt::WindowProbe | Exempt::WindowProbed);
+        self.exempt = if probed { Exempt::WindowProbed } else { Exempt::No };
         self.frto_packets.on_sent(first_transmission);
         if self.pacer.is_behind(now) {
             self.catch_up(now);
@@ -389,19 +398,6 @@ impl Path {
             self.on_mtu();
         }
         TimeoutOutcome { change: self.on_error(config), mtu_fell }
-    }
-
-    /// Handles an expiry of T3-rtx for a zero window probe while the peer still sends SACKs. The interval doubles,
-    /// but it is neither an error nor congestion (section 6.1 rule A). Other data in flight does not hold the next
-    /// probe back.
-    pub(crate) fn on_window_probe_timeout(&mut self, now: Time, config: &AssociationConfig) {
-        self.stop_rtx();
-        self.rto.back_off(config);
-        self.probes.on_timeout();
-        self.exempt = if self.flight > 0 { Exempt::Other } else { Exempt::No };
-        if self.flight > 0 {
-            self.start_rtx(now);
-        }
     }
 
     // --- acknowledgements --------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::destination::{Exempt, Path};
+use super::destination::Path;
 use crate::config::AssociationConfig;
 use crate::time::Time;
 
@@ -13,22 +13,6 @@ impl Path {
     /// (RFC 5682 section 4).
     pub(crate) fn forget_back_off(&mut self, now: Time, config: &AssociationConfig) {
         self.rto.forget_back_off(config);
-        if self.rtx_deadline != Time::MAX {
-            self.restart_rtx(now);
-        }
-    }
-
-    /// Removes `bytes`, for which the peer may have had no room, from the flight because the peer's window has
-    /// opened. They are sent again whatever cwnd is, which counts as a probe. T3-rtx restarts; its back-off stays
-    /// until new data is acknowledged.
-    pub(crate) fn on_window_opened(&mut self, now: Time, bytes: u32) {
-        if bytes == 0 {
-            return;
-        }
-        self.on_lost(bytes);
-        self.exempt = Exempt::Other;
-        self.probes.on_asked();
-        self.quiet_since = now;
         if self.rtx_deadline != Time::MAX {
             self.restart_rtx(now);
         }

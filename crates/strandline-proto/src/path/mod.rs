@@ -6,7 +6,7 @@
 //! | [`set`], [`destination`], [`state`], [`settings`], [`choices`] | the paths, one path, its state and settings |
 //! | [`heartbeat`], [`reachability`], [`verification`], [`silence`] | heartbeats, failure detection, fail-over |
 //! | [`rto`], [`frto`], [`frto_packets`] | RTO, F-RTO |
-//! | [`tlp`], [`tlp_budget`], [`single_packet`] | tail-loss probes |
+//! | [`tlp`], [`tlp_budget`], [`single_packet`], [`window_probe`] | tail-loss probes, probes of a closed window |
 //! | [`prr`], [`pacer`], [`bursts`], [`arrivals`] | recovery, pacing, bursts, full windows |
 //! | [`pmtu`], [`proof`], [`link`] | path MTU |
 //! | [`ecn_trial`], [`path_cache`] | ECN validation, values of earlier associations |
@@ -35,6 +35,7 @@ mod state;
 mod tlp;
 mod tlp_budget;
 mod verification;
+mod window_probe;
 
 pub(crate) use self::bursts::allow_train;
 pub(crate) use self::destination::{Path, PathLoss, PathSack};

@@ -36,11 +36,6 @@ impl Path {
         at <= now || (at != Time::MAX && self.probes.is_first())
     }
 
-    /// Sets whether the peer has answered that it has no room for the lowest chunk.
-    pub(crate) fn set_window_shut(&mut self, shut: bool) {
-        self.choices.set_window_shut(shut);
-    }
-
     pub(crate) fn probe_due(&self, now: Time) -> bool {
         self.probe_deadline() <= now
     }

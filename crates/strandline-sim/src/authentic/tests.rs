@@ -39,6 +39,22 @@ fn auth_without_agreement_ends_the_packet() {
     assert_eq!(count(&packet(&[]), None), 1);
 }
 
+/// RFC 5061 section 5.2 rule D5.
+#[test]
+fn unauthenticated_asconf_ends_the_packet() {
+    for asconf in [kind::ASCONF, kind::ASCONF_ACK] {
+        let mut buffer = [0; 200];
+        let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+        assert!(sack::write(&mut builder, Tsn(1), 1000, core::iter::empty(), &[]));
+        builder.push_raw(asconf, 0, 16).expect("there is room").fill(0);
+        assert!(sack::write(&mut builder, Tsn(2), 1000, core::iter::empty(), &[]));
+        let len = builder.finish();
+        let packet = Packet::parse(&buffer[..len]).expect("just built");
+        let wanted = Some(ChunkTypes::NONE.with(asconf));
+        assert_eq!(admitted(&packet, wanted, false).len(), 1);
+    }
+}
+
 /// An attacker altered an INIT ACK under the initiator's tag.
 #[test]
 fn altered_set_up_is_forged() {

@@ -123,7 +123,10 @@ impl Board {
                 credit(now, &mut self.traffic, &mut self.late, chunk, (tsn, self.unnamed));
             }
             let newly = is_named && !chunk.acknowledged;
-            self.behind.look(chunk.to, (tsn, chunk.bytes), is_named, newly);
+            // What the address delivered was sent before data of another one was retransmitted there.
+            if is_named || chunk.moved_from.is_empty() {
+                self.behind.look(chunk.to, (tsn, chunk.bytes), is_named, newly);
+            }
             chunk.acknowledged |= is_named;
             chunk.misses += u32::from(!is_named && (at < highest || chunk.named));
             chunk.named = is_named;

@@ -270,4 +270,14 @@ pub const SEEDS: &[(u64, &str)] = &[
         12_000_026_754,
         "an unconfirmed address was given up while the peer, which had learned late that it was added, used it",
     ),
+    (12_000_020_301, "two packets of short I-DATA chunks probed a closed window, where one is allowed"),
+    (
+        12_000_253_513,
+        "what follows an ASCONF without authentication in its packet was taken for processed (of the checker)",
+    ),
+    (
+        12_000_019_564,
+        "a chunk retransmitted on another path made a gap there before what it had delivered earlier",
+    ),
+    (12_000_246_374, "the same, with schedulers"),
 ];

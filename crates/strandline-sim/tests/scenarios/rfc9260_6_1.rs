@@ -1,6 +1,8 @@
 //! RFC 9260 section 6.1 rule A: a closed window is probed with one packet at a time, which is neither a loss nor an
 //! error.
 
+use strandline_proto::authentication::{Authentication, ChunkTypes};
+
 use super::scene::Scene;
 use super::*;
 
@@ -88,6 +90,44 @@ fn blocked_data_waits_while_one_packet_probes() {
     });
     let numbers: Vec<u16> = messages.iter().map(|m| u16::from_be_bytes([m.data[0], m.data[1]])).collect();
     assert_eq!(numbers, (0..600).collect::<Vec<_>>());
+}
+
+/// Short I-DATA chunks, and packets with an AUTH chunk, hold fewer chunks than a packet of DATA does: what does not fit the
+/// probe waits as well.
+#[test]
+fn short_chunks_probe_in_one_packet() {
+    let interleaving = |config: &mut AssociationConfig| config.extensions.interleaving = true;
+    let authenticated = |config: &mut AssociationConfig| {
+        let chunks = ChunkTypes::NONE.with(kind::DATA);
+        config.extensions.authentication = Some(Authentication { chunks, ..Authentication::default() });
+    };
+    let changes: [(u8, fn(&mut AssociationConfig)); 2] =
+        [(kind::I_DATA, interleaving), (kind::DATA, authenticated)];
+    for (wanted, change) in changes {
+        let full = endpoint(|config| {
+            change(config);
+            config.receive_buffer = Some(10_000);
+            config.partial_delivery_point = 5_000;
+        });
+        let mut pair = Pair::new(endpoint(change), full, link(ms(30), 100));
+        let (a, _) = pair.connect();
+        for _ in 0..1500 {
+            pair.send(Side::A, a, 0, vec![7]);
+        }
+        pair.run_for(ms(500));
+        let status = pair.a.endpoint.status(a).unwrap();
+        assert!(status.in_flight > 150 && status.peer_rwnd == 0, "{status:?}");
+        pair.clear_captured();
+        pair.run_for(ms(10_000));
+        let times: Vec<_> = pair
+            .captured()
+            .iter()
+            .filter(|packet| packet.from == Side::A && packet.chunk_kinds().contains(&wanted))
+            .map(|packet| packet.at)
+            .collect();
+        assert!((3..=12).contains(&times.len()), "{times:?}");
+        assert!(times.windows(2).all(|pair| pair[1] > pair[0]), "one at a time: {times:?}");
+    }
 }
 
 /// Everything was sent, and most of it dropped, since small messages take more room than their bytes. The window

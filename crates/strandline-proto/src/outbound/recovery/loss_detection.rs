@@ -19,7 +19,7 @@ use super::rack::{Answer, LatestProbes, PathRack, Rack, Yardstick, is_before};
 use super::send_window::SendWindow;
 use crate::number::Tsn;
 use crate::outbound::sent::outstanding::{
-    ACKED_BEFORE, FAST_MARKED, ORPHANED, Outstanding, PROBE, RESENT, Record, State,
+    ACKED_BEFORE, FAST_MARKED, MOVED, ORPHANED, Outstanding, PROBE, RESENT, Record, State,
 };
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
@@ -33,6 +33,14 @@ const LOOKED_AT_MAX: usize = 4096;
 
 /// Eighths of the round-trip time within which the answer to a chunk is still in flight.
 const ANSWER_EIGHTHS: u64 = 7;
+
+/// The room of a packet for chunks with user data.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) bytes: u32,
+    /// Bytes that each chunk takes beyond a DATA chunk.
+    pub(crate) extra_each: u32,
+}
 
 /// For each path the highest index that a SACK reported for the first time beyond a gap.
 pub(crate) type Newly = PerPath<Option<usize>>;
@@ -215,7 +223,7 @@ impl ByTime<'_> {
     }
 
     /// Counts how much is acknowledged beyond a gap (RFC 8985 section 6.2 step 4). Late data of another path makes no
-    /// gap in this one, also if that path is removed.
+    /// gap in this one, also if that path is removed, or if the data is retransmitted on this one.
     fn count_behind_gaps(&mut self, newly: &Newly) {
         let Self { rack, outstanding, gaps } = self;
         let mut found = PerPath::<Gap>::default();
@@ -234,6 +242,8 @@ impl ByTime<'_> {
                         gap.behind += u32::from(record.len)
                     }
                     (State::GapAcked | State::Kept | State::Freed, None) | (State::Abandoned, _) => {}
+                    // What the path delivered was sent before that was retransmitted here.
+                    _ if record.has(MOVED) => {}
                     (_, first) => gap.first = first.or(Some(index)),
                 }
             }
@@ -374,12 +384,12 @@ impl ByTime<'_> {
 
 /// For timers and other events.
 impl ByTime<'_> {
-    /// Handles an expiry of T3-rtx without another path: marks as many of the lowest chunks as fit `room` bytes, those
+    /// Handles an expiry of T3-rtx without another path: marks as many of the lowest chunks as fit `room`, that
     /// of a packet. Answers show whether the others are lost ([`Frto`](super::frto::Frto)). Returns the bytes marked,
     /// including headers and padding. `again` is true if nothing was acknowledged since the previous time-out, so that
     /// the test continues (RFC 5682 section 3.2). Returns `None` if there was an answer that did not help, so that all
     /// chunks must be marked.
-    pub(crate) fn on_timeout(&mut self, path: PathIndex, again: bool, room: u32) -> Option<u32> {
+    pub(crate) fn on_timeout(&mut self, path: PathIndex, again: bool, room: Room) -> Option<u32> {
         let Self { rack, outstanding, .. } = self;
         let moment = rack.moment(outstanding.next_tsn());
         let state = rack.path(path);
@@ -397,7 +407,7 @@ impl ByTime<'_> {
 
     /// Handles an expiry of T3-rtx while the peer reports a closed window: the same chunks probe the window, which is
     /// no loss.
-    pub(crate) fn on_window_probe(&mut self, path: PathIndex, room: u32) -> u32 {
+    pub(crate) fn on_window_probe(&mut self, path: PathIndex, room: Room) -> u32 {
         self.on_path_refused(path);
         let probing = &mut self.rack.path(path).probing;
         mark_first(self.outstanding, path, room, |tsn, _| probing.ask_with(tsn))
@@ -481,15 +491,15 @@ impl ByTime<'_> {
     }
 }
 
-/// Marks as many of the path's lowest chunks as fit a packet with room for `packet` bytes of chunks, and at least one.
-/// `on_mark` sees each before. Returns the bytes that leave the flight.
+/// Marks as many of the path's lowest chunks as fit a packet, and at least one. `on_mark` sees each before. Returns the
+/// bytes that leave the flight.
 fn mark_first(
     outstanding: &mut Outstanding,
     path: PathIndex,
-    packet: u32,
+    packet: Room,
     mut on_mark: impl FnMut(Tsn, &Record),
 ) -> u32 {
-    let (mut room, mut bytes) = (packet, 0);
+    let (mut room, mut bytes) = (packet.bytes, 0);
     for index in 0..outstanding.len() {
         let tsn = outstanding.tsn(index);
         let Some(record) = outstanding.get_mut(index) else { break };
@@ -497,10 +507,11 @@ fn mark_first(
             continue;
         }
         let len = record.chunk_len();
-        if len > room && room < packet {
+        let takes = len + packet.extra_each;
+        if takes > room && room < packet.bytes {
             break;
         }
-        room = room.saturating_sub(len);
+        room = room.saturating_sub(takes);
         on_mark(tsn, record);
         record.clear(FAST_MARKED);
         match record.state() {

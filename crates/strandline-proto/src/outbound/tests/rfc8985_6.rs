@@ -305,6 +305,26 @@ fn sacks_behind_another_paths_gap_do_not_count() {
     }
 }
 
+/// What was acknowledged on a path before a chunk of another one was retransmitted there shows nothing about later gaps.
+#[test]
+fn chunks_that_change_path_make_no_gap() {
+    let mut fixture = Fixture::by_time(0);
+    for path in [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0] {
+        fixture.wait(1);
+        fixture.push(FULL);
+        assert_eq!(fixture.packet(path).len(), 1);
+    }
+    fixture.wait(96);
+    let (_, acks) = fixture.sack(0, &[(1, 7)]);
+    assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (0, LOST));
+    assert_eq!(fixture.tsns(0), [0], "on the other path");
+    fixture.wait(4);
+    let (_, acks) = fixture.sack(0, &[(1, 7), (9, 9)]);
+    assert_eq!(acks[0].lost_bytes, 0, "one packet behind a gap");
+    let (_, acks) = fixture.sack(0, &[(1, 7), (9, 11)]);
+    assert_eq!(acks[0].lost_bytes, LOST, "three");
+}
+
 /// A full SACK says nothing about chunks beyond its last block. Chunks reported later may have arrived long ago: they
 /// measure no round-trip time that would delay loss detection.
 #[test]
