@@ -1,7 +1,7 @@
 //! The credit of outgoing streams, as their sender counts it (docs/stream-credit.md).
 //!
 //! A stream sends new data while its sum is below the limit that the peer granted. One whose credit has no room is
-//! [`parked`](super::parked): the others go on. Retransmissions need no credit, since their bytes were counted before.
+//! [`parked`](super::send_queue::parked): the others go on. Retransmissions need no credit, since their bytes were counted before.
 
 use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::stream_blocked;
