@@ -11,7 +11,10 @@ use strandline_ops::http::{Answer, Handler, Request, exposure, listen_for};
 use strandline_ops::metrics::{CONTENT_TYPE, Page};
 
 use crate::clock::unix_time;
+use crate::config::Fallback;
 use crate::gateway::Gateway;
+use crate::link::Link;
+use crate::mapping::{Direct, Question, State, decide};
 use crate::running::Running;
 
 /// Connections that a status lists.
@@ -75,6 +78,10 @@ impl Admin {
         page.counters("connections_total", help, "way", sorted(&sums.by_way));
         let help = "TCP connections that ended, by how.";
         page.counters("connection_ends_total", help, "end", sorted(&sums.by_end));
+        let mut decided: Vec<_> = sums.by_mapping.iter().map(|(labels, count)| (*labels, *count)).collect();
+        decided.sort_unstable();
+        let help = "TCP connections that were mapped to streams or not, by the decision and its reason.";
+        page.counters_of_two("mapping_total", help, ["decision", "reason"], decided);
         page.gauge("connections", "Open TCP connections.", self.gateway.registry.open() as f64);
         let help = "Bytes of TCP connections, up from clients and down to them.";
         page.counters("bytes_total", help, "direction", [("up", sums.bytes_up), ("down", sums.bytes_down)]);
@@ -93,7 +100,7 @@ impl Admin {
     fn status(&self) -> Value {
         let sums = self.gateway.registry.sums();
         let links = self.running.links();
-        let peers = links.iter().map(|link| json!({"name": &*link.name, "up": link.is_up()}));
+        let peers = links.iter().map(|link| peer(link));
         let associations = self.gateway.associations();
         json!({
             "peers": peers.collect::<Vec<_>>(),
@@ -106,6 +113,38 @@ impl Admin {
             "connections": self.gateway.registry.connections(LISTED_MAX),
         })
     }
+}
+
+/// The state of a peer, and what becomes of a connection to a destination of which nothing is known.
+fn peer(link: &Link) -> Value {
+    let association = link.state();
+    let has_fallback = link.peer.fallback == Fallback::Tcp;
+    let question = Question {
+        map: link.peer.map,
+        has_fallback,
+        is_direct: true,
+        association,
+        direct: Direct::default(),
+    };
+    let decision = decide(&question);
+    let State::Up(health) = association else {
+        return json!({"name": &*link.name, "up": false, "decision": decision.way.name(), "reason": decision.reason});
+    };
+    json!({
+        "name": &*link.name,
+        "up": true,
+        "decision": decision.way.name(),
+        "reason": decision.reason,
+        "rtt_ms": health.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
+        "loss_up": health.up.loss,
+        "loss_down": health.down.and_then(|flow| flow.loss),
+        "window_up_bytes": health.up.window,
+        "window_down_bytes": health.down.map(|flow| flow.window),
+        "queued_up_bytes": health.up.queued,
+        "queued_down_bytes": health.down.map(|flow| flow.queued),
+        "contexts": health.contexts,
+        "contexts_max": health.contexts_max,
+    })
 }
 
 fn association(association: &Association) -> Option<Value> {

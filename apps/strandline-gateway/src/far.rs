@@ -11,8 +11,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::clock::now;
+use crate::config;
+use crate::flow_meter::FlowMeter;
 use crate::flows::{self, Flows, Target, buffer, idle};
 use crate::gateway::{Gateway, Stage};
+use crate::health;
+use crate::lanes::{Lane, Lanes};
 use crate::limits::Place;
 use crate::onward;
 use crate::protocol::{Destination, Opening, Reason, Reply};
@@ -23,6 +27,9 @@ use crate::who::Who;
 
 /// Time for the first message of a stream.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time between two reports of how this side's direction does.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
 
 /// The peer of an association, and what it may do here.
 #[derive(Debug)]
@@ -35,6 +42,8 @@ pub(crate) struct FarPeer {
     pub(crate) reverses: Vec<Destination>,
     /// UDP flows of the association.
     pub(crate) flows: Arc<Flows>,
+    /// Whose streams fill its send buffer.
+    pub(crate) lanes: Arc<Lanes>,
 }
 
 /// Accepts streams until the association ends.
@@ -72,6 +81,10 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, pla
             // It holds nothing but the socket, and connections count for themselves.
             drop(place);
             listen(association, peer, at, token, recv, send).await;
+        }
+        Opening::Report => {
+            drop(place);
+            report(association, recv, send).await;
         }
         Opening::Connect { to, source } => {
             let tracked = track(&peer, "onward", source, to.to_string(), number);
@@ -148,6 +161,7 @@ async fn connect(
             return refuse(send, reason, text).await;
         }
     };
+    let lane = lane(&peer, source, &send, &to);
     let done = Reply::Done { at: onward::local(&tcp) };
     if send.send(done.encode().into()).await.is_err() {
         return tracked.set_end(End::Lost);
@@ -161,7 +175,14 @@ async fn connect(
         }
         _ => first,
     };
-    relay::start(tcp, (recv, send), Before::Data(first), tracked, place);
+    relay::start(tcp, (recv, send, lane), Before::Data(first), tracked, place);
+}
+
+/// Returns the lane of a stream: its client's if it is known, otherwise the peer's.
+fn lane(peer: &FarPeer, source: Option<SocketAddr>, send: &SendStream, to: &Destination) -> Lane {
+    let client = source.map_or(peer.who.address, |source| source.ip());
+    let beginning = config::beginning(&peer.gateway.settings().priority, to);
+    peer.lanes.add(client, send.id(), beginning)
 }
 
 /// Time for which a datagram to the peer may be sent, and time without datagrams after which a flow ends.
@@ -269,6 +290,32 @@ async fn listen(
     let _ = send.finish();
 }
 
+/// Reports how this side's direction does, whenever that has changed, until the peer ends the stream or the association ends.
+async fn report(association: Association, mut recv: RecvStream, mut send: SendStream) {
+    if send.send(Reply::Done { at: None }.encode().into()).await.is_err() {
+        return;
+    }
+    let begun = now();
+    let reporting = async {
+        let (mut meter, mut last) = (FlowMeter::default(), None);
+        loop {
+            tokio::time::sleep(REPORT_EVERY).await;
+            let at = now().saturating_duration_since(begun);
+            let Some(seen) = health::look(&association, &mut meter, at) else { return };
+            let report = health::report(&seen.flow);
+            if last != Some(report) && send.send(Bytes::copy_from_slice(&report.encode())).await.is_err() {
+                return;
+            }
+            last = Some(report);
+        }
+    };
+    tokio::select! {
+        () = reporting => {}
+        _ = recv.recv() => {}
+    }
+    let _ = send.finish();
+}
+
 /// Hands a connection to the peer that asked this side to listen.
 async fn arrive(
     association: Association,
@@ -299,5 +346,7 @@ async fn arrive(
         return;
     }
     tracked.entry.add_sent(first.len());
-    relay::start(tcp, (recv, send), Before::Reply, tracked, place);
+    let mut lane = lane(&peer, Some(source), &send, &Destination::of(at));
+    lane.count(first.len());
+    relay::start(tcp, (recv, send, lane), Before::Reply, tracked, place);
 }

@@ -8,6 +8,7 @@ use strandline::Association;
 use tokio::sync::watch;
 
 use crate::config::{Access, Settings};
+use crate::direct::DirectNetworks;
 use crate::limits::PeerLimits;
 use crate::registry::Registry;
 use crate::who::Who;
@@ -19,6 +20,8 @@ pub(crate) struct Gateway {
     settings: RwLock<Arc<Settings>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) limits: Arc<PeerLimits>,
+    /// What direct connections have shown.
+    pub(crate) direct: DirectNetworks,
     /// Associations that are established, so that the end can abort them.
     associations: Mutex<HashMap<u64, Association>>,
     /// Associations since the start of the program.
@@ -44,6 +47,7 @@ impl Gateway {
             settings: RwLock::new(Arc::new(settings)),
             registry: Arc::new(registry),
             limits,
+            direct: DirectNetworks::default(),
             associations: Mutex::default(),
             count: AtomicU64::new(0),
             stage: watch::Sender::new(Stage::Running),

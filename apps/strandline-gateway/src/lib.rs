@@ -5,7 +5,7 @@
 //! have opened, and needs no round trip of its own. docs/gateway.md is for operators.
 //!
 //! Modules from the bottom: `protocol`, `rules`, `socks`, `connect_request`, `preload_request` and `proxy_protocol` parse
-//! and decide, without I/O; `config` checks; `registry` and `limits` count; `relay` moves data; `onward`, `far` and `link` are the sides of an
+//! and decide, without I/O; so does `mapping`, by what `health`, `flow_meter` and `direct` know; `config` checks; `registry` and `limits` count; `relay` moves data; `onward`, `far` and `link` are the sides of an
 //! association; `ways` are the ways in; `run` puts it together. `program` is `strandline run`.
 //!
 //! # The end of a connection
@@ -25,15 +25,21 @@ mod clock;
 pub mod command;
 mod config;
 mod connect_request;
+mod contexts;
+mod direct;
 mod far;
+mod flow_meter;
 mod flows;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gateway;
+mod health;
 mod interception;
+mod lanes;
 mod limits;
 mod link;
 mod local_addresses;
+mod mapping;
 mod onward;
 mod preload_request;
 mod program;

@@ -1,22 +1,25 @@
 //! The association with a far gateway: set up, kept, and set up again when it breaks.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use strandline::{Association, Ended, Peer, Stack, Stream};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::clock::{now, unix_time};
 use crate::config::{self, Keep};
+use crate::contexts::{Context, Contexts, InUse};
 use crate::far::{FarPeer, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
+use crate::health;
 use crate::local_addresses;
-use crate::protocol::{Destination, Host, Opening, Reason};
-use crate::relay::{reason, reply};
+use crate::mapping::{Health, State};
+use crate::protocol::{Destination, Host, Opening, Reason, Report};
+use crate::relay::{first_message, reason, reply};
 use crate::stacks::{check_extensions, dynamic_streams};
 use crate::who::Who;
 
@@ -29,6 +32,9 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 const WANTED_EVERY: Duration = Duration::from_millis(500);
 /// Time between two looks for connections of a peer that was removed.
 const OVER_EVERY: Duration = Duration::from_millis(250);
+/// Time between two looks at a further context, and time without streams after which it ends.
+const CONTEXT_EVERY: Duration = Duration::from_secs(1);
+const CONTEXT_IDLE: Duration = Duration::from_secs(60);
 /// Attempts to let a peer listen where an association of before may still listen, and the time between two.
 const LISTEN_ATTEMPTS: u32 = 20;
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
@@ -44,9 +50,13 @@ pub(crate) struct Link {
     /// Set when a reload has removed the peer: no new connections, and the association ends with the last one.
     retired: watch::Sender<bool>,
     /// The association while there is one.
-    up: watch::Sender<Option<Association>>,
-    /// Notified when a connection waits for the association.
+    up: watch::Sender<Option<Arc<Context>>>,
+    /// Further ones with the peer.
+    contexts: Contexts,
+    attempt: Mutex<Attempt>,
+    /// Notified when a connection needs the association, and when one waits for it.
     wanted: Notify,
+    awaited: Notify,
     /// Connections that use the association, or wait for it.
     users: AtomicU32,
     /// Notified when the last of them ends.
@@ -54,6 +64,17 @@ pub(crate) struct Link {
     /// UDP flows of clients here.
     pub(crate) flows: Arc<Flows>,
     tokens: AtomicU32,
+}
+
+/// How setting up the association goes, while there is none.
+#[derive(Debug, Clone, Copy)]
+enum Attempt {
+    /// It was not tried, or the association was not needed any more.
+    None,
+    /// For the first time, since then.
+    First(Instant),
+    /// The last one failed, or the association has broken.
+    Failed,
 }
 
 /// A connection that uses a link until this value is dropped.
@@ -78,7 +99,10 @@ impl Link {
             stack,
             retired: watch::Sender::new(false),
             up: watch::Sender::new(None),
+            contexts: Contexts::default(),
+            attempt: Mutex::new(Attempt::None),
             wanted: Notify::new(),
+            awaited: Notify::new(),
             users: AtomicU32::new(0),
             unused: Notify::new(),
             flows: Arc::default(),
@@ -116,22 +140,63 @@ impl Link {
         self.tokens.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Opens a stream, and waits for an association if there is none.
+    fn attempt(&self) -> MutexGuard<'_, Attempt> {
+        self.attempt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how the association does, for a new connection.
+    pub(crate) fn state(&self) -> State {
+        if let Some(health) = self.health() {
+            return State::Up(health);
+        }
+        match *self.attempt() {
+            Attempt::None => State::Beginning(Duration::ZERO),
+            Attempt::First(since) => State::Beginning(now().saturating_duration_since(since)),
+            Attempt::Failed => State::Gone,
+        }
+    }
+
+    /// Returns how the context does that another stream would use; `None` if there is no association.
+    fn health(&self) -> Option<Health> {
+        let first = self.up.borrow().clone()?;
+        self.contexts.health(first, self.peer.contexts_max)
+    }
+
+    /// Has the association set up, if it is not kept, without haste: no connection waits for it.
+    pub(crate) fn want(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Opens a stream on the context with the largest window for it, and waits for an association if there is none.
     ///
     /// # Errors
     /// If there is none after [`wait`](config::Peer::wait).
-    pub(crate) async fn open(&self) -> Result<(Association, Stream), Reason> {
+    pub(crate) async fn open(&self) -> Result<(Association, Stream, InUse), Reason> {
+        self.open_on(true).await
+    }
+
+    /// As [`open`](Self::open), on the first context: the one whose datagrams are received.
+    pub(crate) async fn open_first(&self) -> Result<(Association, Stream, InUse), Reason> {
+        self.open_on(false).await
+    }
+
+    async fn open_on(&self, any: bool) -> Result<(Association, Stream, InUse), Reason> {
         let mut up = self.up.subscribe();
         let deadline = now() + self.peer.wait;
         loop {
-            let association = up.borrow_and_update().clone();
-            if let Some(association) = association
-                && let Ok(opened) = timeout_at(deadline, association.open_stream()).await
-                && let Ok(stream) = opened
-            {
-                return Ok((association, stream));
+            let first = up.borrow_and_update().clone();
+            if let Some(first) = first {
+                let best = if any { self.contexts.best(Arc::clone(&first)) } else { Arc::clone(&first) };
+                // One may just have ended.
+                for context in [best, first] {
+                    let opened = timeout_at(deadline, context.association.open_stream()).await;
+                    if let Ok(Ok(stream)) = opened {
+                        return Ok((context.association.clone(), stream, context.take()));
+                    }
+                }
             }
             self.wanted.notify_one();
+            self.awaited.notify_one();
             match timeout_at(deadline, up.changed()).await {
                 Ok(Ok(())) => {}
                 _ => return Err(Reason::NoAssociation),
@@ -149,7 +214,10 @@ impl Link {
                     self.wanted.notified().await;
                 }
                 let begun = now();
-                match self.set_up().await {
+                self.begin_attempt(begun);
+                let result = self.set_up().await;
+                *self.attempt() = if result.is_ok() { Attempt::None } else { Attempt::Failed };
+                match result {
                     Ok(association) => {
                         has_reported = false;
                         back_off = BACK_OFF_MIN;
@@ -173,11 +241,18 @@ impl Link {
             () = keeping => {}
             () = gateway.reached(Stage::Cut) => {}
             () = self.is_over(&gateway) => {
-                if let Some(association) = self.up.send_replace(None) {
+                if let Some(context) = self.up.send_replace(None) {
                     tracing::info!(peer = %self.name, "association of a removed peer shut down");
-                    association.shutdown().await;
+                    context.association.shutdown().await;
                 }
             }
+        }
+    }
+
+    fn begin_attempt(&self, begun: Instant) {
+        let mut attempt = self.attempt();
+        if matches!(*attempt, Attempt::None) {
+            *attempt = Attempt::First(begun);
         }
     }
 
@@ -189,7 +264,7 @@ impl Link {
         *back_off = (*back_off * 2).min(BACK_OFF_MAX);
         tokio::select! {
             () = sleep_until(due) => {}
-            () = self.wanted.notified() => sleep_until((begun + WANTED_EVERY).min(due)).await,
+            () = self.awaited.notified() => sleep_until((begun + WANTED_EVERY).min(due)).await,
         }
     }
 
@@ -244,12 +319,14 @@ impl Link {
             address: address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into()),
             key: association.peer_identity().map(|identity| identity.fingerprint),
         };
+        let context = Context::new(association.clone());
         let peer = Arc::new(FarPeer {
             gateway: Arc::clone(gateway),
             name: Arc::clone(&self.name),
             who,
             reverses: self.reverses.iter().map(|reverse| reverse.to.clone()).collect(),
             flows: Arc::clone(&self.flows),
+            lanes: Arc::clone(&context.lanes),
         });
         for (token, reverse) in self.reverses.iter().enumerate() {
             let retired = self.retired.subscribe();
@@ -262,24 +339,76 @@ impl Link {
             );
             tokio::spawn(asking);
         }
-        self.up.send_replace(Some(association.clone()));
+        tokio::spawn(ask_for_reports(Arc::clone(&context)));
+        self.up.send_replace(Some(context));
+        let mut next = Attempt::Failed;
         let ended = tokio::select! {
             ended = association.closed() => ended,
             () = self.flows.receive(&association) => association.closed().await,
             _ = accept_streams(&association, &peer) => association.closed().await,
             () = self.idle() => {
+                next = Attempt::None;
+                *self.attempt() = next;
                 self.up.send_replace(None);
                 association.shutdown().await
             }
         };
-        self.up.send_replace(None);
         drop(listed);
+        // Before the connections that come next ask.
+        *self.attempt() = next;
+        self.up.send_replace(None);
         match ended {
             Ended::ShutDown => tracing::info!(peer = %self.name, "association shut down"),
             other => {
                 tracing::warn!(peer = %self.name, reason = %other, "association lost: its connections are reset")
             }
         }
+    }
+
+    /// Sets up a further association with the peer, if there may be one.
+    pub(crate) fn grow(self: &Arc<Self>, gateway: &Arc<Gateway>) {
+        if self.contexts.begin(self.peer.contexts_max) {
+            let (link, gateway) = (Arc::clone(self), Arc::clone(gateway));
+            tokio::spawn(link.keep_further(gateway));
+        }
+    }
+
+    /// Sets up a further association, and keeps it as long as streams use it.
+    async fn keep_further(self: Arc<Self>, gateway: Arc<Gateway>) {
+        let association = match self.set_up().await {
+            Ok(association) => association,
+            Err(error) => {
+                self.contexts.finish(None);
+                return tracing::debug!(peer = %self.name, error = format!("{error:#}"), "no further association");
+            }
+        };
+        let listed = gateway.add(&association);
+        let context = Context::new(association.clone());
+        tokio::spawn(ask_for_reports(Arc::clone(&context)));
+        self.contexts.finish(Some(Arc::clone(&context)));
+        let unused = async {
+            let mut since = now();
+            loop {
+                tokio::time::sleep(CONTEXT_EVERY).await;
+                if !context.is_unused() {
+                    since = now();
+                }
+                let is_over = !self.is_up() || *self.retired.borrow();
+                if context.is_unused() && (is_over || now().saturating_duration_since(since) >= CONTEXT_IDLE)
+                {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            _ = association.closed() => self.contexts.remove(&context),
+            () = unused => {
+                self.contexts.remove(&context);
+                association.shutdown().await;
+            }
+        }
+        tracing::info!(peer = %self.name, "further association ended");
+        drop(listed);
     }
 
     /// Waits until no connection has used the link for its time, if it is to end then.
@@ -340,4 +469,21 @@ async fn ask_to_listen(
             tracing::error!(peer = %name, at = %reverse.listen, %reason, "the peer does not listen");
         }
     }
+}
+
+/// Has the peer report how its direction of an association does, until it ends. Older gateways refuse.
+async fn ask_for_reports(context: Arc<Context>) {
+    let ask = async || {
+        let (mut recv, mut send) = context.association.open_stream().await.ok()?.into_split();
+        send.send(Opening::Report.encode(&[]).into()).await.ok()?;
+        reply(&mut recv).await.ok()?;
+        while let Ok(message) = first_message(&mut recv).await {
+            if let Some(report) = Report::decode(&message) {
+                context.set_down(health::reported(&report));
+            }
+        }
+        Some(())
+    };
+    // Without reports only this side's direction counts.
+    let _ = ask().await;
 }

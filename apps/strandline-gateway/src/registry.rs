@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::access_log::AccessLog;
 use crate::clock;
+use crate::mapping::{Decision, Way};
 use crate::protocol::Reason;
 
 /// How a connection ended, with the word for logs and metrics.
@@ -67,8 +68,9 @@ pub(crate) struct Entry {
     sent: AtomicU64,
     received: AtomicU64,
     stream: AtomicU64,
-    is_direct: AtomicBool,
-    is_connected: AtomicU8,
+    /// Where it goes, and why; `None` where nothing is decided.
+    decision: Mutex<Option<Decision>>,
+    is_connected: AtomicBool,
 }
 
 impl Entry {
@@ -84,14 +86,18 @@ impl Entry {
         self.stream.store(u64::from(stream) + 1, Ordering::Relaxed);
     }
 
-    /// Notes that the connection goes straight over TCP.
-    pub(crate) fn set_direct(&self) {
-        self.is_direct.store(true, Ordering::Relaxed);
+    fn decision(&self) -> MutexGuard<'_, Option<Decision>> {
+        self.decision.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how the connection came, for rules.
+    pub(crate) fn way(&self) -> &'static str {
+        self.about.way
     }
 
     /// Notes that the destination has answered.
     pub(crate) fn set_connected(&self) {
-        self.is_connected.store(1, Ordering::Relaxed);
+        self.is_connected.store(true, Ordering::Relaxed);
     }
 
     /// Returns all bytes of both directions.
@@ -109,14 +115,16 @@ impl Entry {
     fn to_json(&self, now: Instant) -> Value {
         let (up, down) = self.bytes();
         let stream = self.stream.load(Ordering::Relaxed).checked_sub(1);
+        let decision = *self.decision();
         json!({
             "way": self.about.way,
             "peer": &*self.about.peer,
             "client": self.about.client,
             "destination": self.about.destination,
             "stream": stream,
-            "direct": self.is_direct.load(Ordering::Relaxed),
-            "connected": self.is_connected.load(Ordering::Relaxed) == 1,
+            "direct": decision.is_some_and(|decision| decision.way == Way::Direct),
+            "mapping": decision.map(|decision| decision.reason),
+            "connected": self.is_connected.load(Ordering::Relaxed),
             "seconds": now.saturating_duration_since(self.begun).as_secs_f64(),
             "bytes_up": up,
             "bytes_down": down,
@@ -129,6 +137,8 @@ impl Entry {
 pub(crate) struct Sums {
     pub(crate) by_way: HashMap<&'static str, u64>,
     pub(crate) by_end: HashMap<&'static str, u64>,
+    /// By the decision and its reason.
+    pub(crate) by_mapping: HashMap<(&'static str, &'static str), u64>,
     pub(crate) bytes_up: u64,
     pub(crate) bytes_down: u64,
 }
@@ -166,8 +176,8 @@ impl Registry {
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             stream: AtomicU64::new(0),
-            is_direct: AtomicBool::new(false),
-            is_connected: AtomicU8::new(0),
+            decision: Mutex::new(None),
+            is_connected: AtomicBool::new(false),
         });
         let mut state = self.lock();
         let id = state.next;
@@ -188,7 +198,7 @@ impl Registry {
         self.lock().open.values().any(|entry| Arc::ptr_eq(&entry.about.peer, peer))
     }
 
-    /// Returns the sums, with what open connections have moved.
+    /// Returns the sums, with what open connections have moved, and the decisions on them.
     pub(crate) fn sums(&self) -> Sums {
         let state = self.lock();
         let mut sums = state.sums.clone();
@@ -196,6 +206,9 @@ impl Registry {
             let (up, down) = entry.bytes();
             sums.bytes_up += up;
             sums.bytes_down += down;
+            if let Some(Decision { way, reason, .. }) = *entry.decision() {
+                *sums.by_mapping.entry((way.name(), reason)).or_default() += 1;
+            }
         }
         sums
     }
@@ -249,6 +262,11 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
+    /// Notes where the connection goes, which counts once.
+    pub(crate) fn set_decision(&self, decision: Decision) {
+        *self.entry.decision() = Some(decision);
+    }
+
     /// Sets how the connection ended. Without it, it was lost.
     pub(crate) fn set_end(&mut self, end: End) {
         self.end = end;
@@ -258,10 +276,14 @@ impl Tracked {
 impl Drop for Tracked {
     fn drop(&mut self) {
         let (up, down) = self.entry.bytes();
+        let decision = *self.entry.decision();
         let is_last = {
             let mut state = self.registry.lock();
             state.open.remove(&self.id);
             *state.sums.by_end.entry(self.end.name()).or_default() += 1;
+            if let Some(Decision { way, reason, .. }) = decision {
+                *state.sums.by_mapping.entry((way.name(), reason)).or_default() += 1;
+            }
             state.sums.bytes_up += up;
             state.sums.bytes_down += down;
             state.open.is_empty()

@@ -22,6 +22,7 @@ use strandline::{Ended, FinishError, Message, Ppid, RecvError, RecvStream, SendE
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use crate::lanes::Lane;
 use crate::protocol::{Reason, Reply};
 use crate::registry::{End, Entry, Tracked};
 
@@ -106,19 +107,25 @@ pub(crate) enum Before {
 /// The task is one of its own, so that nothing else is held while a connection lasts. `held` is dropped at its end.
 pub(crate) fn start<H: Send + 'static>(
     tcp: TcpStream,
-    (recv, send): (RecvStream, SendStream),
+    (recv, send, lane): (RecvStream, SendStream, Lane),
     before: Before,
     mut tracked: Tracked,
     held: H,
 ) {
     tokio::spawn(async move {
-        let end = relay(tcp, recv, send, before, &tracked.entry).await;
+        let end = relay(tcp, recv, (send, lane), before, &tracked.entry).await;
         tracked.set_end(end);
         drop(held);
     });
 }
 
-async fn relay(tcp: TcpStream, recv: RecvStream, send: SendStream, before: Before, entry: &Entry) -> End {
+async fn relay(
+    tcp: TcpStream,
+    recv: RecvStream,
+    send: (SendStream, Lane),
+    before: Before,
+    entry: &Entry,
+) -> End {
     let read_end = AtomicBool::new(false);
     let result = {
         let up = upstream(&tcp, send, entry, &read_end);
@@ -147,7 +154,7 @@ enum Sent {
 /// From TCP to the stream.
 async fn upstream(
     tcp: &TcpStream,
-    mut send: SendStream,
+    (mut send, mut lane): (SendStream, Lane),
     entry: &Entry,
     read_end: &AtomicBool,
 ) -> Result<Sent, End> {
@@ -159,7 +166,7 @@ async fn upstream(
         match tcp.try_read_buf(&mut buffer) {
             Ok(0) => break,
             Ok(len) => {
-                match send.send(buffer.split().freeze()).await {
+                match lane.send(&mut send, buffer.split().freeze()).await {
                     Ok(()) => entry.add_sent(len),
                     Err(SendError::Stopped) => return Ok(Sent::Stopped),
                     Err(error) => return Err(of_send(&error)),
@@ -182,7 +189,7 @@ async fn upstream(
     read_end.store(true, Ordering::Relaxed);
     send.set_ppid(END);
     // A message has at least one byte.
-    match send.send(Bytes::from_static(&[0])).await.and_then(|()| send.finish()) {
+    match lane.send(&mut send, Bytes::from_static(&[0])).await.and_then(|()| send.finish()) {
         Ok(()) => of_finished(send.finished().await),
         Err(SendError::Stopped) => Ok(Sent::Stopped),
         Err(error) => Err(of_send(&error)),

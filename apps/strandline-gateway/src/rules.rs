@@ -95,7 +95,7 @@ pub(crate) fn is_within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
 
 /// Returns whether an address leads to the gateway's own host or link, or to several hosts: rules for `*` and for networks
 /// that are larger than these don't include it.
-fn is_special(ip: IpAddr) -> bool {
+pub(crate) fn is_special(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => {
             ip.is_loopback() || ip.is_link_local() || ip.octets()[0] == 0 || ip.octets()[0] >= 224
@@ -144,6 +144,23 @@ impl Rules {
         })
     }
 
+    /// Returns how a destination is listed, as it was asked for: nothing is resolved. `None` if it is not. What must be listed
+    /// plainly is not listed by `*`.
+    pub(crate) fn list(&self, asked: &Destination) -> Option<Listed> {
+        let on_port = self.0.iter().filter(|rule| rule.has_port(asked.port));
+        on_port.filter_map(|rule| rule.list(asked)).max()
+    }
+
+    /// Returns whether a rule fits a destination as it was asked for. `*` stands for all.
+    pub(crate) fn fit(&self, asked: &Destination) -> bool {
+        self.0.iter().filter(|rule| rule.has_port(asked.port)).any(|rule| match (&rule.hosts, &asked.host) {
+            (Hosts::All, _) => true,
+            (Hosts::Network(network, bits), Host::Ip(ip)) => is_within(*ip, *network, *bits),
+            (Hosts::Name(_) | Hosts::Below(_), Host::Name(name)) => rule.has_name(name),
+            _ => false,
+        })
+    }
+
     /// Returns whether the peer may make this side listen at an address.
     pub(crate) fn allow_listen(&self, at: SocketAddr) -> bool {
         let ip = at.ip().to_canonical();
@@ -161,7 +178,31 @@ impl Rules {
     }
 }
 
+/// How a destination is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Listed {
+    /// As any other.
+    BeingAny,
+    /// By its address, its network or its name.
+    Plainly,
+}
+
 impl Rule {
+    fn list(&self, asked: &Destination) -> Option<Listed> {
+        match (&self.hosts, &asked.host) {
+            (Hosts::All, Host::Ip(ip)) => (!is_special(*ip)).then_some(Listed::BeingAny),
+            (Hosts::All, Host::Name(_)) => Some(Listed::BeingAny),
+            (Hosts::Network(network, bits), Host::Ip(ip)) => {
+                let is_plain = !is_special(*ip) || (is_special(*network) && *bits >= 8);
+                (is_within(*ip, *network, *bits) && is_plain).then_some(Listed::Plainly)
+            }
+            (Hosts::Name(_) | Hosts::Below(_), Host::Name(name)) => {
+                self.has_name(name).then_some(Listed::Plainly)
+            }
+            _ => None,
+        }
+    }
+
     fn has_port(&self, port: u16) -> bool {
         (self.first_port..=self.last_port).contains(&port)
     }

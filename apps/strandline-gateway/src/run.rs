@@ -23,6 +23,7 @@ use crate::config::{Args, Listen, Settings};
 use crate::far::{FarPeer, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
+use crate::lanes::Lanes;
 use crate::registry::Registry;
 use crate::running::{AnnouncedWay, Running};
 use crate::who::Who;
@@ -219,8 +220,9 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
     let key = who.key.map(|key| key.to_string());
     tracing::info!(peer = %name, %address, key, "association accepted");
     let flows = Arc::<Flows>::default();
-    let peer =
-        FarPeer { gateway, name: Arc::clone(&name), who, reverses: Vec::new(), flows: Arc::clone(&flows) };
+    let lanes = Lanes::new(association.clone());
+    let (reverses, flows_of) = (Vec::new(), Arc::clone(&flows));
+    let peer = FarPeer { gateway, name: Arc::clone(&name), who, reverses, flows: flows_of, lanes };
     let peer = Arc::new(peer);
     tokio::select! {
         _ = accept_streams(&association, &peer) => {}

@@ -133,7 +133,11 @@ fn table(status: &Value) -> String {
     let mut text = String::new();
     for peer in status["peers"].as_array().into_iter().flatten() {
         let state = if peer["up"] == true { "up" } else { "down" };
-        text.push_str(&format!("peer {}  {state}\n", peer["name"].as_str().unwrap_or_default()));
+        text.push_str(&format!(
+            "peer {}  {state}{}\n",
+            peer["name"].as_str().unwrap_or_default(),
+            mapping(peer)
+        ));
     }
     let associations = status["associations"].as_array().map_or(0, Vec::len);
     text.push_str(&format!("{associations} associations, {} connections\n", status["open"]));
@@ -167,6 +171,27 @@ fn table(status: &Value) -> String {
     }
     if rows.len() > ROWS {
         text.push_str(&format!("and {} more\n", rows.len() - ROWS));
+    }
+    text
+}
+
+/// Returns what becomes of new connections to a peer, and why.
+fn mapping(peer: &Value) -> String {
+    let Some(decision) = peer["decision"].as_str() else { return String::new() };
+    let mut text = format!("  new connections: {decision} ({})", peer["reason"].as_str().unwrap_or_default());
+    if let Some(rtt) = peer["rtt_ms"].as_f64() {
+        text.push_str(&format!("  RTT {rtt:.1} ms"));
+    }
+    for (arrow, loss, window) in
+        [("up", "loss_up", "window_up_bytes"), ("down", "loss_down", "window_down_bytes")]
+    {
+        let Some(window) = peer[window].as_f64() else { continue };
+        let loss =
+            peer[loss].as_f64().map_or_else(String::new, |loss| format!(", loss {:.2} %", loss * 100.0));
+        text.push_str(&format!("  {arrow}: window {}{loss}", size(window)));
+    }
+    if let (Some(contexts), Some(most)) = (peer["contexts"].as_u64(), peer["contexts_max"].as_u64()) {
+        text.push_str(&format!("  contexts {contexts} of {most}"));
     }
     text
 }

@@ -14,6 +14,7 @@ pub mod http;
 pub mod metrics;
 mod process;
 mod source;
+mod tcp;
 mod window;
 
 pub use config::{Document, Flaw, Reload, Reloads, report};
@@ -21,4 +22,5 @@ pub use config_error::{ConfigError, line_of};
 pub use files::{Files, Unreadable};
 pub use process::raise_open_files;
 pub use source::network;
+pub use tcp::{TcpFigures, tcp_figures};
 pub use window::{narrow_window, open_window};

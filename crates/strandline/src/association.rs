@@ -25,6 +25,7 @@ use crate::readiness::Readiness;
 use crate::shard::attempt::Attempt;
 use crate::shard::dynamic_streams::Key;
 use crate::shard::one_to_one::RECV_MANY_MAX;
+use crate::shard::passing::{try_in_turn, waits_for_reader};
 use crate::shard::place::Place;
 use crate::shard::state::State;
 use crate::shard::streams::DynamicOf;
@@ -200,18 +201,20 @@ impl Association {
     }
 
     /// Sends a message without copying it, or returns at once if the send buffer is full or other messages wait
-    /// for room in it.
+    /// for room in it. A stream with nothing queued may have room of its own
+    /// ([`StreamScheduler`](crate::StreamScheduler)), and need not wait then.
     ///
     /// # Errors
     /// [`TrySendError::Full`] if the call would have to wait, otherwise the reason why the message can't be
     /// sent.
     pub fn try_send_bytes(&self, mut data: Bytes, info: SendInfo) -> Result<(), TrySendError> {
         let id = self.handle.id();
+        let message = (info.stream, data.len());
         let mut attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
         match self
             .handle
             .shard()
-            .with(|state, now| state.in_turn(id, info.stream, |state| attempt(state, now)))
+            .with(|state, now| try_in_turn(state, id, message, |state| attempt(state, now)))
         {
             Poll::Ready(result) => Ok(result?),
             Poll::Pending => Err(TrySendError::Full),
@@ -229,7 +232,7 @@ impl Association {
         match self
             .handle
             .shard()
-            .with(|state, now| state.in_turn(id, info.stream, |state| attempt(state, now)))
+            .with(|state, now| try_in_turn(state, id, (info.stream, data.len()), |state| attempt(state, now)))
         {
             Poll::Ready(result) => Ok(result?),
             Poll::Pending => Err(TrySendError::Full),
@@ -489,6 +492,13 @@ impl Association {
     pub async fn closed(&self) -> Ended {
         let id = self.handle.id();
         Attempt::new(self.handle.shard(), Place::Change(id), |state, _| state.poll_closed(id)).await
+    }
+
+    /// Returns true while a message waits for room on its stream, which only the stream's reader makes (stream credit): the send
+    /// buffer may have room for others.
+    #[must_use]
+    pub fn waits_for_reader(&self, stream: StreamId) -> bool {
+        waits_for_reader(&self.handle.shard().look(), self.handle.id(), stream)
     }
 
     /// Aborts the association at once. The ABORT carries up to 512 bytes of `reason`; undelivered messages are

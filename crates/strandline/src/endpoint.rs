@@ -25,6 +25,7 @@ use crate::shard::any::{AnyAttempt, At, Finished, try_any};
 use crate::shard::attempt::Attempt;
 use crate::shard::core::Shard;
 use crate::shard::one_to_one::RECV_MANY_MAX;
+use crate::shard::passing::try_in_turn;
 use crate::shard::place::Place;
 use crate::shard::socket::{Kind, Phase};
 use crate::shard::state::State;
@@ -176,7 +177,8 @@ impl Endpoint {
         let socket = self.bound.socket(to.shard).ok_or(SendError::ShuttingDown)?;
         let sent = self.bound.stack.shard(to.shard).with(|state, now| {
             if belongs(state, socket, id) {
-                state.in_turn(id, info.stream, |state| state.poll_send(now, id, info, &mut data))
+                let message = (info.stream, data.len());
+                try_in_turn(state, id, message, |state| state.poll_send(now, id, info, &mut data))
             } else {
                 Poll::Ready(Err(SendError::ShuttingDown))
             }

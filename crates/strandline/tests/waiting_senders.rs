@@ -10,7 +10,10 @@ use std::time::Duration;
 use crate::common::{pair, server, stacks, stacks_with};
 use bytes::Bytes;
 use strandline::memory::Network;
-use strandline::{Association, AssociationConfig, Ended, Endpoint, SendError, SendInfo, StreamId};
+use strandline::{
+    Association, AssociationConfig, DynamicStreams, Ended, Endpoint, ExtensionsConfig, SendError, SendInfo,
+    StreamId, StreamScheduler, TrySendError,
+};
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -215,4 +218,35 @@ async fn a_write_that_nobody_polls_keeps_nobody_out() {
     tokio::spawn(async move { other.send(&[3; 10], SendInfo::default()).await });
     assert_eq!(order(&peer, 1).await, [3]);
     drop(stream);
+}
+
+/// Where streams take turns, one with nothing queued has room of its own: those that wait for room on other streams don't hold
+/// it up.
+#[tokio::test(start_paused = true)]
+async fn streams_with_nothing_queued_pass() {
+    let config = AssociationConfig {
+        send_buffer: Some(20_000),
+        receive_buffer: Some(20_000),
+        stream_scheduler: StreamScheduler::WeightedFairQueueing,
+        extensions: ExtensionsConfig { interleaving: true, ..ExtensionsConfig::default() },
+        ..AssociationConfig::default()
+    };
+    let (here, there) = stacks_with(Network::builder(), &config);
+    let (client, _peer) = pair(&here, &there).await;
+    client.set_dynamic_streams(DynamicStreams::default()).unwrap();
+    let (_recv, mut full) = client.open_stream().await.unwrap().into_split();
+    let (_other, mut other) = client.open_stream().await.unwrap().into_split();
+    while timeout(Duration::from_secs(1), full.send(vec![1; 5000].into())).await.is_ok() {}
+    let waiting = tokio::spawn(async move { full.send(vec![1; 5000].into()).await });
+    let_them_wait().await;
+    assert_eq!(client.try_send(&[2; 1000], SendInfo::on(StreamId(0))), Ok(()));
+    assert_eq!(
+        client.try_send(&[2; 1000], SendInfo::on(StreamId(0))),
+        Err(TrySendError::Full),
+        "it has something"
+    );
+    let sent = timeout(Duration::from_secs(1), other.send(vec![3; 1000].into())).await;
+    sent.expect("it has room of its own").unwrap();
+    let again = timeout(Duration::from_secs(1), other.send(vec![3; 1000].into())).await;
+    assert!(again.is_err() && !waiting.is_finished(), "now it waits, too");
 }

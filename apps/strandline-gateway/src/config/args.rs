@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::file::{Access, File, Forward, Peer, Protocol, Proxy, Transparent};
+use super::mapping_args::MappingArgs;
 
 /// `strandline gateway`: both roles in one program.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -65,9 +66,8 @@ pub struct Args {
     /// Encrypt nothing and authenticate no peer, although a key exists or others can reach --listen
     #[arg(long, conflicts_with_all = ["key", "trust"])]
     insecure: bool,
-    /// Connect directly over TCP while there is no association, for the peers of --peer
-    #[arg(long)]
-    fallback_tcp: bool,
+    #[command(flatten)]
+    mapping: MappingArgs,
     /// Answer SOCKS, CONNECT and `strandline run` before the destination has: saves a round trip, and failures become resets
     #[arg(long)]
     early_reply: bool,
@@ -156,12 +156,15 @@ impl Args {
                 sctp_port: None,
                 keep: Default::default(),
                 idle_timeout_secs: None,
-                fallback: if self.fallback_tcp { super::Fallback::Tcp } else { super::Fallback::None },
+                fallback: self.mapping.fallback(),
                 wait_ms: None,
+                map: self.mapping.map(),
+                contexts_max: self.mapping.contexts_max,
                 trust: Vec::new(),
                 insecure: false,
             }
         }));
+        file.map.extend(self.mapping.rules());
         let names: Vec<String> = file.peer.iter().map(|peer| peer.name.clone()).collect();
         let proxy = |text: &String| {
             let (listen, peer) = at_peer(text);
@@ -181,6 +184,10 @@ impl Args {
         if !self.capture.is_empty() && self.redirect.is_empty() && self.tproxy.is_empty() {
             file.redirect.extend(own_ports(&self.capture));
         }
+        self.add_access(file);
+    }
+
+    fn add_access(&self, file: &mut File) {
         if [&self.allow, &self.allow_udp, &self.allow_listen].iter().any(|rules| !rules.is_empty()) {
             // For any peer: the table that is for any, if there is one, since none behind it ever counts.
             let is_for_any = |access: &Access| access.from.is_empty() && access.key.0.is_empty();

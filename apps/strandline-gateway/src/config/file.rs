@@ -5,6 +5,8 @@ use std::fmt;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::mapping::Map;
+
 /// A configuration file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -28,6 +30,8 @@ pub(super) struct File {
     pub(super) redirect: Vec<Transparent>,
     pub(super) tproxy: Vec<Transparent>,
     pub(super) access: Vec<Access>,
+    pub(super) map: Vec<MapRule>,
+    pub(super) priority: Vec<PriorityRule>,
     pub(super) limits: Limits,
 }
 
@@ -51,6 +55,8 @@ pub(super) struct Peer {
     #[serde(default)]
     pub(super) fallback: Fallback,
     pub(super) wait_ms: Option<u32>,
+    pub(super) map: Option<Map>,
+    pub(super) contexts_max: Option<u32>,
     #[serde(default)]
     pub(super) trust: Vec<String>,
     #[serde(default)]
@@ -123,37 +129,66 @@ pub(super) struct Transparent {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Access {
     pub(super) from: Vec<String>,
-    pub(super) key: Keys,
+    pub(super) key: Words,
     pub(super) allow: Vec<String>,
     pub(super) allow_udp: Vec<String>,
     pub(super) allow_listen: Vec<String>,
     pub(super) proxy_protocol: bool,
 }
 
-/// Fingerprints and names of keys: one, or a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Keys(pub(super) Vec<String>);
+/// Which connections become streams.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MapRule {
+    #[serde(default)]
+    pub(super) to: Words,
+    #[serde(default)]
+    pub(super) way: Words,
+    pub(super) peer: Option<String>,
+    pub(super) map: Map,
+}
 
-impl<'de> Deserialize<'de> for Keys {
+/// Which connections go before others.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PriorityRule {
+    pub(super) to: Words,
+    pub(super) class: Option<PriorityClass>,
+    pub(super) first_kib: Option<u32>,
+}
+
+/// Whether all of a connection goes before others, or nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum PriorityClass {
+    Interactive,
+    Bulk,
+}
+
+/// A text, or a list of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Words(pub(super) Vec<String>);
+
+impl<'de> Deserialize<'de> for Words {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OneOrMore;
         impl<'de> Visitor<'de> for OneOrMore {
-            type Value = Keys;
+            type Value = Words;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a fingerprint or a name, or a list of them")
+                f.write_str("a text, or a list of them")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Keys, E> {
-                Ok(Keys(vec![text.to_owned()]))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Words, E> {
+                Ok(Words(vec![text.to_owned()]))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Keys, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Words, A::Error> {
                 let mut keys = Vec::new();
                 while let Some(key) = list.next_element()? {
                     keys.push(key);
                 }
-                Ok(Keys(keys))
+                Ok(Words(keys))
             }
         }
         deserializer.deserialize_any(OneOrMore)

@@ -5,6 +5,9 @@ mod args;
 mod duplicates;
 mod encryption;
 mod file;
+mod mapping;
+mod mapping_args;
+mod priority;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,7 +23,10 @@ pub use self::args::Args;
 pub(crate) use self::encryption::Encrypted;
 pub(crate) use self::file::{Fallback, Keep};
 use self::file::{File, Protocol};
+pub(crate) use self::mapping::{MapRule, ruled};
+pub(crate) use self::priority::{PriorityRule, beginning};
 use crate::capture::Capture;
+use crate::mapping::Map;
 use crate::protocol::Destination;
 use crate::rules::{Network, Rule, Rules};
 use crate::ruleset::OWN_MARK;
@@ -59,6 +65,10 @@ pub(crate) struct Settings {
     pub(crate) udp_forwards: Vec<UdpForward>,
     pub(crate) reverses: Vec<Reverse>,
     pub(crate) access: Vec<Arc<Access>>,
+    /// Which connections become streams: the first that fits.
+    pub(crate) map: Vec<Arc<MapRule>>,
+    /// Which connections go before others: the first that fits.
+    pub(crate) priority: Vec<Arc<PriorityRule>>,
     pub(crate) limits: Limits,
     /// The parsed file, for the differences of a reload.
     pub(crate) document: toml::Table,
@@ -77,6 +87,10 @@ pub(crate) struct Peer {
     pub(crate) fallback: Fallback,
     /// Time that new connections wait for an association.
     pub(crate) wait: Duration,
+    /// What becomes of connections of which no rule says anything.
+    pub(crate) map: Map,
+    /// The most associations with it at the same time.
+    pub(crate) contexts_max: u32,
     pub(crate) security: Security,
     /// All that makes its association another one, as text.
     pub(crate) identity: String,
@@ -238,6 +252,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
     });
     let peers = peers.collect::<Result<Vec<_>, _>>()?;
     flaws.extend(encryption::flaws(file, encryption.as_ref(), &peers));
+    let map = mapping::check(file, &peers, &mut flaws)?;
     duplicates::check(file, listen.as_ref().map(|listen| listen.socket))?;
     let (ways, udp_forwards) = check_ways(file, &peers)?;
     let reverses = check_reverses(file, &peers)?;
@@ -264,13 +279,6 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         flaws
             .push(flaw("access.allow", "peers can reach nothing: allow destinations with --allow HOST:PORT"));
     }
-    let congestion = match &file.congestion {
-        Some(name) => name
-            .parse()
-            .map_err(|error: strandline::UnknownAlgorithm| wrong("congestion", error.to_string()))?,
-        // As for HTTP: random losses don't slow it down, which one window for all connections would suffer from.
-        None => Algorithm::Bbr,
-    };
     if file.shards.is_some_and(|shards| !(1..=64).contains(&shards)) {
         return Err(wrong("shards", "a number from 1 to 64"));
     }
@@ -279,7 +287,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         sctp_port: file.sctp_port.unwrap_or(SCTP_PORT),
         encryption,
         shards: file.shards,
-        congestion,
+        congestion: congestion(file)?,
         multipath: multipath(file.multipath.as_deref())?,
         admin: file.admin.as_deref().map(|text| local("admin", text)).transpose()?,
         access_log: file.access_log.clone(),
@@ -289,10 +297,22 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         udp_forwards,
         reverses,
         access: access.into_iter().map(Arc::new).collect(),
+        map,
+        priority: priority::check(file)?,
         limits: check_limits(&file.limits)?,
         document: toml::Table::new(),
         flaws,
     })
+}
+
+fn congestion(file: &File) -> Result<Algorithm, ConfigError> {
+    match &file.congestion {
+        Some(name) => {
+            name.parse().map_err(|error: strandline::UnknownAlgorithm| wrong("congestion", error.to_string()))
+        }
+        // As for HTTP: random losses don't slow it down, which one window for all connections would suffer from.
+        None => Ok(Algorithm::Bbr),
+    }
 }
 
 /// Refuses to listen without encryption where other machines can reach it, unless that is said plainly: then it is a flaw.
@@ -366,6 +386,7 @@ fn check_peer(at: usize, file: &File, security: Security) -> Result<Peer, Config
     if peer.addresses.is_empty() {
         return Err(wrong(key("addresses"), "at least one HOST:PORT of the far gateway's --listen"));
     }
+    let (map, contexts_max) = mapping::check_peer(at, peer)?;
     let addresses = peer.addresses.iter().map(|text| text.parse());
     let addresses = addresses.collect::<Result<_, String>>();
     Ok(Peer {
@@ -376,6 +397,8 @@ fn check_peer(at: usize, file: &File, security: Security) -> Result<Peer, Config
         idle_timeout: peer.idle_timeout_secs.map_or(IDLE_TIMEOUT, seconds),
         fallback: peer.fallback,
         wait: peer.wait_ms.map_or(WAIT, |ms| Duration::from_millis(ms.into())),
+        map,
+        contexts_max,
         security,
         identity: identity(at, file),
     })

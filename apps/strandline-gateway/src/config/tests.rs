@@ -4,6 +4,7 @@ use strandline::encryption::{Fingerprint, create_identity};
 
 use super::{Args, ConfigError, Security, Settings};
 use crate::config::WayKind;
+use crate::mapping::Map;
 use crate::who::Who;
 
 /// A peer at an address, without a key.
@@ -260,4 +261,78 @@ fn errors_have_file_and_line() {
         "[[peer]]\nname = \"a\"\naddresses = [\"h:1\"]\n[[forward]]\nlisten = \"1\"\nto = \"nowhere\"\n";
     let error = read_file("to", text).unwrap_err().to_string();
     assert!(error.contains(".toml:6: forward[0].to: "), "{error}");
+}
+
+#[test]
+fn mapping_needs_a_fallback() {
+    let peer = "[[peer]]\nname = \"a\"\naddresses = [\"192.0.2.1:9899\"]\n";
+    for (text, key, part) in [
+        ("map = \"auto\"\n", "peer[0].map", "fallback"),
+        ("map = \"sometimes\"\n", "sometimes", "always"),
+        ("contexts_max = 0\n", "peer[0].contexts_max", "1 to 16"),
+        ("[[map]]\nmap = \"auto\"\n", "map[0].map", "fallback"),
+        ("[[map]]\nto = \"10.0.0.0/8\"\nmap = \"never\"\n", "map[0].to", "HOST:PORT"),
+        ("[[map]]\nway = \"udp\"\nmap = \"never\"\n", "map[0].way", "http_connect"),
+        ("[[map]]\npeer = \"b\"\nmap = \"never\"\n", "map[0].peer", "only: a"),
+        ("[[map]]\nto = \"*:22\"\n", "map", "missing"),
+    ] {
+        let error = read_file("mapping", &format!("{peer}{text}")).unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains(part), "{text}: {error}");
+    }
+    let of = |text: &str| read_file("mapped", &format!("{peer}{text}")).unwrap().peers[0].map;
+    assert_eq!(of(""), Map::Always);
+    assert_eq!(of("fallback = \"tcp\"\n"), Map::Auto);
+    assert_eq!(of("fallback = \"tcp\"\nmap = \"always\"\n"), Map::Always);
+    let flaws = read_file("unmapped", &format!("{peer}map = \"never\"\n")).unwrap().flaws;
+    assert!(flaws.iter().any(|flaw| flaw.message.contains("no connection becomes a stream")), "{flaws:?}");
+}
+
+#[test]
+fn the_first_mapping_rule_counts() {
+    let settings = read(
+        "--peer a=192.0.2.1:9899 --fallback-tcp --map never=*:22 --map auto=10.1.0.0/16:* --map always=*:* --map auto",
+    )
+    .unwrap();
+    for (to, map, lists) in [
+        ("10.1.0.1:22", Map::Never, false),
+        ("10.1.0.1:80", Map::Auto, true),
+        ("10.2.0.1:80", Map::Always, false),
+        ("db.example:80", Map::Always, false),
+        // Addresses of the host are listed plainly, or not at all.
+        ("127.0.0.1:22", Map::Auto, false),
+    ] {
+        let found = super::ruled(&settings.map, &settings.peers[0], "socks", &to.parse().unwrap());
+        assert_eq!((found.map, found.lists_destination), (map, lists), "{to}");
+    }
+    let text = "[[peer]]\nname = \"a\"\naddresses = [\"192.0.2.1:9899\"]\n\
+                [[map]]\nway = [\"socks\"]\npeer = \"a\"\nmap = \"never\"\n";
+    let settings = read_file("by-way", text).unwrap();
+    let map = |way| super::ruled(&settings.map, &settings.peers[0], way, &"h:1".parse().unwrap()).map;
+    assert_eq!((map("socks"), map("forward")), (Map::Never, Map::Always));
+}
+
+#[test]
+fn beginnings_depend_on_destinations() {
+    let text = "listen = \"127.0.0.1:1\"\n[[priority]]\nto = \"*:22\"\nclass = \"interactive\"\n\
+                [[priority]]\nto = [\"10.0.0.0/8:*\"]\nfirst_kib = 2\n[[priority]]\nto = \"*.example:*\"\nclass = \"bulk\"\n";
+    let settings = read_file("priority", text).unwrap();
+    for (to, bytes) in [
+        ("127.0.0.1:22", u64::MAX),
+        ("10.0.0.1:22", u64::MAX),
+        ("10.0.0.1:80", 2048),
+        ("a.example:80", 0),
+        ("192.0.2.1:80", 256 << 10),
+    ] {
+        assert_eq!(super::beginning(&settings.priority, &to.parse().unwrap()), bytes, "{to}");
+    }
+    for (text, key) in [
+        ("to = \"*:22\"\n", "priority[0].class"),
+        ("class = \"bulk\"\nfirst_kib = 1\n", "priority[0].class"),
+        ("class = \"first\"\n", "interactive"),
+        ("to = \"22\"\nclass = \"bulk\"\n", "priority[0].to"),
+    ] {
+        let error = read_file("priority-wrong", &format!("listen = \"127.0.0.1:1\"\n[[priority]]\n{text}"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(key), "{text}: {error}");
+    }
 }

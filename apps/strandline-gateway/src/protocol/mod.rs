@@ -20,12 +20,14 @@ mod destination;
 mod fields;
 mod opening;
 mod reply;
+mod report;
 
 pub(crate) use self::destination::{Destination, Host};
 #[cfg(test)]
 use self::fields::Malformed;
 pub(crate) use self::opening::Opening;
 pub(crate) use self::reply::{Reason, Reply};
+pub(crate) use self::report::Report;
 
 #[cfg(test)]
 mod tests;

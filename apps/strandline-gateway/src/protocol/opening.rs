@@ -11,6 +11,7 @@ const CONNECT: u8 = 1;
 const LISTEN: u8 = 2;
 const ARRIVED: u8 = 3;
 const FLOW: u8 = 4;
+const REPORT: u8 = 5;
 
 /// What a stream is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,9 @@ pub(crate) enum Opening {
     /// The receiver sends UDP datagrams, and receives some, as long as the stream is open. `token` is that of the flow's
     /// messages. The data is the first datagram.
     Flow { to: Destination, source: Option<SocketAddr>, token: u32 },
+    /// The receiver says how its direction of the association does, as long as the stream is open: in messages, each a
+    /// [`Report`](super::Report).
+    Report,
 }
 
 impl Opening {
@@ -34,6 +38,7 @@ impl Opening {
             Self::Listen { .. } => LISTEN,
             Self::Arrived { .. } => ARRIVED,
             Self::Flow { .. } => FLOW,
+            Self::Report => REPORT,
         };
         let mut header = HeaderWriter::new(kind, data.len());
         match self {
@@ -46,6 +51,7 @@ impl Opening {
                 header.field(TOKEN, &[&token.to_be_bytes()]);
             }
             Self::Arrived { token, .. } => header.field(TOKEN, &[&token.to_be_bytes()]),
+            Self::Report => {}
         }
         if let Self::Flow { token, .. } = self {
             header.field(TOKEN, &[&token.to_be_bytes()]);
@@ -85,6 +91,7 @@ impl Opening {
             FLOW => Self::Flow { to: to()?, source, token: token? },
             LISTEN => Self::Listen { at: address.ok_or(Malformed::Field(ADDRESS))?, token: token? },
             ARRIVED => Self::Arrived { token: token?, source },
+            REPORT => Self::Report,
             other => return Err(Malformed::Kind(other)),
         };
         Ok((opening, header.len))

@@ -2,7 +2,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use proptest::prelude::*;
 
-use super::{Destination, Host, Malformed, Opening, Reason, Reply};
+use super::{Destination, Host, Malformed, Opening, Reason, Reply, Report};
 
 fn address() -> impl Strategy<Value = SocketAddr> {
     (any::<IpAddr>(), 1..=u16::MAX).prop_map(|(ip, port)| SocketAddr::new(ip.to_canonical(), port))
@@ -27,6 +27,7 @@ fn opening() -> impl Strategy<Value = Opening> {
             source,
             token
         }),
+        Just(Opening::Report),
     ]
 }
 
@@ -93,5 +94,16 @@ fn numbers_are_no_names() {
 fn destinations_need_a_port() {
     for text in ["host", "host:", "host:0", "host:70000", "::1:80", ":80"] {
         assert!(text.parse::<Destination>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn reports_survive_encoding() {
+    let report = Report { lost_per_million: Some(1_000_000), window: 7, queued: u32::MAX, packet: 1500 };
+    for report in [report, Report { lost_per_million: None, ..report }] {
+        let mut bytes = report.encode().to_vec();
+        assert_eq!(Report::decode(&bytes[1..]), None);
+        bytes.push(0);
+        assert_eq!(Report::decode(&bytes), Some(report));
     }
 }

@@ -2,19 +2,33 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use strandline::{RecvStream, SendStream};
+use strandline::{Association, RecvStream, SendStream, Stream};
+use strandline_ops::{TcpFigures, tcp_figures};
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 
-use crate::config::Fallback;
+use crate::clock::now;
+use crate::config::{self, Fallback};
+use crate::contexts::InUse;
+use crate::direct::{DirectNetworks, Moved};
 use crate::gateway::{Gateway, Stage};
+use crate::lanes::Lane;
 use crate::link::Link;
+use crate::mapping::{Decision, Direct, Map, Question, State, Way, decide};
 use crate::onward;
-use crate::protocol::{Destination, Opening, Reason, Reply};
+use crate::protocol::{Destination, Host, Opening, Reason, Reply};
 use crate::registry::{About, End, Tracked};
 use crate::relay::{self, Before, arrived, prepare, reply};
+use crate::rules::is_special;
+
+/// Time from the beginning of the first set-up of an association until connections try a direct way, too (RFC 8305 section 8:
+/// Connection Attempt Delay).
+const RACE: Duration = Duration::from_millis(250);
+/// Time for a direct connection that is chosen although there is an association.
+const DIRECT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What an accepted connection needs.
 pub(super) struct Near {
@@ -26,9 +40,15 @@ pub(super) struct Near {
 /// The way to the destination, before its answer.
 pub(super) enum Started {
     /// A stream, on which the opening was sent.
-    Stream(RecvStream, SendStream),
+    Stream(RecvStream, SendStream, Lane, InUse),
     /// A direct connection.
     Direct(TcpStream),
+}
+
+/// What was there first.
+enum First {
+    Association((Association, Stream, InUse)),
+    Tcp(TcpStream),
 }
 
 /// The way to the destination, with its answer.
@@ -77,10 +97,75 @@ impl Near {
         first: Bytes,
         tracked: &Tracked,
     ) -> Result<Started, Reason> {
-        if self.link.peer.fallback == Fallback::Tcp && !self.link.is_up() {
-            return self.go_direct(to, first, tracked).await;
+        let association = self.link.state();
+        let question = self.question(to, tracked.entry.way(), association);
+        let decision = decide(&question);
+        tracked.set_decision(decision);
+        if decision.grow {
+            self.link.grow(&self.gateway);
         }
-        let (_, stream) = self.link.open().await?;
+        match decision.way {
+            Way::Stream => self.send_opening(self.link.open().await?, to, tcp, first, tracked).await,
+            Way::Direct if matches!(association, State::Up(_)) && question.map == Map::Auto => {
+                match self.go_direct(to, DIRECT_PATIENCE, first.clone(), tracked).await {
+                    Ok(started) => Ok(started),
+                    Err(_) => {
+                        tracked.set_decision(Decision {
+                            way: Way::Stream,
+                            reason: "direct_failed",
+                            grow: false,
+                        });
+                        self.send_opening(self.link.open().await?, to, tcp, first, tracked).await
+                    }
+                }
+            }
+            Way::Direct => {
+                // For the next connections.
+                self.link.want();
+                self.go_direct(to, self.connect_timeout(), first, tracked).await
+            }
+            Way::Race => {
+                let waited = if let State::Beginning(waited) = association { waited } else { RACE };
+                match self.race(to, RACE.saturating_sub(waited)).await? {
+                    First::Association(opened) => {
+                        tracked.set_decision(Decision { way: Way::Stream, ..decision });
+                        self.send_opening(opened, to, tcp, first, tracked).await
+                    }
+                    First::Tcp(direct) => {
+                        tracked.set_decision(Decision { way: Way::Direct, ..decision });
+                        begin_direct(direct, first, tracked).await
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns what is to be decided for a connection.
+    fn question(&self, to: &Destination, way: &str, association: State) -> Question {
+        let settings = self.gateway.settings();
+        let peer = &self.link.peer;
+        let ruled = config::ruled(&settings.map, peer, way, to);
+        let (is_direct, direct) = match to.host {
+            Host::Ip(ip) => (!is_special(ip) || ruled.lists_destination, self.gateway.direct.look(ip, now())),
+            // The far side may know another host by this name.
+            Host::Name(_) => (ruled.lists_destination, Direct::default()),
+        };
+        let has_fallback = peer.fallback == Fallback::Tcp;
+        Question { map: ruled.map, has_fallback, is_direct, association, direct }
+    }
+
+    fn connect_timeout(&self) -> Duration {
+        self.gateway.settings().limits.connect_timeout
+    }
+
+    async fn send_opening(
+        &self,
+        (_, stream, used): (Association, Stream, InUse),
+        to: &Destination,
+        tcp: Option<&TcpStream>,
+        first: Bytes,
+        tracked: &Tracked,
+    ) -> Result<Started, Reason> {
         tracked.entry.set_stream(stream.id().0);
         let (recv, mut send) = stream.into_split();
         let first = if first.is_empty() { tcp.map(arrived).unwrap_or_default() } else { first };
@@ -88,24 +173,68 @@ impl Near {
         let sent = send.send(opening.encode(&first).into()).await;
         sent.map_err(|_| Reason::NoAssociation)?;
         tracked.entry.add_sent(first.len());
-        Ok(Started::Stream(recv, send))
+        let beginning = config::beginning(&self.gateway.settings().priority, to);
+        let mut lane = used.lanes().add(self.client.ip(), send.id(), beginning);
+        lane.count(first.len());
+        Ok(Started::Stream(recv, send, lane, used))
     }
 
-    async fn go_direct(&self, to: &Destination, first: Bytes, tracked: &Tracked) -> Result<Started, Reason> {
-        tracked.entry.set_direct();
-        let settings = self.gateway.settings();
-        let (limit, mark) = (settings.limits.connect_timeout, settings.own_mark());
-        let mut tcp = onward::connect(to, None, limit, mark).await.map_err(|(reason, text)| {
-            tracing::debug!(destination = %to, %reason, %text, "no direct connection");
-            reason
-        })?;
-        let prepared = prepare(&tcp);
-        prepared.map_err(|_| Reason::Other)?;
-        if !first.is_empty() {
-            tcp.write_all(&first).await.map_err(|error| Reason::of(&error))?;
-            tracked.entry.add_sent(first.len());
+    /// Waits for the association, and from `delay` on for a direct connection, too: whichever is there first. Nothing of the
+    /// application has been sent then (as RFC 8305 section 5).
+    async fn race(&self, to: &Destination, delay: Duration) -> Result<First, Reason> {
+        let opening = self.link.open();
+        let connecting = async {
+            tokio::time::sleep(delay).await;
+            self.connect(to, self.connect_timeout()).await
+        };
+        tokio::pin!(opening, connecting);
+        tokio::select! {
+            biased;
+            opened = &mut opening => match opened {
+                Ok(opened) => Ok(First::Association(opened)),
+                Err(_) => connecting.await.map(First::Tcp),
+            },
+            connected = &mut connecting => match connected {
+                Ok(tcp) => Ok(First::Tcp(tcp)),
+                Err(_) => opening.await.map(First::Association),
+            },
         }
-        Ok(Started::Direct(tcp))
+    }
+
+    async fn go_direct(
+        &self,
+        to: &Destination,
+        limit: Duration,
+        first: Bytes,
+        tracked: &Tracked,
+    ) -> Result<Started, Reason> {
+        begin_direct(self.connect(to, limit).await?, first, tracked).await
+    }
+
+    /// Connects directly, and notes what that tells of the network.
+    async fn connect(&self, to: &Destination, limit: Duration) -> Result<TcpStream, Reason> {
+        let known = &self.gateway.direct;
+        let mark = self.gateway.settings().own_mark();
+        let connected = onward::connect(to, None, limit, mark).await.and_then(|tcp| {
+            prepare(&tcp).map_err(|error| (Reason::of(&error), error.to_string()))?;
+            Ok(tcp)
+        });
+        match connected {
+            Ok(tcp) => {
+                if let (Ok(address), Some(rtt)) = (tcp.peer_addr(), figures(&tcp).rtt) {
+                    known.on_connected(address.ip(), rtt, now());
+                }
+                Ok(tcp)
+            }
+            Err((reason, text)) => {
+                tracing::debug!(destination = %to, %reason, %text, "no direct connection");
+                // A server that refuses can be reached.
+                if let (Host::Ip(ip), false) = (&to.host, reason == Reason::Refused) {
+                    known.on_failed(*ip, now());
+                }
+                Err(reason)
+            }
+        }
     }
 
     /// Moves the data of a connection. Returns while it does, if there is a stream, and otherwise at its end. `held` is dropped
@@ -118,11 +247,13 @@ impl Near {
         held: H,
     ) {
         match answered.started {
-            Started::Stream(recv, send) => relay::start(tcp, (recv, send), answered.before, tracked, held),
+            Started::Stream(recv, send, lane, used) => {
+                relay::start(tcp, (recv, send, lane), answered.before, tracked, (held, used));
+            }
             Started::Direct(direct) => {
                 tracked.entry.set_connected();
                 let end = tokio::select! {
-                    end = relay_directly(tcp, direct, &tracked) => end,
+                    end = relay_directly(tcp, direct, &tracked, &self.gateway.direct) => end,
                     () = self.gateway.reached(Stage::Cut) => End::ResetThere,
                 };
                 tracked.set_end(end);
@@ -144,13 +275,13 @@ impl Answered {
     /// If the far side has no connection.
     pub(super) async fn answer(self) -> Result<Self, End> {
         match self.started {
-            Started::Stream(mut recv, send) => {
+            Started::Stream(mut recv, send, lane, used) => {
                 let (done, rest) = reply(&mut recv).await?;
                 let at = match done {
                     Reply::Done { at } => at,
                     Reply::Failed { .. } => None,
                 };
-                Ok(Self { started: Started::Stream(recv, send), at, before: Before::Data(rest) })
+                Ok(Self { started: Started::Stream(recv, send, lane, used), at, before: Before::Data(rest) })
             }
             Started::Direct(tcp) => {
                 let at = onward::local(&tcp);
@@ -160,9 +291,36 @@ impl Answered {
     }
 }
 
-/// Moves data between two TCP connections that are [prepared](prepare).
-async fn relay_directly(mut here: TcpStream, mut there: TcpStream, tracked: &Tracked) -> End {
-    match copy_bidirectional(&mut here, &mut there).await {
+/// Sends what the client has sent so far over a direct connection.
+async fn begin_direct(mut tcp: TcpStream, first: Bytes, tracked: &Tracked) -> Result<Started, Reason> {
+    if !first.is_empty() {
+        tcp.write_all(&first).await.map_err(|error| Reason::of(&error))?;
+        tracked.entry.add_sent(first.len());
+    }
+    Ok(Started::Direct(tcp))
+}
+
+fn figures(tcp: &TcpStream) -> TcpFigures {
+    tcp_figures(tcp).unwrap_or_default()
+}
+
+/// Moves data between two TCP connections that are [prepared](prepare), and notes what that tells of the network.
+async fn relay_directly(
+    mut here: TcpStream,
+    mut there: TcpStream,
+    tracked: &Tracked,
+    known: &DirectNetworks,
+) -> End {
+    let begun = now();
+    let copied = copy_bidirectional(&mut here, &mut there).await;
+    if let Ok(address) = there.peer_addr() {
+        let found = figures(&there);
+        let sent = Moved { bytes: found.bytes_acked, per_sec: found.delivery_rate as f64 };
+        let seconds = now().saturating_duration_since(begun).as_secs_f64().max(1e-3);
+        let received = Moved { bytes: found.bytes_received, per_sec: found.bytes_received as f64 / seconds };
+        known.on_moved(address.ip(), found.rtt, [sent, received], now());
+    }
+    match copied {
         Ok((sent, received)) => {
             tracked.entry.add_sent(usize::try_from(sent).unwrap_or(usize::MAX));
             tracked.entry.add_received(usize::try_from(received).unwrap_or(usize::MAX));

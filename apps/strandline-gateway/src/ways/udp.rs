@@ -102,7 +102,7 @@ impl Flow {
         tracked: &Tracked,
     ) -> Result<(), End> {
         let failed = |reason| End::Failed(reason);
-        let (association, stream) = self.link.open().await.map_err(failed)?;
+        let (association, stream, _used) = self.link.open_first().await.map_err(failed)?;
         tracked.entry.set_stream(stream.id().0);
         let (mut recv, mut send) = stream.into_split();
         let entry = Arc::clone(&tracked.entry);

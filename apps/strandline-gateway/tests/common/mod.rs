@@ -88,6 +88,11 @@ impl Gateway {
         self.signal(rustix::process::Signal::HUP);
     }
 
+    /// Stops it, so that it answers nothing, or lets it go on.
+    pub fn stop(&self, stops: bool) {
+        self.signal(if stops { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT });
+    }
+
     fn signal(&self, signal: rustix::process::Signal) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }

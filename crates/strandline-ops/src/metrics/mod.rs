@@ -68,6 +68,22 @@ impl Page {
         self.add(name, help, Family::of(MetricType::Counter, label, samples));
     }
 
+    /// Adds counters of one name, one for each pair of values of two labels.
+    pub fn counters_of_two<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        labels: [&'static str; 2],
+        samples: impl IntoIterator<Item = ((&'a str, &'a str), u64)>,
+    ) {
+        let sample = |((one, other), count): ((&str, &str), u64)| {
+            let [first, second] = labels;
+            (vec![(first, one.to_owned()), (second, other.to_owned())], count as f64)
+        };
+        let samples = samples.into_iter().map(sample).collect();
+        self.add(name, help, Family { kind: MetricType::Counter, samples });
+    }
+
     /// Adds a gauge.
     pub fn gauge(&mut self, name: &str, help: &str, value: f64) {
         self.add(name, help, Family::one(MetricType::Gauge, value));
@@ -137,13 +153,13 @@ fn without_dot(help: &str) -> &str {
 #[derive(Debug)]
 struct Family {
     kind: MetricType,
-    /// Values, each with its label if there is one.
-    samples: Vec<(Option<(&'static str, String)>, f64)>,
+    /// Values, each with its labels.
+    samples: Vec<(Vec<(&'static str, String)>, f64)>,
 }
 
 impl Family {
     fn one(kind: MetricType, value: f64) -> Self {
-        Self { kind, samples: vec![(None, value)] }
+        Self { kind, samples: vec![(Vec::new(), value)] }
     }
 
     fn of<'a>(
@@ -152,7 +168,7 @@ impl Family {
         samples: impl IntoIterator<Item = (&'a str, f64)>,
     ) -> Self {
         let samples = samples.into_iter();
-        Self { kind, samples: samples.map(|(name, value)| (Some((label, name.to_owned())), value)).collect() }
+        Self { kind, samples: samples.map(|(name, value)| (vec![(label, name.to_owned())], value)).collect() }
     }
 
     fn encode_value(&self, value: f64, mut encoder: MetricEncoder<'_>) -> fmt::Result {
@@ -171,9 +187,9 @@ impl Family {
 
 impl EncodeMetric for Family {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        for (label, value) in &self.samples {
+        for (labels, value) in &self.samples {
             let labels: Vec<(&str, &str)> =
-                label.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
             self.encode_value(*value, encoder.encode_family(&labels)?)?;
         }
         Ok(())

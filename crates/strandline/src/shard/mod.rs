@@ -15,6 +15,7 @@ mod foreign;
 pub(crate) mod one_to_many;
 pub(crate) mod one_to_one;
 pub(crate) mod outbox;
+pub(crate) mod passing;
 pub(crate) mod place;
 pub(crate) mod post;
 mod quiesce;

@@ -114,16 +114,18 @@ impl SendStream {
     /// If the future is dropped before it completes, the message was not sent.
     pub async fn send(&mut self, mut data: Bytes) -> Result<(), SendError> {
         let (id, info, dynamic) = (self.handle.id(), self.info(), self.dynamic);
+        let len = data.len();
         let run = |state: &mut State, now| match dynamic {
             None => state.poll_send(now, id, info, &mut data),
-            Some(key) => {
-                let len = data.len();
-                DynamicOf::of(state)
-                    .poll_send_dynamic(now, id, key, len, |engine| engine.send_from(now, id, info, &mut data))
-            }
+            Some(key) => DynamicOf::of(state)
+                .poll_send_dynamic(now, id, key, len, |engine| engine.send_from(now, id, info, &mut data)),
         };
         let place = Place::Write(id, info.stream);
-        let is_ahead = move |state: &State| is_refused(state, id, dynamic);
+        // Streams that wait for room don't hold up one that has room of its own. Of a dynamic stream there is one writer.
+        let is_ahead = move |state: &State| {
+            let passes = dynamic.is_some() && state.engine.fits_reserve(id, info.stream, len);
+            passes || is_refused(state, id, dynamic)
+        };
         Attempt::ahead_if(self.handle.shard(), place, is_ahead, run).await
     }
 }

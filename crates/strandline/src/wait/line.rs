@@ -65,6 +65,11 @@ impl Line {
         self.ahead(token).any(|waiting| waiting.is_blocked_on(stream))
     }
 
+    /// Returns whether a task waits to send on the stream.
+    pub(crate) fn has(&self, stream: StreamId) -> bool {
+        self.ahead(None).any(|waiting| waiting.stream == Some(stream))
+    }
+
     fn ahead(&self, token: Token) -> impl Iterator<Item = &Waiting> {
         let all = self.waiting.iter().flat_map(|waiting| waiting.iter());
         all.take_while(move |waiting| Some(waiting.token) != token)

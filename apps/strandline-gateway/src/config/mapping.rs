@@ -1,0 +1,128 @@
+//! Which connections become streams: a word for each peer, and rules.
+
+use std::sync::Arc;
+
+use super::file::{self, File};
+use super::{ConfigError, Fallback, Peer, flaw, wrong};
+use crate::mapping::Map;
+use crate::protocol::Destination;
+use crate::rules::{Listed, Rule, Rules};
+use strandline_ops::Flaw;
+
+/// Associations with a peer, unless the file says otherwise.
+const CONTEXTS_MAX: u32 = 4;
+const CONTEXTS_LIMIT: u32 = 16;
+/// The ways that rules may name: those whose connections are mapped.
+const WAYS: [&str; 6] = ["forward", "socks", "http_connect", "preload", "redirect", "tproxy"];
+
+/// What a rule says of the connections that it is for.
+#[derive(Debug, Clone)]
+pub(crate) struct MapRule {
+    /// `None`: any.
+    to: Option<Rules>,
+    /// Empty: any.
+    ways: Vec<String>,
+    peer: Option<String>,
+    map: Map,
+}
+
+/// What the first rule that fits says, or the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ruled {
+    pub(crate) map: Map,
+    /// The rule lists the destination: it means the same host here and there.
+    pub(crate) lists_destination: bool,
+}
+
+impl MapRule {
+    fn look(&self, peer: &str, way: &str, to: &Destination) -> Option<Ruled> {
+        if self.peer.as_deref().is_some_and(|name| name != peer)
+            || !(self.ways.is_empty() || self.ways.iter().any(|name| name == way))
+        {
+            return None;
+        }
+        let listed = match &self.to {
+            None => Listed::BeingAny,
+            Some(rules) => rules.list(to)?,
+        };
+        Some(Ruled { map: self.map, lists_destination: listed == Listed::Plainly })
+    }
+
+    fn is_for_any(&self) -> bool {
+        self.to.is_none() && self.ways.is_empty() && self.peer.is_none()
+    }
+}
+
+/// Returns what rules or the peer say of a connection.
+pub(crate) fn ruled(rules: &[Arc<MapRule>], peer: &Peer, way: &str, to: &Destination) -> Ruled {
+    let found = rules.iter().find_map(|rule| rule.look(&peer.name, way, to));
+    found.unwrap_or(Ruled { map: peer.map, lists_destination: false })
+}
+
+/// Returns what a peer's table says: the word, and the most associations.
+pub(super) fn check_peer(at: usize, peer: &file::Peer) -> Result<(Map, u32), ConfigError> {
+    let map = peer.map.unwrap_or(match peer.fallback {
+        Fallback::Tcp => Map::Auto,
+        Fallback::None => Map::Always,
+    });
+    if map == Map::Auto && peer.fallback == Fallback::None {
+        return Err(wrong(format!("peer[{at}].map"), NEEDS_FALLBACK));
+    }
+    let contexts_max = peer.contexts_max.unwrap_or(CONTEXTS_MAX);
+    if !(1..=CONTEXTS_LIMIT).contains(&contexts_max) {
+        return Err(wrong(
+            format!("peer[{at}].contexts_max"),
+            format!("a number from 1 to {CONTEXTS_LIMIT}"),
+        ));
+    }
+    Ok((map, contexts_max))
+}
+
+const NEEDS_FALLBACK: &str =
+    "\"auto\" needs fallback = \"tcp\": without it no connection goes directly unless a rule says \"never\"";
+
+/// Checks the rules.
+pub(super) fn check(
+    file: &File,
+    peers: &[Peer],
+    flaws: &mut Vec<Flaw>,
+) -> Result<Vec<Arc<MapRule>>, ConfigError> {
+    let rules = file.map.iter().enumerate().map(|(at, rule)| check_rule(at, rule, peers));
+    let rules = rules.collect::<Result<Vec<_>, _>>()?;
+    if let Some(at) = rules.iter().position(MapRule::is_for_any).filter(|at| at + 1 < rules.len()) {
+        let text = format!("rules behind map[{at}] never count, because that one is for any connection");
+        flaws.push(flaw("map", &text));
+    }
+    for peer in peers.iter().filter(|peer| peer.map == Map::Never) {
+        let is_for = |rule: &MapRule| rule.peer.as_ref().is_none_or(|name| *name == peer.name);
+        if !rules.iter().any(|rule| rule.map != Map::Never && is_for(rule)) {
+            flaws.push(flaw("peer.map", &format!("no connection becomes a stream to `{}`", peer.name)));
+        }
+    }
+    Ok(rules.into_iter().map(Arc::new).collect())
+}
+
+fn check_rule(at: usize, rule: &file::MapRule, peers: &[Peer]) -> Result<MapRule, ConfigError> {
+    let key = |key: &str| format!("map[{at}].{key}");
+    let to = rule.to.0.iter().map(|text| text.parse::<Rule>()).collect::<Result<Vec<_>, _>>();
+    let to = to.map_err(|message| wrong(key("to"), message))?;
+    if let Some(way) = rule.way.0.iter().find(|way| !WAYS.contains(&way.as_str())) {
+        return Err(wrong(key("way"), format!("there is no way `{way}`, only: {}", WAYS.join(", "))));
+    }
+    if let Some(name) = &rule.peer
+        && !peers.iter().any(|peer| peer.name == *name)
+    {
+        let known = peers.iter().map(|peer| peer.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(wrong(key("peer"), format!("there is no peer `{name}`, only: {known}")));
+    }
+    let is_for = |peer: &&Peer| rule.peer.as_ref().is_none_or(|name| *name == peer.name);
+    if rule.map == Map::Auto && peers.iter().filter(is_for).any(|peer| peer.fallback == Fallback::None) {
+        return Err(wrong(key("map"), NEEDS_FALLBACK));
+    }
+    Ok(MapRule {
+        to: (!to.is_empty()).then(|| Rules::new(to)),
+        ways: rule.way.0.clone(),
+        peer: rule.peer.clone(),
+        map: rule.map,
+    })
+}

@@ -1,0 +1,154 @@
+//! The associations with a peer: each is a context of congestion control, with a window of its own.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use strandline::Association;
+use tokio::time::Instant;
+
+use crate::clock::now;
+use crate::flow_meter::FlowMeter;
+use crate::health::{self, Seen};
+use crate::lanes::Lanes;
+use crate::mapping::{Flow, Health};
+
+/// An association with a peer.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) association: Association,
+    /// Whose streams fill its send buffer.
+    pub(crate) lanes: Arc<Lanes>,
+    begun: Instant,
+    /// Streams of connections that use it.
+    streams: AtomicU32,
+    meter: Mutex<FlowMeter>,
+    /// The peer's direction, as it was last reported.
+    down: Mutex<Option<Flow>>,
+}
+
+/// A stream that counts for its context until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct InUse(Arc<Context>);
+
+impl InUse {
+    pub(crate) fn lanes(&self) -> &Arc<Lanes> {
+        &self.0.lanes
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Context {
+    pub(crate) fn new(association: Association) -> Arc<Self> {
+        Arc::new(Self {
+            lanes: Lanes::new(association.clone()),
+            association,
+            begun: now(),
+            streams: AtomicU32::new(0),
+            meter: Mutex::default(),
+            down: Mutex::new(None),
+        })
+    }
+
+    /// Counts a stream.
+    pub(crate) fn take(self: &Arc<Self>) -> InUse {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        InUse(Arc::clone(self))
+    }
+
+    pub(crate) fn is_unused(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) == 0
+    }
+
+    /// Returns how it does; `None` if it has ended.
+    pub(crate) fn look(&self) -> Option<Seen> {
+        let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
+        health::look(&self.association, &mut meter, now().saturating_duration_since(self.begun))
+    }
+
+    fn down(&self) -> MutexGuard<'_, Option<Flow>> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a report of the peer.
+    pub(crate) fn set_down(&self, flow: Flow) {
+        *self.down() = Some(flow);
+    }
+
+    /// Bytes of its windows for each stream, with another one.
+    fn share(&self) -> u64 {
+        let up = self.look().map_or(0, |seen| seen.flow.window);
+        let down = (*self.down()).map_or(up, |flow| flow.window);
+        u64::from(up.min(down)) / u64::from(self.streams.load(Ordering::Relaxed) + 1)
+    }
+}
+
+/// All contexts of a peer: the first is kept by its link, the others are there as long as they help.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    more: Vec<Arc<Context>>,
+    /// Those that are being set up.
+    coming: u32,
+}
+
+impl Contexts {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many there are, with those that are being set up.
+    pub(crate) fn count(&self) -> u32 {
+        let state = self.lock();
+        1 + state.coming + state.more.len() as u32
+    }
+
+    /// Counts one that is being set up; false if there are as many as there may be.
+    pub(crate) fn begin(&self, most: u32) -> bool {
+        let mut state = self.lock();
+        let may = 1 + state.coming + (state.more.len() as u32) < most;
+        state.coming += u32::from(may);
+        may
+    }
+
+    /// Adds the one that was being set up, if that has succeeded.
+    pub(crate) fn finish(&self, context: Option<Arc<Context>>) {
+        let mut state = self.lock();
+        state.coming = state.coming.saturating_sub(1);
+        state.more.extend(context);
+    }
+
+    pub(crate) fn remove(&self, context: &Arc<Context>) {
+        self.lock().more.retain(|other| !Arc::ptr_eq(other, context));
+    }
+
+    /// Returns the one with the largest window for another stream.
+    pub(crate) fn best(&self, first: Arc<Context>) -> Arc<Context> {
+        let more = self.lock().more.clone();
+        if more.is_empty() {
+            return first;
+        }
+        let all = std::iter::once(first.clone()).chain(more);
+        all.max_by_key(|context| context.share()).unwrap_or(first)
+    }
+
+    /// Returns how the context does that another stream would use.
+    pub(crate) fn health(&self, first: Arc<Context>, most: u32) -> Option<Health> {
+        let best = self.best(first);
+        let seen = best.look()?;
+        Some(Health {
+            answers: seen.answers,
+            rtt: seen.rtt,
+            up: seen.flow,
+            down: *best.down(),
+            contexts: self.count(),
+            contexts_max: most,
+        })
+    }
+}

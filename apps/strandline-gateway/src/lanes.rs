@@ -1,0 +1,124 @@
+//! The order in which connections fill the send buffer of an association.
+//!
+//! While the buffer is full, messages wait in one line, and get in as room becomes free. Each client has one place in that line
+//! for the beginnings of its connections, and one for the rest: so clients share the association, however many connections they
+//! have. In the buffer, beginnings overtake by the weight of their streams, and datagrams overtake them.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use strandline::{Association, SendError, SendStream, StreamId};
+
+/// Weights of datagrams, and of the beginnings of connections. All else has 1.
+const DATAGRAMS: u16 = u16::MAX;
+const BEGINNING: u16 = 1000;
+
+/// What one customer has: an IPv4 address, or an IPv6 network of 64 bits.
+type Client = (bool, u64);
+
+/// The clients of an association.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    association: Association,
+    clients: Mutex<HashMap<Client, Arc<Turns>>>,
+}
+
+/// The places of a client: whoever holds one waits in the line.
+#[derive(Debug, Default)]
+struct Turns {
+    beginnings: tokio::sync::Mutex<()>,
+    rest: tokio::sync::Mutex<()>,
+}
+
+/// A stream of a client until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    lanes: Arc<Lanes>,
+    client: Client,
+    turns: Arc<Turns>,
+    stream: StreamId,
+    /// Bytes of the beginning that are left.
+    left: u64,
+}
+
+impl Lanes {
+    pub(crate) fn new(association: Association) -> Arc<Self> {
+        // An association that has ended sends nothing.
+        let _ = association.control().set_stream_value(StreamId(0), DATAGRAMS);
+        Arc::new(Self { association, clients: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Client, Arc<Turns>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a stream of a client, whose first bytes are its beginning.
+    pub(crate) fn add(self: &Arc<Self>, client: IpAddr, stream: StreamId, beginning: u64) -> Lane {
+        let client = (client.to_canonical().is_ipv4(), strandline_ops::network(client));
+        let turns = Arc::clone(self.lock().entry(client).or_default());
+        let lane = Lane { lanes: Arc::clone(self), client, turns, stream, left: beginning };
+        if lane.left > 0 {
+            lane.set_weight(BEGINNING);
+        }
+        lane
+    }
+}
+
+impl Lane {
+    /// Sends a message. Waits for the client's turn, and while the send buffer is full. A message for which the stream's reader
+    /// has no room waits without a turn: it holds up no other.
+    ///
+    /// # Errors
+    /// As those of [`SendStream::send`].
+    pub(crate) async fn send(&mut self, send: &mut SendStream, data: Bytes) -> Result<(), SendError> {
+        let len = data.len();
+        let turn = if self.left > 0 { &self.turns.beginnings } else { &self.turns.rest };
+        let mut turn = Some(turn.lock().await);
+        let mut sending = pin!(send.send(data));
+        let (association, stream) = (&self.lanes.association, self.stream);
+        poll_fn(|cx| {
+            let sent = sending.as_mut().poll(cx);
+            if sent.is_pending() && turn.is_some() && association.waits_for_reader(stream) {
+                turn = None;
+            }
+            sent
+        })
+        .await?;
+        drop(turn);
+        self.count(len);
+        Ok(())
+    }
+
+    /// Counts bytes that were sent.
+    pub(crate) fn count(&mut self, len: usize) {
+        if self.left > 0 {
+            self.left = self.left.saturating_sub(len as u64);
+            if self.left == 0 {
+                self.set_weight(0);
+            }
+        }
+    }
+
+    fn set_weight(&self, weight: u16) {
+        // An association that has ended sends nothing.
+        let _ = self.lanes.association.control().set_stream_value(self.stream, weight);
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            // The number may be used again.
+            self.set_weight(0);
+        }
+        let mut clients = self.lanes.lock();
+        // One is in the table, one is here.
+        if Arc::strong_count(&self.turns) <= 2 {
+            clients.remove(&self.client);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Whether a connection becomes a stream, or goes straight over TCP: values in, a decision and its reason out. No I/O.
+//!
+//! docs/gateway.md, section Mapping, has the policy in the order in which [`decide`] applies it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// Losses below this share don't make a window small.
+const LOSS_MIN: f64 = 0.001;
+/// Window of a sender for whom losses of a share p are congestion, in packets: sqrt(1.5 / p) (Mathis and others, 1997). One that
+/// is at most this many times as large is limited by them.
+const LOSS_WINDOW_FACTOR: f64 = 2.0;
+/// A direct connection is nearer if the round-trip time to the gateway is this many times its own, and longer by
+/// [`NEARER_MIN`]: it needs one to be set up, and one for the answer.
+const NEARER_FACTOR: u32 = 2;
+const NEARER_MIN: Duration = Duration::from_millis(2);
+/// Direct connections are faster if they have moved this many times the bytes per second.
+const FASTER_FACTOR: f64 = 2.0;
+
+/// What a rule, or a peer, says of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Map {
+    /// As [`decide`] finds.
+    Auto,
+    /// A stream whenever there is an association.
+    Always,
+    /// Straight over TCP.
+    Never,
+}
+
+/// What is to be decided, and what is known.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
+    pub(crate) map: Map,
+    /// Connections may go directly while there is no association.
+    pub(crate) has_fallback: bool,
+    /// The destination is an address that may be reached from here, and means the same host.
+    pub(crate) is_direct: bool,
+    pub(crate) association: State,
+    pub(crate) direct: Direct,
+}
+
+/// The association with the peer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum State {
+    /// The first attempt to set it up is under way, since this time; or one begins after it was not needed for a while.
+    Beginning(Duration),
+    /// The last attempt failed, or the association has broken.
+    Gone,
+    Up(Health),
+}
+
+/// How an association does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Health {
+    /// The path in use answers.
+    pub(crate) answers: bool,
+    /// Smoothed round-trip time to the far gateway.
+    pub(crate) rtt: Option<Duration>,
+    /// What this side sends, and what the peer does, if it says so.
+    pub(crate) up: Flow,
+    pub(crate) down: Option<Flow>,
+    /// Associations with the peer, and the most of them.
+    pub(crate) contexts: u32,
+    pub(crate) contexts_max: u32,
+}
+
+/// One direction of an association.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Flow {
+    /// Share of packets that were lost lately; `None` if too few were sent.
+    pub(crate) loss: Option<f64>,
+    /// Congestion window in bytes.
+    pub(crate) window: u32,
+    /// Size of a packet in bytes.
+    pub(crate) packet: u16,
+    /// Bytes in flight, and those that wait to be sent.
+    pub(crate) queued: u32,
+}
+
+/// What is known of direct connections to the network of the destination.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Direct {
+    /// The last one failed, so lately that it is not tried again.
+    pub(crate) has_failed: bool,
+    /// Round-trip time of the handshake, or as the kernel knows it.
+    pub(crate) rtt: Option<Duration>,
+    /// Bytes per second of the best one lately.
+    pub(crate) rate: Option<f64>,
+}
+
+/// Where a connection goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
+    /// A stream; it waits for the association if there is none.
+    Stream,
+    /// Straight over TCP.
+    Direct,
+    /// By whichever of the two is there first.
+    Race,
+}
+
+impl Way {
+    /// Returns the word for logs and metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Direct => "direct",
+            Self::Race => "race",
+        }
+    }
+}
+
+/// A decision and its reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Decision {
+    pub(crate) way: Way,
+    /// The word for logs and metrics.
+    pub(crate) reason: &'static str,
+    /// Another association with the peer would help.
+    pub(crate) grow: bool,
+}
+
+impl Decision {
+    const fn new(way: Way, reason: &'static str) -> Self {
+        Self { way, reason, grow: false }
+    }
+}
+
+/// Decides where a connection goes.
+pub(crate) fn decide(question: &Question) -> Decision {
+    let stream = |reason| Decision::new(Way::Stream, reason);
+    let direct = |reason| Decision::new(Way::Direct, reason);
+    if question.map == Map::Never {
+        return direct("rule");
+    }
+    let health = match question.association {
+        State::Up(health) => health,
+        _ if !question.has_fallback => return stream("no_fallback"),
+        State::Beginning(_) => return Decision::new(Way::Race, "first_set_up"),
+        State::Gone => return direct("no_association"),
+    };
+    if question.map == Map::Always {
+        return stream("rule");
+    }
+    let limited = [Some(health.up), health.down].into_iter().flatten().find(Flow::is_limited_by_loss);
+    if limited.is_some() && health.contexts < health.contexts_max {
+        return Decision { grow: true, ..stream("more_contexts") };
+    }
+    if !question.is_direct {
+        return stream("not_reachable");
+    }
+    if question.direct.has_failed {
+        return stream("direct_failed");
+    }
+    if !health.answers {
+        return direct("path_silent");
+    }
+    if let (Some(rtt), Some(other)) = (health.rtt, question.direct.rtt)
+        && rtt > other * NEARER_FACTOR
+        && rtt - other >= NEARER_MIN
+    {
+        return direct("nearer");
+    }
+    let full = [Some(health.up), health.down].into_iter().flatten().find(Flow::is_full);
+    let Some(flow) = limited.or(full) else { return stream("open_window") };
+    let rate = health.rtt.map(|rtt| flow.rate(rtt) * f64::from(health.contexts.max(1)));
+    match (rate, question.direct.rate) {
+        (Some(rate), Some(other)) if other > rate * FASTER_FACTOR => direct("faster"),
+        // It is known that one more connection gets no more than all of the association.
+        (Some(rate), Some(other)) if limited.is_some() && other * FASTER_FACTOR < rate => stream("slower"),
+        _ if limited.is_some() => direct("small_window"),
+        _ => stream("open_window"),
+    }
+}
+
+impl Flow {
+    /// There is more than the window takes.
+    fn is_full(&self) -> bool {
+        self.queued > self.window
+    }
+
+    /// Losses keep the window small, and data waits for it: one more window would carry more.
+    fn is_limited_by_loss(&self) -> bool {
+        let Some(loss) = self.loss.filter(|loss| *loss >= LOSS_MIN) else { return false };
+        let packets = f64::from(self.window) / f64::from(self.packet.max(1));
+        self.is_full() && packets <= LOSS_WINDOW_FACTOR * (1.5 / loss).sqrt()
+    }
+
+    /// Bytes per second that the window allows.
+    fn rate(&self, rtt: Duration) -> f64 {
+        f64::from(self.window) / rtt.as_secs_f64().max(1e-6)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Who gets how much of a slow path.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::common::{Gateway, at_last, patient, read_exactly};
+use crate::slow_path::slow_path;
+
+/// Two gateways with a slow path between them, and a server that sends without end (first byte 1) or 100 kB (2).
+struct Slow {
+    _far: Gateway,
+    near: Gateway,
+}
+
+/// What a server sends to those who ask for little.
+const LITTLE: usize = 100_000;
+
+impl Slow {
+    fn new() -> Self {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = server.accept() {
+                std::thread::spawn(move || serve(stream));
+            }
+        });
+        let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
+        let path = slow_path(far.listens().parse().unwrap(), u64::MAX);
+        let near = Gateway::start(&format!("--peer far={path} --forward 0={address} --admin 127.0.0.1:0"));
+        Self { _far: far, near }
+    }
+
+    /// Connects from an address of this host, and asks the server for something, or sends it something.
+    fn connect(&self, from: [u8; 4], what: u8) -> TcpStream {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+        socket.connect(&self.near.way(0).into()).unwrap();
+        let mut stream = patient(socket.into());
+        stream.write_all(&[what]).unwrap();
+        stream
+    }
+
+    /// Downloads without end. The bytes are counted.
+    fn download(&self, from: [u8; 4], count: &Arc<AtomicU64>, over: &Arc<AtomicBool>) {
+        let mut stream = self.connect(from, 1);
+        let (count, over) = (Arc::clone(count), Arc::clone(over));
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 65536];
+            while !over.load(Ordering::Relaxed) {
+                let Ok(len) = stream.read(&mut buffer) else { return };
+                count.fetch_add(len as u64, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+/// Serves one connection: sends without end, or a little.
+fn serve(mut stream: TcpStream) {
+    let data = vec![7; 65536];
+    match read_exactly(&mut stream, 1)[0] {
+        1 => while stream.write_all(&data).is_ok() {},
+        2 => stream.write_all(&vec![7; LITTLE]).unwrap(),
+        _ => unreachable!("nothing else is asked for"),
+    }
+}
+
+/// A client with 100 downloads leaves another one its half.
+#[test]
+fn clients_share_whatever_they_open() {
+    let slow = Slow::new();
+    let (many, one, over) = (Arc::default(), Arc::default(), Arc::default());
+    for _ in 0..100 {
+        slow.download([127, 0, 0, 2], &many, &over);
+    }
+    let bytes = |count: &Arc<AtomicU64>| count.load(Ordering::Relaxed);
+    // Their beginnings are over.
+    at_last("the many fill the path", || bytes(&many) > 50 << 20);
+    slow.download([127, 0, 0, 3], &one, &over);
+    at_last("the other has begun", || bytes(&one) > 1 << 20);
+    let (many_before, one_before) = (bytes(&many), bytes(&one));
+    let moved = || (bytes(&many) - many_before, bytes(&one) - one_before);
+    at_last("enough is moved", || moved().0 + moved().1 > 40 << 20);
+    let (many, one) = moved();
+    over.store(true, Ordering::Relaxed);
+    println!("100 connections moved {many} bytes, one {one}");
+    assert!(many <= one * 2 && one <= many * 2, "100 connections moved {many} bytes, one {one}");
+}
+
+/// A short answer overtakes the downloads of its own client: not much of them passes meanwhile.
+#[test]
+fn short_answers_overtake_downloads() {
+    let slow = Slow::new();
+    let (bulk, over) = (Arc::default(), Arc::default());
+    for _ in 0..20 {
+        slow.download([127, 0, 0, 1], &bulk, &over);
+    }
+    let bytes = |count: &Arc<AtomicU64>| count.load(Ordering::Relaxed);
+    at_last("the downloads fill the path", || bytes(&bulk) > 20 << 20);
+    let mut meanwhile: Vec<u64> = (0..9)
+        .map(|_| {
+            let before = bytes(&bulk);
+            let mut asked = slow.connect([127, 0, 0, 1], 2);
+            read_exactly(&mut asked, LITTLE);
+            bytes(&bulk) - before
+        })
+        .collect();
+    over.store(true, Ordering::Relaxed);
+    meanwhile.sort_unstable();
+    println!("meanwhile the downloads moved {meanwhile:?}");
+    // In equal shares they would have moved 20 times as much as the answer.
+    assert!(meanwhile[4] < 15 * LITTLE as u64, "meanwhile the downloads moved {meanwhile:?}");
+}

@@ -1,0 +1,162 @@
+//! Which connections become streams, and which go straight over TCP.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+
+use crate::common::{Gateway, World, at_last, bytes, patient, read_exactly};
+use crate::slow_path::slow_path;
+
+/// An address of UDP that is free a moment later.
+fn free() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Connects through a way in, and sends a word, which arrives once. Returns where the connection goes, and why.
+fn pass(near: &Gateway, way: usize, server: &TcpListener) -> (bool, String) {
+    let mut client = patient(TcpStream::connect(near.way(way)).unwrap());
+    client.write_all(b"word").unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut served = patient(server.accept().unwrap().0);
+    let mut word = Vec::new();
+    served.read_to_end(&mut word).unwrap();
+    assert_eq!(word, b"word");
+    let status = near.status();
+    let connection = status["connections"].as_array().unwrap().last().unwrap();
+    (connection["direct"].as_bool().unwrap(), connection["mapping"].as_str().unwrap().to_owned())
+}
+
+fn found(direct: bool, reason: &str) -> (bool, String) {
+    (direct, reason.to_owned())
+}
+
+#[test]
+fn without_a_gateway_connections_are_direct() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let listen = free();
+    let near = Gateway::start(&format!(
+        "--peer far={listen} --fallback-tcp --forward 0={address} --admin 127.0.0.1:0"
+    ));
+    let first = pass(&near, 0, &server);
+    assert!(first == found(true, "first_set_up") || first == found(true, "no_association"), "{first:?}");
+    at_last("the set-up has failed", || pass(&near, 0, &server) == found(true, "no_association"));
+    assert_eq!(near.status()["peers"][0]["reason"], "no_association");
+    let _far = Gateway::start(&format!("--listen {listen} --allow {address}"));
+    // A server on the gateway's own host may be another one there.
+    at_last("connections are streams again", || pass(&near, 0, &server) == found(false, "not_reachable"));
+    let metrics = near.admin("metrics");
+    let counted = "strandline_gateway_mapping_total{decision=\"stream\",reason=\"not_reachable\"} ";
+    assert!(metrics.contains(counted), "{metrics}");
+}
+
+#[test]
+fn rules_map_destinations() {
+    let world = World::with(
+        "",
+        "--fallback-tcp --map always=127.0.0.9:* --map never=127.0.0.0/8:* --map auto --socks 0",
+    );
+    let address = world.server.local_addr().unwrap();
+    at_last("there is an association", || world.near.status()["peers"][0]["up"] == true);
+    assert_eq!(pass(&world.near, 1, &world.server), found(true, "rule"));
+    let (stream, code) = crate::failures::socks(world.near.way(0), &address.to_string());
+    assert_eq!(code, 0);
+    assert_eq!(world.near.status()["connections"].as_array().unwrap().last().unwrap()["mapping"], "rule");
+    drop((stream, world.accept()));
+    // Nothing listens there, which the far gateway finds out: it does not allow the destination either.
+    let (_, code) = crate::failures::socks(world.near.way(0), "127.0.0.9:1");
+    assert_eq!(code, 2, "it asked the far gateway");
+}
+
+/// A far gateway that answers no more is done without, as long as it doesn't.
+#[test]
+fn silent_paths_are_avoided() {
+    let world = World::with("", "--fallback-tcp --map auto=127.0.0.0/8:*");
+    let passes = || pass(&world.near, 0, &world.server);
+    at_last("connections are streams", || passes() == found(false, "open_window"));
+    world.far.stop(true);
+    at_last("the far gateway is silent", || world.near.status()["peers"][0]["reason"] == "path_silent");
+    assert_eq!(passes(), found(true, "path_silent"));
+    world.far.stop(false);
+    at_last("connections are streams again", || passes() == found(false, "open_window"));
+}
+
+/// A direct connection that can't be made becomes a stream, and the next one does at once.
+#[test]
+fn failed_direct_connections_become_streams() {
+    let world = World::with("--allow 127.0.0.1:1", "--fallback-tcp --map auto=127.0.0.0/8:* --socks 0");
+    at_last("there is an association", || world.near.status()["peers"][0]["up"] == true);
+    world.far.stop(true);
+    at_last("the far gateway is silent", || world.near.status()["peers"][0]["reason"] == "path_silent");
+    let near = world.near.way(0);
+    let refused = std::thread::spawn(move || crate::failures::socks(near, "127.0.0.1:1").1);
+    at_last("it waits for the stream", || {
+        let status = world.near.status();
+        let open = status["connections"].as_array().unwrap();
+        open.iter().any(|one| one["mapping"] == "direct_failed" && one["direct"] == false)
+    });
+    world.far.stop(false);
+    assert_eq!(refused.join().unwrap(), 5, "the far gateway's answer");
+}
+
+/// Losses keep the window of CUBIC small, of which the far gateway reports.
+#[test]
+fn small_windows_get_further_associations() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let far = Gateway::start(&format!(
+        "--listen 127.0.0.1:0 --allow {address} --congestion cubic --admin 127.0.0.1:0"
+    ));
+    let path = slow_path(far.listens().parse().unwrap(), 30);
+    let near = Gateway::start(&format!(
+        "--peer far={path} --fallback-tcp --map auto=127.0.0.0/8:* --contexts-max 2 --forward 0={address} \
+         --congestion cubic --admin 127.0.0.1:0"
+    ));
+    at_last("there is an association", || near.status()["peers"][0]["up"] == true);
+    let open: Vec<(TcpStream, TcpStream)> = (0..4)
+        .map(|at| {
+            let client = patient(TcpStream::connect(near.way(0)).unwrap());
+            let served = patient(server.accept().unwrap().0);
+            let mut sender = served.try_clone().unwrap();
+            std::thread::spawn(move || while sender.write_all(&bytes(256 << 10, at)).is_ok() {});
+            let mut reader = client.try_clone().unwrap();
+            std::thread::spawn(move || while reader.read(&mut [0; 65536]).is_ok_and(|len| len > 0) {});
+            (client, served)
+        })
+        .collect();
+    at_last("a further association is asked for", || pass(&near, 0, &server).1 == "more_contexts");
+    at_last("it is there", || far.status()["associations"].as_array().unwrap().len() == 2);
+    at_last("new connections use it", || pass(&near, 0, &server) == found(false, "open_window"));
+    let peer = near.status()["peers"][0].clone();
+    assert_eq!((peer["contexts"].as_u64(), peer["contexts_max"].as_u64()), (Some(2), Some(2)), "{peer}");
+    for (client, served) in open {
+        for end in [client, served] {
+            let _ = end.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// Data on its way in both directions survives a race: it goes by one way only.
+#[test]
+fn races_send_nothing_twice() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
+    for _ in 0..5 {
+        let near = Gateway::start(&format!(
+            "--peer far={} --fallback-tcp --forward 0={address} --admin 127.0.0.1:0",
+            far.listens()
+        ));
+        let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+        client.write_all(b"once").unwrap();
+        let mut served = patient(server.accept().unwrap().0);
+        assert_eq!(read_exactly(&mut served, 4), b"once");
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(served.read(&mut [0; 1]).unwrap(), 0);
+        server.set_nonblocking(true).unwrap();
+        while let Ok((mut other, _)) = server.accept() {
+            // The direct connection that came second: nothing was sent on it.
+            assert_eq!(other.read(&mut [0; 1]).unwrap_or_default(), 0);
+        }
+        server.set_nonblocking(false).unwrap();
+    }
+}
