@@ -1,13 +1,14 @@
 //! Status and metrics over HTTP.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 use strandline::Association;
-use strandline_ops::http::{Answer, Handler, Request, exposure, listen_for};
+use strandline_ops::http::{Answer, Handler, Reply, Request, exposure, serve_at};
 use strandline_ops::metrics::{CONTENT_TYPE, Page};
 
 use crate::clock::unix_time;
@@ -36,8 +37,29 @@ pub(crate) async fn listen(address: SocketAddr, running: Rc<Running>) -> Result<
     }
     let begun = unix_time().as_secs();
     let admin = Admin { gateway: Arc::clone(&running.gateway), running };
-    let handler: Handler = Rc::new(move |request| answer(request, &admin, begun).into());
-    listen_for("admin", address, &[], handler).await
+    let running = Rc::clone(&admin.running);
+    let handler: Handler = Rc::new(move |request| reply(request, &admin, begun));
+    let listener = running.succession.admin_listener(address).await?;
+    let (bound, socket) = (listener.local_addr()?, listener.as_fd().try_clone_to_owned()?);
+    let task = serve_at("admin", listener, &[], handler)?;
+    running.succession.keep_admin(address, socket, task);
+    Ok(bound)
+}
+
+fn reply(request: &Request, admin: &Admin, begun: u64) -> Reply {
+    if request.parts() != ["restart"] {
+        return answer(request, admin, begun).into();
+    }
+    if request.method != "POST" {
+        return Answer::not_allowed("POST").into();
+    }
+    let (running, gateway) = (Rc::clone(&admin.running), Arc::clone(&admin.gateway));
+    Reply::Later(Box::pin(async move {
+        match running.restart().await {
+            Ok(pid) => Answer::json(200, &json!({"pid": pid, "connections": gateway.registry.open()})),
+            Err(error) => Answer::error(422, &format!("{error:#}"), "the old process goes on"),
+        }
+    }))
 }
 
 fn answer(request: &Request, admin: &Admin, begun: u64) -> Answer {
@@ -52,7 +74,7 @@ fn answer(request: &Request, admin: &Admin, begun: u64) -> Answer {
         };
     }
     if !matches!(parts.as_slice(), ["metrics" | "status"]) {
-        return Answer::error(404, "not found", "the paths are /metrics, /status and /reload");
+        return Answer::error(404, "not found", "the paths are /metrics, /status, /reload and /restart");
     }
     if request.method != "GET" {
         return Answer::not_allowed("GET, HEAD");
@@ -106,6 +128,7 @@ impl Admin {
             "peers": peers.collect::<Vec<_>>(),
             "ways": self.running.announced(),
             "reloads": self.running.reloads(),
+            "former_processes": self.running.succession.status(),
             "associations": associations.iter().filter_map(association).collect::<Vec<_>>(),
             "open": self.gateway.registry.open(),
             "bytes_up": sums.bytes_up,

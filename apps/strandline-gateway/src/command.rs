@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 pub use crate::config::Args;
-use crate::status::{ReloadArgs, StatusArgs};
+use crate::status::{ReloadArgs, RestartArgs, StatusArgs};
 
 pub use crate::program::{EXAMPLES as RUN_EXAMPLES, Run};
 
@@ -19,6 +19,7 @@ Examples:
   strandline gateway --config gateway.toml     all of it in a file
   strandline gateway status                    its connections, with --admin 127.0.0.1:9898
   strandline gateway reload                    reads the file again; connections stay
+  strandline gateway restart                   starts a new version; connections stay
   strandline gateway --peer b=10.2.0.1:9899 --capture 10.2.0.0/16
                                                all connections of this host to a network
 More: docs/gateway.md";
@@ -48,6 +49,11 @@ Examples:
 Examples:
   strandline gateway reload                            the gateway with --admin 127.0.0.1:9898; SIGHUP does the same")]
     Reload(ReloadArgs),
+    /// Start the program of a gateway that runs again, as it is installed now, without dropping connections
+    #[command(after_help = "\
+Examples:
+  strandline gateway restart                           the gateway with --admin 127.0.0.1:9898; SIGUSR2 does the same")]
+    Restart(RestartArgs),
     /// Print the rules that capture connections, for the options of a gateway
     #[command(after_help = "\
 Examples:
@@ -70,6 +76,7 @@ impl Gateway {
         match &self.command {
             Some(Command::Status(args)) => crate::status::run(args),
             Some(Command::Reload(args)) => crate::status::reload(args),
+            Some(Command::Restart(args)) => crate::status::restart(args),
             Some(Command::Rules(args)) => crate::running::print_rules(args),
             None => crate::run::run(&self.args),
         }

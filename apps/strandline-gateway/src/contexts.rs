@@ -128,6 +128,11 @@ impl Contexts {
         self.lock().more.retain(|other| !Arc::ptr_eq(other, context));
     }
 
+    /// Forgets further ones, which are with a process that the peer leaves: they end with their last stream.
+    pub(crate) fn forget(&self) {
+        self.lock().more.clear();
+    }
+
     /// Returns the one with the largest window for another stream.
     pub(crate) fn best(&self, first: Arc<Context>) -> Arc<Context> {
         let more = self.lock().more.clone();

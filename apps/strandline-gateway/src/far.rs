@@ -8,6 +8,7 @@ use bytes::{Buf, Bytes};
 use strandline::{Association, OpenStreamError, RecvStream, SendStream, Stream};
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::clock::now;
@@ -44,6 +45,8 @@ pub(crate) struct FarPeer {
     pub(crate) flows: Arc<Flows>,
     /// Whose streams fill its send buffer.
     pub(crate) lanes: Arc<Lanes>,
+    /// Notified when the peer hands over to another process.
+    pub(crate) moved: Notify,
 }
 
 /// Accepts streams until the association ends.
@@ -73,6 +76,9 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, pla
             return refuse(send, Reason::NotSupported, error.to_string()).await;
         }
     };
+    if opening == Opening::Moving {
+        return peer.moved.notify_one();
+    }
     let Some(place) = place else {
         return refuse(send, Reason::Limit, "too many connections".to_owned()).await;
     };
@@ -96,6 +102,7 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, pla
             tracked.set_end(end);
             drop(place);
         }
+        Opening::Moving => {}
         Opening::Arrived { token, source } => {
             let to = usize::try_from(token).ok().and_then(|token| peer.reverses.get(token).cloned());
             match to {

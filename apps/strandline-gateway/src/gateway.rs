@@ -1,7 +1,7 @@
 //! What all connections of a gateway share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use strandline::Association;
@@ -26,6 +26,10 @@ pub(crate) struct Gateway {
     associations: Mutex<HashMap<u64, Association>>,
     /// Associations since the start of the program.
     count: AtomicU64,
+    /// Associations that peers have set up.
+    accepted: AtomicUsize,
+    /// Whether another process takes what is new.
+    moved: watch::Sender<bool>,
     stage: watch::Sender<Stage>,
 }
 
@@ -50,6 +54,8 @@ impl Gateway {
             direct: DirectNetworks::default(),
             associations: Mutex::default(),
             count: AtomicU64::new(0),
+            accepted: AtomicUsize::new(0),
+            moved: watch::Sender::new(false),
             stage: watch::Sender::new(Stage::Running),
         }
     }
@@ -101,6 +107,28 @@ impl Gateway {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// Counts an association that a peer has set up, until the returned value is dropped.
+    pub(crate) fn count_accepted(self: &Arc<Self>) -> Accepted {
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        Accepted(Arc::clone(self))
+    }
+
+    /// Returns the number of associations that peers have set up, and that have not ended.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Lets the peers set up associations with the process that has taken over.
+    pub(crate) fn set_moved(&self) {
+        self.moved.send_replace(true);
+    }
+
+    /// Waits until another process has taken over.
+    pub(crate) async fn moved(&self) {
+        // The sender lives as long as this value.
+        let _ = self.moved.subscribe().wait_for(|moved| *moved).await;
+    }
+
     pub(crate) fn set_stage(&self, stage: Stage) {
         self.stage.send_replace(stage);
     }
@@ -109,6 +137,16 @@ impl Gateway {
     pub(crate) async fn reached(&self, stage: Stage) {
         // The sender lives as long as this value.
         let _ = self.stage.subscribe().wait_for(|now| *now >= stage).await;
+    }
+}
+
+/// An association that a peer has set up.
+#[derive(Debug)]
+pub(crate) struct Accepted(Arc<Gateway>);
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        self.0.accepted.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -33,6 +33,7 @@ mod flows;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gateway;
+mod handover;
 mod health;
 mod interception;
 mod lanes;
@@ -55,5 +56,6 @@ mod shards;
 mod socks;
 mod stacks;
 mod status;
+mod succession;
 mod ways;
 mod who;

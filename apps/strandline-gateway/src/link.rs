@@ -14,13 +14,13 @@ use crate::config::{self, Keep};
 use crate::contexts::{Context, Contexts, InUse};
 use crate::far::{FarPeer, accept_streams};
 use crate::flows::Flows;
-use crate::gateway::{Gateway, Stage};
+use crate::gateway::{Gateway, Listed, Stage};
 use crate::health;
 use crate::local_addresses;
 use crate::mapping::{Health, State};
 use crate::protocol::{Destination, Host, Opening, Reason, Report};
 use crate::relay::{first_message, reason, reply};
-use crate::stacks::{check_extensions, dynamic_streams};
+use crate::stacks::{Reopen, check_extensions, dynamic_streams};
 use crate::who::Who;
 
 /// Time for setting up an association.
@@ -46,7 +46,9 @@ pub(crate) struct Link {
     pub(crate) name: Arc<str>,
     /// Where the peer is asked to listen.
     reverses: Vec<config::Reverse>,
-    stack: Stack,
+    /// The stack of the association, and what opens one for the next process of a peer that restarts.
+    stack: Mutex<Stack>,
+    reopen: Reopen,
     /// Set when a reload has removed the peer: no new connections, and the association ends with the last one.
     retired: watch::Sender<bool>,
     /// The association while there is one.
@@ -90,13 +92,19 @@ impl Drop for User {
 }
 
 impl Link {
-    pub(crate) fn new(peer: config::Peer, reverses: Vec<config::Reverse>, stack: Stack) -> Self {
+    pub(crate) fn new(
+        peer: config::Peer,
+        reverses: Vec<config::Reverse>,
+        stack: Stack,
+        reopen: Reopen,
+    ) -> Self {
         let name = peer.name.as_str().into();
         Self {
             peer,
             name,
             reverses,
-            stack,
+            stack: Mutex::new(stack),
+            reopen,
             retired: watch::Sender::new(false),
             up: watch::Sender::new(None),
             contexts: Contexts::default(),
@@ -108,6 +116,11 @@ impl Link {
             flows: Arc::default(),
             tokens: AtomicU32::new(0),
         }
+    }
+
+    /// Returns the stack of its association.
+    pub(crate) fn stack(&self) -> Stack {
+        self.stack.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Counts a connection.
@@ -221,8 +234,8 @@ impl Link {
                     Ok(association) => {
                         has_reported = false;
                         back_off = BACK_OFF_MIN;
-                        self.keep(&gateway, association).await;
-                        if self.peer.keep == Keep::OnDemand {
+                        let has_moved = self.keep(&gateway, association).await;
+                        if has_moved || self.peer.keep == Keep::OnDemand {
                             continue;
                         }
                     }
@@ -293,7 +306,8 @@ impl Link {
             Some(name) => peer.named(name),
             None => peer,
         };
-        let association = Association::start(&self.stack, peer, from, None)?;
+        let stack = self.stack();
+        let association = Association::start(&stack, peer, from, None)?;
         match timeout(SET_UP, association.established()).await {
             Ok(established) => established?,
             Err(_) => {
@@ -311,8 +325,8 @@ impl Link {
         Ok(association)
     }
 
-    /// Uses an association until it ends.
-    async fn keep(self: &Arc<Self>, gateway: &Arc<Gateway>, association: Association) {
+    /// Uses an association until it ends, or the peer hands over to another process. Returns whether it has.
+    async fn keep(self: &Arc<Self>, gateway: &Arc<Gateway>, association: Association) -> bool {
         let listed = gateway.add(&association);
         let address = association.paths().first().map(|path| path.address.ip());
         let who = Who {
@@ -327,9 +341,11 @@ impl Link {
             reverses: self.reverses.iter().map(|reverse| reverse.to.clone()).collect(),
             flows: Arc::clone(&self.flows),
             lanes: Arc::clone(&context.lanes),
+            moved: Notify::new(),
         });
+        let left = watch::Sender::new(false);
         for (token, reverse) in self.reverses.iter().enumerate() {
-            let retired = self.retired.subscribe();
+            let retired = [self.retired.subscribe(), left.subscribe()];
             let asking = ask_to_listen(
                 association.clone(),
                 reverse.clone(),
@@ -339,8 +355,8 @@ impl Link {
             );
             tokio::spawn(asking);
         }
-        tokio::spawn(ask_for_reports(Arc::clone(&context)));
-        self.up.send_replace(Some(context));
+        let reports = tokio::spawn(ask_for_reports(Arc::clone(&context))).abort_handle();
+        self.up.send_replace(Some(Arc::clone(&context)));
         let mut next = Attempt::Failed;
         let ended = tokio::select! {
             ended = association.closed() => ended,
@@ -351,6 +367,15 @@ impl Link {
                 *self.attempt() = next;
                 self.up.send_replace(None);
                 association.shutdown().await
+            }
+            () = peer.moved.notified() => {
+                // What would keep the association.
+                left.send_replace(true);
+                reports.abort();
+                self.contexts.forget();
+                self.follow();
+                tokio::spawn(Arc::clone(self).leave(context, peer, listed));
+                return true;
             }
         };
         drop(listed);
@@ -363,6 +388,43 @@ impl Link {
                 tracing::warn!(peer = %self.name, reason = %other, "association lost: its connections are reset")
             }
         }
+        false
+    }
+
+    /// Prepares for an association with the peer's next process. New connections use the old one until then.
+    fn follow(&self) {
+        tracing::info!(peer = %self.name, "the peer restarts: its next process gets an association of its own");
+        match self.reopen.stack_for(&self.peer) {
+            Ok(stack) => *self.stack.lock().unwrap_or_else(PoisonError::into_inner) = stack,
+            Err(error) => tracing::error!(peer = %self.name, %error, "opening a socket failed"),
+        }
+        if self.peer.keep == Keep::OnDemand {
+            // The next connection sets it up.
+            self.up.send_replace(None);
+        }
+    }
+
+    /// Serves an association with a process of the peer that has handed over, until its last connection ends.
+    async fn leave(self: Arc<Self>, context: Arc<Context>, peer: Arc<FarPeer>, listed: Listed) {
+        let association = &context.association;
+        let is_up = || self.up.borrow().as_ref().is_some_and(|up| Arc::ptr_eq(up, &context));
+        let is_used = || is_up() || association.control().dynamic_streams() > 0;
+        let unused = async {
+            while is_used() {
+                tokio::time::sleep(OVER_EVERY).await;
+            }
+        };
+        let ended = tokio::select! {
+            ended = association.closed() => ended,
+            () = self.flows.receive(association) => association.closed().await,
+            _ = accept_streams(association, &peer) => association.closed().await,
+            () = unused => association.shutdown().await,
+        };
+        tracing::info!(peer = %self.name, %ended, "association with the peer's old process ended");
+        if is_up() {
+            self.up.send_replace(None);
+        }
+        drop(listed);
     }
 
     /// Sets up a further association with the peer, if there may be one.
@@ -439,7 +501,7 @@ async fn ask_to_listen(
     reverse: config::Reverse,
     token: u32,
     name: Arc<str>,
-    mut retired: watch::Receiver<bool>,
+    [mut retired, mut left]: [watch::Receiver<bool>; 2],
 ) {
     let ask = async || {
         let (mut recv, mut send) =
@@ -463,6 +525,7 @@ async fn ask_to_listen(
         Ok((mut recv, _send)) => tokio::select! {
             _ = recv.recv() => {}
             _ = retired.wait_for(|retired| *retired) => {}
+            _ = left.wait_for(|left| *left) => {}
         },
         Err(Reason::NoAssociation) => {}
         Err(reason) => {

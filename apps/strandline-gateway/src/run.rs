@@ -9,23 +9,28 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use strandline::{Association, Listener, Stack};
+use strandline::{Association, Listener, Stack, UdpGroup};
 use strandline_ops::raise_open_files;
 use strandline_output::{errln, outln};
 use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
 use crate::access_log::AccessLog;
 use crate::admin;
+use crate::clock::now;
 use crate::config::{Args, Listen, Settings};
 use crate::far::{FarPeer, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
+use crate::handover::{self, Inherited, Program, Successor};
 use crate::lanes::Lanes;
+use crate::protocol::Opening;
 use crate::registry::Registry;
 use crate::running::{AnnouncedWay, Running};
+use crate::succession::Succession;
 use crate::who::Who;
 use crate::{shards, stacks};
 
@@ -33,6 +38,11 @@ use crate::{shards, stacks};
 const WRONG_OPTIONS: u8 = 2;
 /// Time for the last steps of an end.
 const LAST_STEPS: Duration = Duration::from_secs(2);
+
+/// Time for peers to leave a process that has handed over.
+const LEAVING: Duration = Duration::from_secs(10);
+/// Time between two looks whether they have.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Runs a gateway until it is told to end.
 ///
@@ -53,6 +63,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         tracing::warn!("{flaw}");
     }
     raise_open_files();
+    let inherited = Inherited::receive()?;
+    let succession = Succession::new(Program::current()?, inherited);
     let log = settings
         .access_log
         .as_ref()
@@ -63,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     shards::run(shards, async |runtimes| {
         // Admin tasks stay on this thread.
         let tasks = LocalSet::new();
-        tasks.run_until(serve(args.clone(), gateway, runtimes)).await
+        tasks.run_until(serve(args.clone(), gateway, runtimes, succession)).await
     })??;
     Ok(ExitCode::SUCCESS)
 }
@@ -80,6 +92,7 @@ fn shards(settings: &Settings) -> usize {
 /// The addresses of a gateway, for people and programs.
 #[derive(Debug, Default, Serialize)]
 struct Announced {
+    pid: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<SocketAddr>,
     /// The fingerprint of this gateway's key.
@@ -115,55 +128,140 @@ impl Announced {
     }
 }
 
-async fn serve(args: Args, gateway: Arc<Gateway>, runtimes: Vec<Handle>) -> Result<()> {
+async fn serve(
+    args: Args,
+    gateway: Arc<Gateway>,
+    runtimes: Vec<Handle>,
+    succession: Succession,
+) -> Result<()> {
     let is_json = args.json;
     // Before the addresses are announced: a signal may follow at once.
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let mut hangup = signal(SignalKind::hangup())?;
+    let mut signals = Signals::catch()?;
     let settings = gateway.settings();
-    let mut announced = Announced::default();
+    let mut announced = Announced { pid: std::process::id(), ..Announced::default() };
     let listening = match &settings.listen {
-        Some(at) => Some(listen(at, &gateway, &runtimes)?),
+        Some(at) => {
+            let open = |group: &mut UdpGroup| listen(at, group, &gateway, &runtimes);
+            Some(succession.open_group(at.socket, open)?)
+        }
         None => None,
     };
     let encryption = settings.encryption.as_ref();
     announced.key = encryption.map(|encrypted| encrypted.shared.fingerprint().to_string());
     announced.listen = listening.as_ref().and_then(|(stack, _)| stack.local_addr());
-    let running = Rc::new(Running::start(args, Arc::clone(&gateway), runtimes)?);
+    let running = Rc::new(Running::start(args, Arc::clone(&gateway), runtimes, succession)?);
     announced.ways = running.announced();
     if let Some(address) = settings.admin {
         announced.admin = Some(admin::listen(address, Rc::clone(&running)).await?);
     }
     announced.print(is_json)?;
-    let mut told = async || {
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => return,
-                _ = terminate.recv() => return,
-                _ = hangup.recv() => {
-                    gateway.registry.reopen_log();
-                    if running.has_file() {
-                        // The result is logged.
-                        let _ = running.reload();
-                    }
-                }
-            }
-        }
+    running.succession.lead()?;
+    handover::notify_systemd();
+    let successor = tokio::select! {
+        () = signals.told(&gateway, &running) => None,
+        successor = running.succession.succeeded() => Some(successor),
     };
-    told().await;
-    running.stop_capturing();
+    running.stop();
     gateway.set_stage(Stage::Draining);
+    if let Some(successor) = successor {
+        tokio::select! {
+            () = drain_beside(&gateway, &running, &successor) => {}
+            () = signals.told(&gateway, &running) => {}
+        }
+    }
     if let Some((_, listener)) = &listening {
         listener.stop_accepting();
     }
     tokio::select! {
         () = gateway.registry.wait_empty() => {}
         () = tokio::time::sleep(gateway.settings().drain_timeout) => {}
-        () = told() => {}
+        () = signals.told(&gateway, &running) => {}
     }
     let stacks = listening.into_iter().map(|(stack, _)| stack).chain(running.stacks()).collect();
     end(&gateway, stacks).await;
     Ok(())
+}
+
+/// The signals of a gateway.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    restart: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            restart: signal(SignalKind::user_defined2())?,
+        })
+    }
+
+    /// Does what signals ask for, until one asks for the end.
+    async fn told(&mut self, gateway: &Gateway, running: &Rc<Running>) {
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return,
+                _ = self.hangup.recv() => {
+                    gateway.registry.reopen_log();
+                    if running.has_file() {
+                        // The result is logged.
+                        let _ = running.reload();
+                    }
+                }
+                _ = self.restart.recv() => {
+                    let running = Rc::clone(running);
+                    tokio::task::spawn_local(async move {
+                        if let Err(error) = running.restart().await {
+                            tracing::error!(error = format!("{error:#}"), "not restarted; this process goes on");
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Serves the connections that are left, beside the process that has taken over. Returns once there are none, the time is
+/// over, or that process has ended.
+async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Successor) {
+    let open = gateway.registry.open();
+    tracing::info!(pid = successor.pid, open, "another process has taken over; connections go on here");
+    gateway.set_moved();
+    running.retire();
+    let begun = now();
+    let drained = async {
+        loop {
+            gateway.registry.wait_empty().await;
+            if gateway.accepted() == 0 || begun.elapsed() >= LEAVING {
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::select! {
+        () = drained => {}
+        () = tokio::time::sleep(gateway.settings().restart_timeout) => {}
+        () = successor.tell(|| gateway.registry.open()) => {
+            tracing::error!(pid = successor.pid, "the process that had taken over has ended");
+        }
+    }
+}
+
+/// Lets the peer of an association set up another one with the process that takes over.
+async fn tell_when_moved(association: &Association, gateway: &Gateway) {
+    gateway.moved().await;
+    if let Ok(stream) = association.open_stream().await {
+        let (_recv, mut send) = stream.into_split();
+        if send.send(Opening::Moving.encode(&[]).into()).await.is_ok() && send.finish().is_ok() {
+            let _ = send.finished().await;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Resets what is still open, and lets the peers know.
@@ -187,8 +285,13 @@ async fn end(gateway: &Gateway, stacks: Vec<Stack>) {
 }
 
 /// Listens for associations, on each runtime for those of its shard.
-fn listen(at: &Listen, gateway: &Arc<Gateway>, runtimes: &[Handle]) -> Result<(Stack, Arc<Listener>)> {
-    let (stack, listener) = stacks::listen(at, &gateway.settings(), runtimes)?;
+fn listen(
+    at: &Listen,
+    group: &mut UdpGroup,
+    gateway: &Arc<Gateway>,
+    runtimes: &[Handle],
+) -> Result<(Stack, Arc<Listener>)> {
+    let (stack, listener) = stacks::listen(at, group, &gateway.settings(), runtimes)?;
     let listener = Arc::new(listener);
     for (shard, runtime) in runtimes.iter().enumerate() {
         let (listener, gateway) = (Arc::clone(&listener), Arc::clone(gateway));
@@ -216,19 +319,25 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
     if association.set_dynamic_streams(stacks::dynamic_streams()).is_err() {
         return;
     }
-    let listed = gateway.add(&association);
+    let (listed, counted) = (gateway.add(&association), gateway.count_accepted());
     let key = who.key.map(|key| key.to_string());
     tracing::info!(peer = %name, %address, key, "association accepted");
     let flows = Arc::<Flows>::default();
-    let lanes = Lanes::new(association.clone());
-    let (reverses, flows_of) = (Vec::new(), Arc::clone(&flows));
-    let peer = FarPeer { gateway, name: Arc::clone(&name), who, reverses, flows: flows_of, lanes };
-    let peer = Arc::new(peer);
+    let peer = Arc::new(FarPeer {
+        gateway: Arc::clone(&gateway),
+        name: Arc::clone(&name),
+        who,
+        reverses: Vec::new(),
+        flows: Arc::clone(&flows),
+        lanes: Lanes::new(association.clone()),
+        moved: Notify::new(),
+    });
     tokio::select! {
         _ = accept_streams(&association, &peer) => {}
         () = flows.receive(&association) => {}
+        () = tell_when_moved(&association, &gateway) => {}
     }
     let ended = association.closed().await;
     tracing::info!(peer = %name, %address, %ended, "association ended");
-    drop(listed);
+    drop((listed, counted));
 }

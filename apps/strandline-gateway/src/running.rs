@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
 use strandline::{Stack, StackError};
@@ -19,10 +20,12 @@ use tokio::task::AbortHandle;
 use crate::clock::unix_time;
 use crate::config::{Args, Reverse, Settings, UdpForward, Way, WayKind};
 use crate::gateway::Gateway;
+use crate::handover::{SocketKind, WayId};
 use crate::interception::{self, Interception};
 use crate::link::Link;
 use crate::ruleset::{Captured, Ruleset};
 use crate::stacks::Outgoing;
+use crate::succession::Succession;
 use crate::ways::{self, Target, UdpTarget};
 
 /// Tables and keys that only a new start changes.
@@ -47,6 +50,7 @@ pub(crate) struct Running {
     document: Document,
     reloads: Reloads,
     state: RefCell<State>,
+    pub(crate) succession: Succession,
 }
 
 struct State {
@@ -62,27 +66,14 @@ struct Served {
     announced: AnnouncedWay,
     to: Goes,
     task: AbortHandle,
+    /// Another descriptor of the socket, for the next process; none once this one ends.
+    socket: Option<OwnedFd>,
 }
 
 /// Tells a task where its connections or datagrams go.
 enum Goes {
     Tcp(watch::Sender<Target>),
     Udp(watch::Sender<UdpTarget>),
-}
-
-/// What stays the same of a socket while its target changes. Several may have an address with port 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct WayId {
-    listen: SocketAddr,
-    kind: SocketKind,
-    number: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SocketKind {
-    Tcp,
-    Transparent,
-    Udp,
 }
 
 /// A way of the configuration.
@@ -113,12 +104,18 @@ impl Running {
     ///
     /// # Errors
     /// If a socket can't be opened.
-    pub(crate) fn start(args: Args, gateway: Arc<Gateway>, runtimes: Vec<Handle>) -> Result<Self> {
+    pub(crate) fn start(
+        args: Args,
+        gateway: Arc<Gateway>,
+        runtimes: Vec<Handle>,
+        succession: Succession,
+    ) -> Result<Self> {
         let settings = gateway.settings();
         let document = Document::new(settings.document.clone(), &KEPT, &[]);
         let outgoing = Outgoing::new(Arc::clone(&settings), runtimes.clone());
         let state = RefCell::new(State { outgoing, links: Vec::new(), ways: Vec::new(), interception: None });
-        let running = Self { args, gateway, runtimes, document, reloads: Reloads::default(), state };
+        let running =
+            Self { args, gateway, runtimes, document, reloads: Reloads::default(), state, succession };
         let links = running.links_for(&settings)?;
         let bound = running.bind(&settings)?;
         running.change(&settings, links, bound)?;
@@ -133,13 +130,40 @@ impl Running {
         self.state.borrow().ways.iter().map(|served| served.announced.clone()).collect()
     }
 
-    /// Removes the rules of captured connections: new ones go straight to their destinations.
-    pub(crate) fn stop_capturing(&self) {
-        self.state.borrow_mut().interception = None;
+    /// Takes nothing new any more, and removes the rules of captured connections: new ones go straight to their
+    /// destinations, or to the next process.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.borrow_mut();
+        state.interception = None;
+        state.ways.iter_mut().for_each(|served| served.socket = None);
+        self.succession.stop();
+    }
+
+    /// Ends the associations with the peers once their last connections have ended.
+    pub(crate) fn retire(&self) {
+        self.state.borrow().links.iter().for_each(|link| link.retire());
+    }
+
+    /// Starts this program again, as it is now, and hands everything over to it. Connections stay here.
+    ///
+    /// # Errors
+    /// If the configuration is invalid, or the new process does not start: nothing has changed then.
+    pub(crate) async fn restart(&self) -> Result<u32> {
+        Settings::read(&self.args)?;
+        // Duplicates: a reload may close the sockets meanwhile.
+        let (mut ways, mut all) = (Vec::new(), Vec::new());
+        for served in &self.state.borrow().ways {
+            if let Some(socket) = &served.socket {
+                ways.push(served.id);
+                all.push(socket.try_clone().context("duplicating a socket")?);
+            }
+        }
+        self.succession.hand_over(ways, all).await
     }
 
     pub(crate) fn stacks(&self) -> Vec<Stack> {
-        self.state.borrow().outgoing.stacks().cloned().collect()
+        let state = self.state.borrow();
+        state.outgoing.stacks().cloned().chain(state.links.iter().map(|link| link.stack())).collect()
     }
 
     /// The number of reloads and the last error, for the status.
@@ -208,7 +232,8 @@ impl Running {
             let stack = outgoing.stack_for(peer, at % self.runtimes.len())?;
             let reverses: Vec<Reverse> =
                 settings.reverses.iter().filter(|reverse| reverse.peer == at).cloned().collect();
-            all.push(Arc::new(Link::new(peer.clone(), reverses, stack)));
+            let reopen = outgoing.reopen(at % self.runtimes.len());
+            all.push(Arc::new(Link::new(peer.clone(), reverses, stack, reopen)));
         }
         Ok(all)
     }
@@ -229,9 +254,11 @@ impl Running {
             let (Wanted::Tcp(Way { peer, .. }) | Wanted::Udp(UdpForward { peer, .. })) = way;
             // The socket belongs to the runtime on which it is made.
             let _entered = self.runtime_of(*peer).map(Handle::enter);
-            let socket = match way {
-                Wanted::Tcp(way) => Bound::Tcp(ways::bind(way)?),
-                Wanted::Udp(forward) => Bound::Udp(ways::bind_udp(forward)?),
+            let socket = match (way, self.succession.take_way(id)) {
+                (Wanted::Tcp(_), Some(inherited)) => Bound::Tcp(TcpListener::from_std(inherited.into())?),
+                (Wanted::Udp(_), Some(inherited)) => Bound::Udp(UdpSocket::from_std(inherited.into())?),
+                (Wanted::Tcp(way), None) => Bound::Tcp(ways::bind(way)?),
+                (Wanted::Udp(forward), None) => Bound::Udp(ways::bind_udp(forward)?),
             };
             bound.push((id, socket));
         }
@@ -281,6 +308,10 @@ impl Running {
         runtime: &Handle,
     ) -> Result<Served> {
         let gateway = Arc::clone(&self.gateway);
+        let other = match &socket {
+            Bound::Tcp(listener) => listener.as_fd().try_clone_to_owned()?,
+            Bound::Udp(socket) => socket.as_fd().try_clone_to_owned()?,
+        };
         let (listen, to, task) = match (socket, way) {
             (Bound::Tcp(listener), Wanted::Tcp(way)) => {
                 let listen = listener.local_addr()?;
@@ -294,7 +325,13 @@ impl Running {
             }
             _ => anyhow::bail!("a socket of another kind"),
         };
-        Ok(Served { id, announced: announced(listen, way, link), to, task: task.abort_handle() })
+        Ok(Served {
+            id,
+            announced: announced(listen, way, link),
+            to,
+            task: task.abort_handle(),
+            socket: Some(other),
+        })
     }
 }
 

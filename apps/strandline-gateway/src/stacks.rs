@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use strandline::encryption::Encryption;
 use strandline::{
     Address, AssociationConfig, Bind, DynamicStreams, ExtensionsConfig, Listener, Stack, StackBuilder,
-    StackError, Status, StreamCredit, StreamScheduler,
+    StackError, Status, StreamCredit, StreamScheduler, UdpGroup,
 };
 use tokio::runtime::Handle;
 
@@ -86,14 +86,50 @@ fn builder(settings: &Settings, runtimes: &[Handle], encryption: Option<&Encrypt
     }
 }
 
-/// Listens for associations.
-pub(crate) fn listen(at: &Listen, settings: &Settings, runtimes: &[Handle]) -> Result<(Stack, Listener)> {
+/// Listens for associations at the address of a group.
+pub(crate) fn listen(
+    at: &Listen,
+    group: &mut UdpGroup,
+    settings: &Settings,
+    runtimes: &[Handle],
+) -> Result<(Stack, Listener)> {
     let encryption = settings.encryption.as_ref().map(|encrypted| &encrypted.shared);
-    let stack = builder(settings, runtimes, encryption).udp(at.socket);
+    let stack = builder(settings, runtimes, encryption).udp_group(group);
     let stack = stack.with_context(|| format!("listening on UDP {}", at.socket))?;
     let addresses = at.addresses.iter().map(|address| Address::from(*address));
     let listener = Listener::bind(&stack, addresses.fold(Bind::port(settings.sctp_port), Bind::at))?;
     Ok((stack, listener))
+}
+
+/// Opens a stack on any port of all addresses.
+fn open(
+    settings: &Settings,
+    encryption: Option<&Encryption>,
+    runtimes: &[Handle],
+) -> Result<Stack, StackError> {
+    let any_port = |address: SocketAddr| builder(settings, runtimes, encryption).udp(address);
+    any_port(([0_u16; 8], 0).into()).or_else(|_| any_port(([0, 0, 0, 0], 0).into()))
+}
+
+/// Opens further stacks for a peer: an association with its next process has a port of its own, so that it is set up, and
+/// encrypted, as with a stranger.
+#[derive(Debug)]
+pub(crate) struct Reopen {
+    settings: Arc<Settings>,
+    runtimes: Vec<Handle>,
+}
+
+impl Reopen {
+    /// # Errors
+    /// If it can't be opened.
+    pub(crate) fn stack_for(&self, peer: &Peer) -> Result<Stack, StackError> {
+        let encryption = match &peer.security {
+            Security::Own(encryption) => Some(&**encryption),
+            Security::Shared => self.settings.encryption.as_ref().map(|encrypted| &encrypted.shared),
+            Security::Plain => None,
+        };
+        open(&self.settings, encryption, &self.runtimes)
+    }
 }
 
 /// The stacks for associations with peers, each on any port of all addresses. They are opened when a peer needs them: those
@@ -117,10 +153,7 @@ impl Outgoing {
     /// # Errors
     /// If it can't be opened.
     pub(crate) fn stack_for(&mut self, peer: &Peer, runtime: usize) -> Result<Stack, StackError> {
-        let open = |encryption, runtimes: &[Handle]| {
-            let any_port = |address: SocketAddr| builder(&self.settings, runtimes, encryption).udp(address);
-            any_port(([0_u16; 8], 0).into()).or_else(|_| any_port(([0, 0, 0, 0], 0).into()))
-        };
+        let open = |encryption, runtimes: &[Handle]| open(&self.settings, encryption, runtimes);
         let (stack, encryption) = match &peer.security {
             Security::Own(encryption) => {
                 let own = self.runtimes.get(runtime..=runtime).unwrap_or(&self.runtimes);
@@ -137,6 +170,12 @@ impl Outgoing {
             *stack = Some(open(encryption, &self.runtimes)?);
         }
         stack.as_ref().map(|stack| stack.on_shard(runtime)).ok_or(StackError::NoAddress)
+    }
+
+    /// Returns what opens further stacks for a peer whose association is driven by the runtime of this number.
+    pub(crate) fn reopen(&self, runtime: usize) -> Reopen {
+        let runtimes = self.runtimes.get(runtime..=runtime).unwrap_or(&self.runtimes).to_vec();
+        Reopen { settings: Arc::clone(&self.settings), runtimes }
     }
 
     /// Returns all that are open.

@@ -13,6 +13,8 @@ use strandline_output::{out, outln};
 
 /// Time for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for a new process to start.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(65);
 /// Rows of a table.
 const ROWS: usize = 40;
 
@@ -41,6 +43,14 @@ pub struct ReloadArgs {
     pub admin: SocketAddr,
 }
 
+/// Options of `strandline gateway restart`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RestartArgs {
+    /// The gateway's --admin address
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9898", value_parser = strandline::socket_address)]
+    pub admin: SocketAddr,
+}
+
 /// Lets a gateway reload its configuration, and prints what has changed.
 ///
 /// # Errors
@@ -63,6 +73,24 @@ pub(crate) fn reload(args: &ReloadArgs) -> Result<ExitCode> {
     if !kept.is_empty() {
         outln!("{kept}");
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Restarts a gateway without dropping connections.
+///
+/// # Errors
+/// If no gateway answers, or the new process does not start.
+pub(crate) fn restart(args: &RestartArgs) -> Result<ExitCode> {
+    let admin = args.admin;
+    let asked = ask(admin, "POST", "/restart", None, RESTART_TIMEOUT);
+    let (status, body) =
+        asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
+    let answer: Value = serde_json::from_str(&body).with_context(|| format!("the answer of {admin}"))?;
+    if status != 200 {
+        bail!("not restarted: {}", answer["error"].as_str().unwrap_or(&body));
+    }
+    let (pid, connections) = (&answer["pid"], &answer["connections"]);
+    outln!("restarted: process {pid} serves; {connections} connections stay with the old one until they end");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -138,6 +166,9 @@ fn table(status: &Value) -> String {
             peer["name"].as_str().unwrap_or_default(),
             mapping(peer)
         ));
+    }
+    for former in status["former_processes"].as_array().into_iter().flatten() {
+        text.push_str(&format!("old process {}  {} connections\n", former["pid"], former["connections"]));
     }
     let associations = status["associations"].as_array().map_or(0, Vec::len);
     text.push_str(&format!("{associations} associations, {} connections\n", status["open"]));

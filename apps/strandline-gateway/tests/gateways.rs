@@ -13,5 +13,6 @@ mod mapping;
 mod paths;
 mod programs;
 mod reload;
+mod restart;
 mod slow_path;
 mod ways;

@@ -7,12 +7,14 @@ use std::os::fd::BorrowedFd;
 
 use libc::sock_filter;
 
-use self::place::{group_program, place_program};
+use self::place::{generations_program, group_program, place_program};
 use crate::bpf::{ACCEPT, REJECT, Start, instruction, statement};
 use crate::steering::Steering;
 use crate::sys::option;
 
 mod place;
+
+pub(crate) use self::place::Sockets;
 
 /// Maximum number of ranges in a program. Further ranges are joined across the smallest gaps between them, so
 /// that the filter accepts a few more packets. The limit keeps the program within what `net.core.optmem_max`
@@ -47,6 +49,16 @@ pub(crate) fn attach_ports(
 /// Steers each datagram of a UDP group to the socket of its shard.
 pub(crate) fn attach_steering(fd: BorrowedFd<'_>, steering: &Steering) -> io::Result<()> {
     option::attach(fd, libc::SO_ATTACH_REUSEPORT_CBPF, &group_program(steering))
+}
+
+/// Steers each datagram of a UDP group that several processes share to the socket of its process and shard.
+pub(crate) fn attach_generations(
+    fd: BorrowedFd<'_>,
+    steering: &Steering,
+    newest: &Sockets,
+    others: &[Sockets],
+) -> io::Result<()> {
+    option::attach(fd, libc::SO_ATTACH_REUSEPORT_CBPF, &generations_program(steering, newest, others))
 }
 
 /// Returns the ranges sorted, joined where they touch, and at most [`RANGES_MAX`] of them.

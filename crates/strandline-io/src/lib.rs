@@ -57,6 +57,7 @@ mod fragment;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod group;
 mod icmp;
 mod ipv4;
 mod links;
@@ -72,6 +73,7 @@ mod udp;
 
 pub use batch::{Received, RecvBatch};
 pub use carrier::{Carrier, Outgoing, SendStats};
+pub use group::{Owner, UdpGroup};
 pub use icmp::{IcmpKind, IcmpReport};
 pub use local::{AddressChanges, LocalAddress, Scope, addresses_towards, local_addresses};
 pub use open::OpenError;

@@ -7,8 +7,15 @@ use std::ops::RangeInclusive;
 /// Maximum number of sockets that share the work.
 pub const PLACES_MAX: u16 = 64;
 
+/// Number of low bits of a tag that hold the generation of a [`UdpGroup`](crate::UdpGroup), and their mask.
+const GENERATION_BITS: u8 = 2;
+pub(crate) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
+
 /// First bytes of encrypted datagrams with a connection ID.
 pub const CONNECTION_KINDS: RangeInclusive<u8> = 8..=11;
+
+/// The first of them: a client's first datagram, whose connection ID is its own.
+pub(crate) const INITIAL_KIND: u8 = 8;
 
 /// Number of ports in the hash of an INIT: source and destination port of the common header.
 const PORTS: usize = 2;
@@ -22,6 +29,9 @@ const ADDRESS_WORDS: usize = 8;
 /// packet's source address and both SCTP ports. The kernel applies the same rule
 /// ([`UdpCarrier::bind_group`](crate::UdpCarrier::bind_group),
 /// [`RawCarrier::open_place`](crate::RawCarrier::open_place)).
+///
+/// If processes share an address one after another ([`of_generation`](Self::of_generation)), the two lowest bits of a tag are
+/// the process's, and the place is in the bits above.
 ///
 /// Encrypted datagrams ([`by_connection`](Self::by_connection)) go to the place in the low bits of their connection ID.
 ///
@@ -37,6 +47,8 @@ pub struct Steering {
     pub(crate) start: u32,
     /// Whether packets are encrypted.
     pub(crate) by_connection: bool,
+    /// The generation of the process, if several share the address.
+    pub(crate) generation: Option<u8>,
 }
 
 impl Steering {
@@ -59,6 +71,7 @@ impl Steering {
             ports: std::array::from_fn(|_| word()),
             start: word(),
             by_connection: false,
+            generation: None,
         }
     }
 
@@ -70,29 +83,70 @@ impl Steering {
         Self { by_connection: true, ..self }
     }
 
+    /// Turns the rule into that of one of several processes that share an address: of this generation, 0 to 3.
+    #[must_use]
+    pub fn of_generation(self, generation: u8) -> Self {
+        Self { generation: Some(generation & GENERATION_MASK as u8), ..self }
+    }
+
+    /// Returns the generation whose packet this is, if processes share the address; `None` if it has none, as an INIT.
+    #[must_use]
+    pub fn generation_of(&self, packet: &[u8]) -> Option<u8> {
+        self.generation?;
+        let tag = if self.by_connection {
+            connection(packet).filter(|(kind, _)| *kind != INITIAL_KIND)?.1
+        } else {
+            tag(packet)?
+        };
+        Some((tag & GENERATION_MASK) as u8)
+    }
+
+    /// Returns whether datagrams are encrypted.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.by_connection
+    }
+
+    /// Returns the generation of this process, if several share the address.
+    #[must_use]
+    pub fn generation(&self) -> Option<u8> {
+        self.generation
+    }
+
+    /// Returns the number of low bits below the place.
+    pub(crate) fn shift(&self) -> u8 {
+        if self.generation.is_some() { GENERATION_BITS } else { 0 }
+    }
+
+    /// Returns the low bits of the tags of a place.
+    #[must_use]
+    pub fn tag_of_place(&self, place: u16) -> u32 {
+        u32::from(place) << self.shift() | u32::from(self.generation.unwrap_or(0))
+    }
+
     /// Returns the number of places.
     #[must_use]
     pub fn places(&self) -> u16 {
         self.places
     }
 
-    /// Returns the number of low bits of a verification tag that hold the place: as many as the number of
-    /// places needs.
+    /// Returns the number of low bits of a verification tag that hold the place, as many as the number of
+    /// places needs, and the generation.
     #[must_use]
     pub fn tag_bits(&self) -> u8 {
-        (u16::BITS - (self.places - 1).leading_zeros()) as u8
+        bits_of(self.places) + self.shift()
     }
 
-    /// Returns the mask of the low bits.
-    pub(crate) fn tag_mask(&self) -> u32 {
-        (1 << self.tag_bits()) - 1
+    /// Returns the mask of the bits of the place, without the generation.
+    pub(crate) fn place_mask(&self) -> u32 {
+        (1 << bits_of(self.places)) - 1
     }
 
     /// Returns the place of packets with a verification tag other than 0. Tags that nobody chose have a place
     /// too.
     #[must_use]
     pub fn place_of_tag(&self, tag: u32) -> u16 {
-        ((tag & self.tag_mask()) % u32::from(self.places)) as u16
+        ((tag >> self.shift() & self.place_mask()) % u32::from(self.places)) as u16
     }
 
     /// Returns the place of a peer's INIT, given its address, its SCTP port and the local port. IPv4-mapped
@@ -137,13 +191,29 @@ impl Steering {
     }
 
     fn place_of_connection(&self, datagram: &[u8]) -> u16 {
-        match datagram {
-            [kind, _, _, _, _, a, b, c, d, ..] if CONNECTION_KINDS.contains(kind) => {
-                self.place_of_tag(u32::from_be_bytes([*a, *b, *c, *d]))
-            }
-            _ => 0,
-        }
+        connection(datagram).map_or(0, |(_, id)| self.place_of_tag(id))
     }
+}
+
+/// Returns the first byte of an encrypted datagram, and the low half of its connection ID.
+fn connection(datagram: &[u8]) -> Option<(u8, u32)> {
+    match datagram {
+        [kind, _, _, _, _, a, b, c, d, ..] if CONNECTION_KINDS.contains(kind) => {
+            Some((*kind, u32::from_be_bytes([*a, *b, *c, *d])))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the verification tag of a packet that has one.
+fn tag(packet: &[u8]) -> Option<u32> {
+    let tag = packet.get(4..)?.first_chunk::<4>()?;
+    Some(u32::from_be_bytes(*tag)).filter(|tag| *tag != 0)
+}
+
+/// Returns the number of bits that hold a place.
+pub(crate) fn bits_of(places: u16) -> u8 {
+    (u16::BITS - places.saturating_sub(1).leading_zeros()) as u8
 }
 
 #[cfg(test)]

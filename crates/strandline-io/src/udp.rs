@@ -94,9 +94,33 @@ impl UdpCarrier {
         let state = set_up(&socket, options).map_err(OpenError::of_option)?;
         socket.bind(&address.into()).map_err(|error| OpenError::of_bind(error, address))?;
         let local_addr = socket.local_addr().ok().and_then(|address| address.as_socket()).unwrap_or(address);
+        Ok(Self::new(socket, local_addr, state, options))
+    }
+
+    /// Takes a socket that is bound to `local_addr`.
+    pub(crate) fn of_socket(
+        socket: Socket,
+        local_addr: SocketAddr,
+        options: &UdpOptions,
+    ) -> Result<Self, OpenError> {
+        let state = set_up(&socket, options).map_err(OpenError::of_option)?;
+        Ok(Self::new(socket, local_addr, state, options))
+    }
+
+    fn new(socket: Socket, local_addr: SocketAddr, state: UdpSocketState, options: &UdpOptions) -> Self {
+        let is_v6 = local_addr.is_ipv6();
         let gso = options.segmentation && state.max_gso_segments() > 1;
         let sender = Sender::new(is_v6, is_v6, gso, Fragmenter::new(is_v6, is_v6, false, local_addr));
-        Ok(Self { socket, local_addr, state, sender, errors: Errors::new(true) })
+        Self { socket, local_addr, state, sender, errors: Errors::new(true) }
+    }
+
+    pub(crate) fn share_port(&self) -> Result<(), OpenError> {
+        share_port(&self.socket)
+    }
+
+    /// Returns the address and the socket.
+    pub(crate) fn into_parts(self) -> (SocketAddr, Socket) {
+        (self.local_addr, self.socket)
     }
 
     /// Opens a socket for each place of `steering`, all at the same address. The kernel gives each datagram

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use strandline_dtls::{Layer, UnixTime};
 use strandline_io::{
     AddressChanges, LocalAddress, PLACES_MAX, PortLock, RawCarrier, RawOptions, Steering, UdpCarrier,
-    UdpOptions,
+    UdpGroup, UdpOptions,
 };
 use strandline_proto::config::{
     AssociationConfig, EndpointConfig, ErrorDetectionMethod, LinkMtu, Shard as ShardOfTags,
@@ -259,6 +259,21 @@ impl StackBuilder {
         self.start(plan, carriers, None)
     }
 
+    /// Builds a stack on a UDP address that other processes have had before, or will have: it joins the group. Call
+    /// [`UdpGroup::lead`] once new associations are to come here. See [`UdpGroup`].
+    ///
+    /// # Errors
+    /// As [`udp`](Self::udp), and if too many processes share the address.
+    pub fn udp_group(mut self, group: &mut UdpGroup) -> Result<Stack, StackError> {
+        let mut plan = self.plan()?;
+        let (sockets, rule) = group.join((*plan.rule).clone())?;
+        plan.rule = Arc::new(rule);
+        self.config.encapsulation_overhead = 8;
+        self.remote_port.get_or_insert(strandline_io::UDP_PORT);
+        let carriers = plan.register(sockets)?.into_iter().map(Carrier::Udp).collect();
+        self.start(plan, carriers, None)
+    }
+
     /// A stack on raw IP (protocol 132), at one local address or all of a family (`0.0.0.0` or `::`). A link-local
     /// IPv6 address needs its zone. Needs CAP_NET_RAW. Ports are reserved among the processes of the host that use raw IP.
     ///
@@ -363,7 +378,8 @@ impl StackBuilder {
         }
         self.prepare_encryption();
         let followed = self.followed(carriers.first())?;
-        let several = (carriers.len() > 1).then(|| Arc::new(Post::new(plan.rule.places())));
+        let is_shared = plan.rule.generation().is_some();
+        let several = (carriers.len() > 1 || is_shared).then(|| Arc::new(Post::new(plan.rule.places())));
         let mut shards = Vec::with_capacity(carriers.len());
         for (index, carrier) in (0..).zip(carriers) {
             let (seed, mut config) = (plan.seed_of(index), self.config.clone());
@@ -425,8 +441,8 @@ impl StackBuilder {
         if let Some(first) = seed.first_mut() {
             *first ^= 0xd7;
         }
-        let bits = if plan.rule.places() > 1 { plan.rule.tag_bits() } else { 0 };
-        let shard = strandline_dtls::Shard { index: index.into(), bits };
+        let shard =
+            strandline_dtls::Shard { index: plan.rule.tag_of_place(index), bits: plan.rule.tag_bits() };
         #[allow(
             clippy::disallowed_methods,
             reason = "certificates are valid for some time of the day and year"
@@ -487,7 +503,7 @@ impl Plan {
     /// and the shard's index in verification tags.
     fn divide(&self, config: &mut EndpointConfig, shard: u16) {
         let shards = self.rule.places();
-        config.shard = ShardOfTags { index: shard.into(), bits: self.rule.tag_bits() };
+        config.shard = ShardOfTags { index: self.rule.tag_of_place(shard), bits: self.rule.tag_bits() };
         config.associations_max = config.associations_max.div_ceil(shards.into());
         config.verification_rate_max = config.verification_rate_max.div_ceil(shards.into());
         config.account.get_or_insert_with(|| Arc::clone(&self.account));

@@ -91,6 +91,15 @@ impl<'a> Control<'a> {
         Some(report)
     }
 
+    /// Returns how many dynamic streams are open, in a direction or both.
+    #[must_use]
+    pub fn dynamic_streams(&self) -> usize {
+        let state = self.shard.look();
+        let cell = state.table.get(self.id.id).and_then(|entry| entry.cell.as_deref());
+        let dynamic = cell.and_then(|cell| cell.routes.as_ref()?.dynamic.as_deref());
+        dynamic.map_or(0, |dynamic| dynamic.open_count())
+    }
+
     /// Returns how many bytes can be sent now without waiting for room in the send buffer.
     #[must_use]
     pub fn send_space(&self) -> usize {

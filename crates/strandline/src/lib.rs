@@ -149,7 +149,7 @@ pub use self::peer::Peer;
 pub use self::readiness::Readiness;
 pub use self::stack::{ShardStats, Stack};
 pub use self::stream::{RecvStream, SendStream, Stream};
-pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
+pub use strandline_io::{LockError, OpenError, Owner, RawOptions, UdpGroup, UdpOptions};
 pub use strandline_proto::authentication::{
     Authentication, AuthenticationEvent, ChunkTypes, HmacAlgorithms, KeyId, SharedKey,
 };

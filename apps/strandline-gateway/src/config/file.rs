@@ -21,6 +21,7 @@ pub(super) struct File {
     pub(super) admin: Option<String>,
     pub(super) access_log: Option<std::path::PathBuf>,
     pub(super) drain_timeout_secs: Option<u32>,
+    pub(super) restart_timeout_secs: Option<u32>,
     pub(super) peer: Vec<Peer>,
     pub(super) socks: Vec<Proxy>,
     pub(super) http_connect: Vec<Proxy>,

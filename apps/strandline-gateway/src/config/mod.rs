@@ -37,6 +37,7 @@ const SCTP_PORT: u16 = 5101;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 const WAIT: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const RESTART_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECTIONS_MAX: u32 = 20_000;
 const CONNECTIONS_PER_SEC: u32 = 2_000;
@@ -60,6 +61,8 @@ pub(crate) struct Settings {
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) access_log: Option<PathBuf>,
     pub(crate) drain_timeout: Duration,
+    /// Time for which connections may go on after a hot restart.
+    pub(crate) restart_timeout: Duration,
     pub(crate) peers: Vec<Peer>,
     pub(crate) ways: Vec<Way>,
     pub(crate) udp_forwards: Vec<UdpForward>,
@@ -291,6 +294,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         multipath: multipath(file.multipath.as_deref())?,
         admin: file.admin.as_deref().map(|text| local("admin", text)).transpose()?,
         access_log: file.access_log.clone(),
+        restart_timeout: file.restart_timeout_secs.map_or(RESTART_TIMEOUT, seconds),
         drain_timeout: file.drain_timeout_secs.map_or(DRAIN_TIMEOUT, seconds),
         peers,
         ways,

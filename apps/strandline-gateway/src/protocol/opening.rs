@@ -12,6 +12,7 @@ const LISTEN: u8 = 2;
 const ARRIVED: u8 = 3;
 const FLOW: u8 = 4;
 const REPORT: u8 = 5;
+const MOVING: u8 = 6;
 
 /// What a stream is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub(crate) enum Opening {
     /// The receiver says how its direction of the association does, as long as the stream is open: in messages, each a
     /// [`Report`](super::Report).
     Report,
+    /// The sender hands over to another process: the receiver sets up a new association for what is new.
+    Moving,
 }
 
 impl Opening {
@@ -39,6 +42,7 @@ impl Opening {
             Self::Arrived { .. } => ARRIVED,
             Self::Flow { .. } => FLOW,
             Self::Report => REPORT,
+            Self::Moving => MOVING,
         };
         let mut header = HeaderWriter::new(kind, data.len());
         match self {
@@ -52,6 +56,7 @@ impl Opening {
             }
             Self::Arrived { token, .. } => header.field(TOKEN, &[&token.to_be_bytes()]),
             Self::Report => {}
+            Self::Moving => {}
         }
         if let Self::Flow { token, .. } = self {
             header.field(TOKEN, &[&token.to_be_bytes()]);
@@ -92,6 +97,7 @@ impl Opening {
             LISTEN => Self::Listen { at: address.ok_or(Malformed::Field(ADDRESS))?, token: token? },
             ARRIVED => Self::Arrived { token: token?, source },
             REPORT => Self::Report,
+            MOVING => Self::Moving,
             other => return Err(Malformed::Kind(other)),
         };
         Ok((opening, header.len))

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,9 @@ pub struct Gateway {
     child: Child,
     pub announced: Value,
     log: Arc<Mutex<String>>,
+    output: BufReader<ChildStdout>,
+    /// The processes that have taken over.
+    successors: Vec<rustix::process::Pid>,
 }
 
 impl Gateway {
@@ -46,10 +49,36 @@ impl Gateway {
                 *logged.lock().unwrap() += &(line + "\n");
             }
         });
+        let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        output.read_line(&mut line).unwrap();
         let announced = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}", log.lock().unwrap()));
-        Self { child, announced, log }
+        Self { child, announced, log, output, successors: Vec::new() }
+    }
+
+    /// Runs `strandline gateway restart`. Returns what it says, and whether a new process serves.
+    pub fn restart(&mut self) -> (bool, String) {
+        let admin = self.announced["admin"].as_str().unwrap();
+        let output = Command::new(PROGRAM).args(["restart", "--admin", admin]).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        if output.status.success() {
+            self.note_successor();
+        }
+        (output.status.success(), text)
+    }
+
+    /// Reads what a new process announces.
+    pub fn note_successor(&mut self) {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        self.announced = serde_json::from_str(&line).unwrap();
+        let pid = self.announced["pid"].as_i64().unwrap();
+        self.successors.push(rustix::process::Pid::from_raw(pid as i32).unwrap());
+    }
+
+    /// Returns whether the first process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Returns what it has logged so far.
@@ -69,6 +98,9 @@ impl Gateway {
 
     /// Kills it at once, as `kill -9` does.
     pub fn kill(&mut self) {
+        for successor in &self.successors {
+            let _ = rustix::process::kill_process(*successor, rustix::process::Signal::KILL);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -93,7 +125,7 @@ impl Gateway {
         self.signal(if stops { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT });
     }
 
-    fn signal(&self, signal: rustix::process::Signal) {
+    pub fn signal(&self, signal: rustix::process::Signal) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 

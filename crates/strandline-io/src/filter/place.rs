@@ -3,7 +3,7 @@
 use libc::sock_filter;
 
 use crate::bpf::{REJECT, Start, instruction, statement};
-use crate::steering::{CONNECTION_KINDS, Steering};
+use crate::steering::{CONNECTION_KINDS, GENERATION_MASK, INITIAL_KIND, Steering, bits_of};
 
 const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
 const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
@@ -47,6 +47,93 @@ pub(super) fn group_program(steering: &Steering) -> Vec<sock_filter> {
     program
 }
 
+/// A generation of a group: for each of its places, the index of its socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sockets {
+    pub(crate) generation: u8,
+    pub(crate) by_place: Vec<u32>,
+}
+
+/// Returns a program that returns the index of a datagram's socket: that of its generation and place, and of the newest
+/// generation, whose rule is `steering`, if it has none or one that has ended.
+pub(super) fn generations_program(
+    steering: &Steering,
+    newest: &Sockets,
+    others: &[Sockets],
+) -> Vec<sock_filter> {
+    let new = if steering.by_connection {
+        // The connection ID is in A, or no ID was found and this place is as good as any.
+        vec![
+            statement(LOAD_BYTE, 0),
+            instruction(JUMP_AT_LEAST, u32::from(*CONNECTION_KINDS.start()), 0, 2),
+            instruction(JUMP_GREATER, u32::from(*CONNECTION_KINDS.end()), 1, 0),
+            statement(libc::BPF_JMP | libc::BPF_JA, 1),
+            statement(libc::BPF_RET | libc::BPF_K, newest.by_place.first().copied().unwrap_or(0)),
+            statement(LOAD_WORD, CONNECTION_ID_LOW),
+        ]
+    } else {
+        home(Layout::Payload, steering)
+    };
+    let mut by_new = new;
+    if steering.by_connection {
+        by_new.extend(place_bits(steering.places()));
+    } else {
+        by_new.push(statement(ALU | libc::BPF_MOD, u32::from(steering.places())));
+    }
+    by_new.extend(by_place(newest));
+    let mut by_tag = Vec::new();
+    for sockets in others.iter().chain([newest]) {
+        let mut block =
+            vec![statement(LOAD_WORD, if steering.by_connection { CONNECTION_ID_LOW } else { TAG })];
+        block.extend(place_bits(sockets.by_place.len() as u16));
+        block.extend(by_place(sockets));
+        // A conditional jump over the block may be too short.
+        by_tag.push(instruction(JUMP_EQUAL, u32::from(sockets.generation), 1, 0));
+        by_tag.push(statement(libc::BPF_JMP | libc::BPF_JA, block.len() as u32));
+        by_tag.extend(block);
+    }
+    let mut program = if steering.by_connection {
+        vec![
+            // Others than datagrams to a connection ID of this side are new.
+            statement(LOAD_BYTE, 0),
+            instruction(JUMP_GREATER, u32::from(INITIAL_KIND), 0, 1),
+            instruction(JUMP_GREATER, u32::from(*CONNECTION_KINDS.end()), 0, 1),
+            statement(libc::BPF_JMP | libc::BPF_JA, by_tag.len() as u32 + 2),
+            statement(LOAD_WORD, CONNECTION_ID_LOW),
+        ]
+    } else {
+        vec![
+            statement(LOAD_WORD, TAG),
+            instruction(JUMP_EQUAL, 0, 0, 1),
+            statement(libc::BPF_JMP | libc::BPF_JA, by_tag.len() as u32 + 1),
+        ]
+    };
+    program.push(statement(ALU | libc::BPF_AND, GENERATION_MASK));
+    program.extend(by_tag);
+    program.extend(by_new);
+    program
+}
+
+/// Returns instructions that leave the place that a tag in A names, behind its generation.
+fn place_bits(places: u16) -> [sock_filter; 3] {
+    [
+        statement(ALU | libc::BPF_RSH, GENERATION_MASK.count_ones()),
+        statement(ALU | libc::BPF_AND, (1 << bits_of(places)) - 1),
+        statement(ALU | libc::BPF_MOD, u32::from(places.max(1))),
+    ]
+}
+
+/// Returns instructions that return the index of the socket of the place in A.
+fn by_place(sockets: &Sockets) -> Vec<sock_filter> {
+    let (first, rest) = sockets.by_place.split_first().map_or((0, &[][..]), |(first, rest)| (*first, rest));
+    let of_place = |(place, index): (u32, &u32)| {
+        [instruction(JUMP_EQUAL, place, 0, 1), statement(libc::BPF_RET | libc::BPF_K, *index)]
+    };
+    let mut program: Vec<sock_filter> = (1..).zip(rest).flat_map(of_place).collect();
+    program.push(statement(libc::BPF_RET | libc::BPF_K, first));
+    program
+}
+
 /// Returns instructions that reject packets for other shards, and continue after the last instruction for
 /// packets of this one.
 pub(super) fn place_program(start: Start, steering: &Steering, place: u16) -> Vec<sock_filter> {
@@ -69,7 +156,7 @@ fn place_of_connection(steering: &Steering) -> Vec<sock_filter> {
         instruction(JUMP_GREATER, u32::from(last), 0, 1),
         statement(libc::BPF_RET | libc::BPF_K, 0),
         statement(LOAD_WORD, CONNECTION_ID_LOW),
-        statement(ALU | libc::BPF_AND, steering.tag_mask()),
+        statement(ALU | libc::BPF_AND, steering.place_mask()),
         statement(ALU | libc::BPF_MOD, u32::from(steering.places())),
     ]
 }
@@ -79,7 +166,7 @@ fn place_of_connection(steering: &Steering) -> Vec<sock_filter> {
 fn place_of_packet(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
     let by_hash = home(layout, steering);
     let by_tag = [
-        statement(ALU | libc::BPF_AND, steering.tag_mask()),
+        statement(ALU | libc::BPF_AND, steering.place_mask()),
         statement(libc::BPF_JMP | libc::BPF_JA, by_hash.len() as u32),
     ];
     let mut program = match layout {

@@ -5,7 +5,10 @@ fn each_place_has_tags_and_vice_versa() {
     for places in 1..=PLACES_MAX {
         let steering = Steering::new(places, 7);
         for place in 0..places {
-            assert_eq!(steering.place_of_tag(0xffff_ff00 & !steering.tag_mask() | u32::from(place)), place);
+            assert_eq!(steering.place_of_tag(0xffff_ff00 & !steering.place_mask() | u32::from(place)), place);
+            let shared = steering.clone().of_generation(3);
+            assert_eq!(shared.place_of_tag(0xffff_f000 | shared.tag_of_place(place)), place);
+            assert_eq!(shared.tag_of_place(place) & 3, 3);
         }
         for tag in 0..=255 {
             assert!(steering.place_of_tag(tag) < places);
@@ -13,6 +16,22 @@ fn each_place_has_tags_and_vice_versa() {
     }
     assert_eq!([1, 2, 3, 4, 5, 64].map(|places| Steering::new(places, 0).tag_bits()), [0, 1, 2, 2, 3, 6]);
     assert_eq!((Steering::new(0, 1).places(), Steering::new(99, 1).places()), (1, PLACES_MAX));
+}
+
+#[test]
+fn packets_name_their_generation() {
+    let plain = Steering::new(2, 7).of_generation(1);
+    assert_eq!(plain.generation_of(&[0, 7, 0, 7, 1, 2, 3, 6]), Some(2));
+    assert_eq!(plain.generation_of(&[0, 7, 0, 7, 0, 0, 0, 0]), None, "an INIT");
+    assert_eq!(
+        Steering::new(2, 7).generation_of(&[0, 7, 0, 7, 1, 2, 3, 6]),
+        None,
+        "the address is not shared"
+    );
+    let sealed = plain.by_connection();
+    assert_eq!(sealed.generation_of(&[11, 0, 0, 0, 0, 0, 0, 0, 7]), Some(3));
+    assert_eq!(sealed.generation_of(&[8, 0, 0, 0, 0, 0, 0, 0, 7]), None, "the client's own");
+    assert_eq!(sealed.generation_of(&[22, 0, 0, 0, 0, 0, 0, 0, 7]), None, "no connection ID");
 }
 
 #[test]

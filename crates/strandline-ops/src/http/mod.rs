@@ -18,6 +18,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
 
 pub use answer::Answer;
 use hosts::Hosts;
@@ -63,8 +64,19 @@ pub async fn listen_for(
     names: &[String],
     handler: Handler,
 ) -> anyhow::Result<SocketAddr> {
+    let listener = bind_for(what, address).await?;
+    let address = listener.local_addr()?;
+    serve_at(what, listener, names, handler)?;
+    Ok(address)
+}
+
+/// Listens as [`listen_for`] does, without serving yet.
+///
+/// # Errors
+/// Returns an error if it can't listen.
+pub async fn bind_for(what: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
-    let listener = listener.map_err(|error| {
+    listener.map_err(|error| {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
                 ": is another server running there, or does another entry of this configuration use the address?"
@@ -76,9 +88,20 @@ pub async fn listen_for(
             _ => "",
         };
         anyhow::Error::new(error).context(format!("listening for {what} on TCP {address}{hint}"))
-    })?;
-    let address = listener.local_addr()?;
-    let hosts = Hosts::new(what, address.ip(), names);
-    tokio::task::spawn_local(serve::serve(listener, Rc::new(hosts), handler));
-    Ok(address)
+    })
+}
+
+/// Serves at a listener as [`listen_for`] does. Aborting the returned task ends the listener; requests that it has accepted
+/// are still answered.
+///
+/// # Errors
+/// Returns an error if the socket has no address.
+pub fn serve_at(
+    what: &str,
+    listener: TcpListener,
+    names: &[String],
+    handler: Handler,
+) -> io::Result<AbortHandle> {
+    let hosts = Hosts::new(what, listener.local_addr()?.ip(), names);
+    Ok(tokio::task::spawn_local(serve::serve(listener, Rc::new(hosts), handler)).abort_handle())
 }

@@ -166,6 +166,11 @@ impl Dynamic {
         }
     }
 
+    /// Returns the number of streams that are open, in a direction or both.
+    pub(crate) fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
     /// Sets whether this side opens the even streams by the tags of the association.
     pub(crate) fn set_even(&mut self, by_tags: Option<bool>) {
         self.even = match self.settings.parity {

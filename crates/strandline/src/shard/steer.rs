@@ -71,6 +71,15 @@ impl Steer {
         engine.handle_icmp(now, error);
     }
 
+    /// Returns whether a packet is one of another process that shares the address: it came in a train of datagrams that the
+    /// kernel steers by the first. Dropped, it counts as lost in the network; answered, it would end an association.
+    fn is_foreign(&self, bytes: &[u8]) -> bool {
+        let Some(own) = self.rule.generation() else { return false };
+        let is_reflected = || Packet::parse(bytes).is_ok_and(|packet| has_reflected_tag(&packet));
+        self.rule.generation_of(bytes).is_some_and(|of| of != own)
+            && (self.rule.is_sealed() || !is_reflected())
+    }
+
     /// Returns `None` if a packet belongs to this shard, otherwise the shard to ask and the set of shards asked
     /// so far.
     fn elsewhere(
@@ -229,7 +238,10 @@ impl Sorter {
     /// Passes packets that arrived together to the engine if they belong to this shard.
     pub(crate) fn take(&mut self, engine: &mut Engine, now: Time, train: Datagram<'_>, segment_size: usize) {
         let packets = || train.bytes.chunks(segment_size.max(1)).map(|bytes| Datagram { bytes, ..train });
-        if packets().all(|packet| self.steer.elsewhere(engine, now, &packet, 0).is_none()) {
+        let is_here = |packet: Datagram<'_>| {
+            !self.steer.is_foreign(packet.bytes) && self.steer.elsewhere(engine, now, &packet, 0).is_none()
+        };
+        if packets().all(is_here) {
             return engine.handle_datagrams(now, train, segment_size);
         }
         for packet in packets() {
@@ -240,6 +252,9 @@ impl Sorter {
     /// Passes a packet to the engine, or queues it for the shard that it belongs to. `asked` is the set of
     /// shards asked so far.
     fn sort(&mut self, engine: &mut Engine, now: Time, packet: &Datagram<'_>, asked: u64) {
+        if self.steer.is_foreign(packet.bytes) {
+            return;
+        }
         let Some((to, asked)) = self.steer.elsewhere(engine, now, packet, asked) else {
             return engine.handle_datagram(now, *packet);
         };
@@ -265,6 +280,9 @@ impl Sorter {
 
     /// Returns whether an encrypted datagram belongs to this shard, and otherwise queues it for the one that it names.
     pub(crate) fn keeps_sealed(&mut self, datagram: &Datagram<'_>) -> bool {
+        if self.steer.is_foreign(datagram.bytes) {
+            return false;
+        }
         let to = self.steer.rule.place_of(datagram.source.ip(), datagram.bytes);
         if to == self.steer.index {
             return true;

@@ -1,0 +1,248 @@
+//! A hot restart: the sockets go from a process to its successor, which it has started.
+//!
+//! The two are joined by a stream on the successor's standard input:
+//!
+//! | from | what |
+//! |---|---|
+//! | old | the descriptors, and a frame that says what they are |
+//! | new | a byte, once it serves |
+//! | old | every second, 4 bytes: how many connections it still has |
+//!
+//! Its end tells each of them that the other is gone.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use strandline::Owner;
+use strandline_ipc::{frame, read_frame, receive_descriptors, send_descriptors};
+use tokio::io::AsyncReadExt;
+use tokio::time::timeout;
+
+/// The environment variable that makes a process a successor.
+const VARIABLE: &str = "STRANDLINE_GATEWAY_TAKEOVER";
+/// What a successor says when it serves.
+const READY: u8 = b'R';
+/// Time for a successor to start.
+const START: Duration = Duration::from_secs(60);
+/// Time between two looks whether a process that has given up has ended, and their number.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LAST_WORDS: u32 = 250;
+
+/// What stays the same of a socket while its target changes. Several may have an address with port 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WayId {
+    pub(crate) listen: SocketAddr,
+    pub(crate) kind: SocketKind,
+    pub(crate) number: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum SocketKind {
+    Tcp,
+    Transparent,
+    Udp,
+}
+
+/// A process of before that still has connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Former {
+    pub(crate) pid: u32,
+    /// By which datagrams are its.
+    pub(crate) generation: Option<u8>,
+}
+
+/// What the descriptors are, in their order.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Listing {
+    pub(crate) ways: Vec<WayId>,
+    /// The configured address.
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) group: Vec<Owner>,
+    /// The process that hands over is the last one, and its stream is standard input.
+    pub(crate) formers: Vec<Former>,
+}
+
+/// What a process takes over.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    ways: Vec<(WayId, OwnedFd)>,
+    admin: Option<(SocketAddr, OwnedFd)>,
+    /// The sockets for associations.
+    pub(crate) group: Vec<(OwnedFd, Owner)>,
+    /// Processes of before, each with the stream to it.
+    pub(crate) formers: Vec<(Former, UnixStream)>,
+}
+
+impl Inherited {
+    /// Receives everything on standard input, which is empty afterwards. `None` if this process was not started for that.
+    ///
+    /// # Errors
+    /// If something else is on standard input.
+    pub(crate) fn receive() -> Result<Option<Self>> {
+        if std::env::var_os(VARIABLE).is_none() {
+            return Ok(None);
+        }
+        let stream = std::io::stdin().as_fd().try_clone_to_owned().context("duplicating standard input")?;
+        let nothing = std::fs::File::open("/dev/null").context("opening /dev/null")?;
+        rustix::stdio::dup2_stdin(&nothing).context("replacing standard input")?;
+        let mut stream = UnixStream::from(stream);
+        let received = receive_descriptors(&stream);
+        let mut all = received
+            .with_context(|| format!("{VARIABLE} is only for `strandline gateway restart`"))?
+            .into_iter();
+        let (listing, _) = read_frame(&mut stream).context("reading what is handed over")?;
+        let Listing { ways, admin, group, mut formers } = listing;
+        let Some(last) = formers.pop() else { bail!("the old process is not named") };
+        let mut next = || all.next().context("a descriptor is missing");
+        let ways = ways.into_iter().map(|id| Ok((id, next()?))).collect::<Result<_>>()?;
+        let admin = admin.map(|address| Ok::<_, anyhow::Error>((address, next()?))).transpose()?;
+        let group = group.into_iter().map(|owner| Ok((next()?, owner))).collect::<Result<_>>()?;
+        let formers = formers.into_iter().map(|former| Ok((former, UnixStream::from(next()?))));
+        let mut formers = formers.collect::<Result<Vec<_>>>()?;
+        formers.push((last, stream));
+        Ok(Some(Self { ways, admin, group, formers }))
+    }
+
+    /// Takes the socket of a way in, if there is one.
+    pub(crate) fn take_way(&mut self, id: WayId) -> Option<OwnedFd> {
+        let at = self.ways.iter().position(|(known, _)| *known == id)?;
+        Some(self.ways.swap_remove(at).1)
+    }
+
+    /// Takes the listener for status and metrics, if it has this address.
+    pub(crate) fn take_admin(&mut self, address: SocketAddr) -> Option<OwnedFd> {
+        self.admin.take_if(|(known, _)| *known == address).map(|(_, listener)| listener)
+    }
+}
+
+/// Tells the process that hands over, over the stream to it, that this one serves.
+///
+/// # Errors
+/// If it has ended.
+pub(crate) fn tell_ready(mut stream: &UnixStream) -> Result<()> {
+    stream.write_all(&[READY]).context("the old process has ended")
+}
+
+/// How to start this program again, as it is at its path then.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    path: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// Returns that of this process. Call it at the start: the path of a file that was replaced can't be found later.
+    ///
+    /// # Errors
+    /// If the system does not tell the path.
+    pub(crate) fn current() -> Result<Self> {
+        let path = std::env::current_exe().context("finding the path of this program")?;
+        let arguments = std::env::args_os().skip(1).collect();
+        Ok(Self { path, arguments })
+    }
+
+    /// Starts a successor, hands everything to it, and waits until it serves.
+    ///
+    /// # Errors
+    /// If it can't be started, or ends before.
+    pub(crate) async fn succeed(&self, listing: &Listing, all: &[BorrowedFd<'_>]) -> Result<Successor> {
+        let (ours, theirs) = UnixStream::pair().context("making a pair of sockets")?;
+        let mut command = Command::new(&self.path);
+        command.args(&self.arguments).env(VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(theirs)));
+        let child = command.spawn().with_context(|| format!("starting {}", self.path.display()))?;
+        // It is gone from here: otherwise its end would not end the stream.
+        drop(command);
+        let mut starting = Starting(Some(child));
+        send_descriptors(&ours, all).context("handing over the sockets")?;
+        (&ours).write_all(&frame(listing, &[])?).context("handing over the sockets")?;
+        ours.set_nonblocking(true)?;
+        let mut stream = tokio::net::UnixStream::from_std(ours)?;
+        match timeout(START, stream.read_u8()).await {
+            Ok(Ok(READY)) => {}
+            Ok(_) => {
+                starting.last_words().await;
+                bail!("the new process has ended at its start; its log has the reason")
+            }
+            Err(_) => bail!("the new process did not start within {} s", START.as_secs()),
+        }
+        let pid = starting.0.take().map_or(0, |child| child.id());
+        Ok(Successor { pid, stream })
+    }
+}
+
+/// A process that is killed unless it is taken out.
+struct Starting(Option<Child>);
+
+impl Starting {
+    /// Lets the process, which has given up, report why, and end by itself.
+    async fn last_words(&mut self) {
+        for _ in 0..LAST_WORDS {
+            if !self.0.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None))) {
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The process that serves now.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    pub(crate) pid: u32,
+    stream: tokio::net::UnixStream,
+}
+
+impl Successor {
+    /// Tells it every second how many connections are left here, until it ends.
+    pub(crate) async fn tell(&self, count: impl Fn() -> usize) {
+        loop {
+            let count = u32::try_from(count()).unwrap_or(u32::MAX);
+            match self.stream.try_write(&count.to_be_bytes()) {
+                Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return,
+                _ => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+        }
+    }
+}
+
+/// Reads what a process of before tells. Returns `None` at its end.
+pub(crate) async fn told_by(stream: &mut tokio::net::UnixStream) -> Option<u32> {
+    stream.read_u32().await.ok()
+}
+
+/// Tells systemd, if it has started this service, that this process serves, and is the main one.
+pub(crate) fn notify_systemd() {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let sent = notify(&path, &format!("READY=1\nMAINPID={}\n", std::process::id()));
+    if let Err(error) = sent {
+        tracing::warn!(%error, "telling systemd that the gateway serves failed");
+    }
+}
+
+fn notify(path: &std::ffi::OsStr, text: &str) -> std::io::Result<()> {
+    let bytes = path.as_encoded_bytes();
+    let address = match bytes.strip_prefix(b"@") {
+        Some(name) => UnixAddress::from_abstract_name(name)?,
+        None => UnixAddress::from_pathname(path)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address).map(|_| ())
+}
