@@ -11,6 +11,7 @@ mod databases;
 mod echo;
 mod engine_log;
 mod http;
+mod http_encryption;
 mod http_get;
 mod http_proxy;
 #[cfg(feature = "full-interop")]

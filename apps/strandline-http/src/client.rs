@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use hyper::Uri;
 use hyper_util::rt::TokioIo;
+use strandline::encryption::Encryption;
 use strandline::{Association, AssociationConfig, Ended, Peer, Stack, StackError};
 use tower_service::Service;
 
@@ -124,10 +125,11 @@ impl Connector {
         }
         let addresses = resolve(host, port).await?;
         let association = match addresses.as_slice() {
-            [address] => self.start(*address, port)?,
+            [address] => self.start(host, *address, port)?,
             _ => {
-                let connector = self.clone();
-                race(addresses, move |address| connector.clone().establish(address, port)).await?
+                let (connector, host) = (self.clone(), Arc::<str>::from(host));
+                race(addresses, move |address| connector.clone().establish(Arc::clone(&host), address, port))
+                    .await?
             }
         };
         let association = HttpAssociation::client(association, self.settings.clone());
@@ -136,21 +138,21 @@ impl Connector {
         Ok(association)
     }
 
-    fn start(&self, address: SocketAddr, port: u16) -> io::Result<Association> {
-        Association::start(&self.stack, self.peer(address, port), 0, None).map_err(io::Error::other)
+    fn start(&self, host: &str, address: SocketAddr, port: u16) -> io::Result<Association> {
+        Association::start(&self.stack, self.peer(host, address, port), 0, None).map_err(io::Error::other)
     }
 
     /// Sets up an association with one address. It is aborted if the future is dropped.
-    async fn establish(self, address: SocketAddr, port: u16) -> io::Result<Association> {
-        let attempt = Attempt(Some(self.start(address, port)?));
+    async fn establish(self, host: Arc<str>, address: SocketAddr, port: u16) -> io::Result<Association> {
+        let attempt = Attempt(Some(self.start(&host, address, port)?));
         if let Some(association) = &attempt.0 {
             association.established().await.map_err(io::Error::other)?;
         }
         attempt.take().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    fn peer(&self, first: SocketAddr, port: u16) -> Peer {
-        let peer = Peer::new(strandline::Address::of(first), port);
+    fn peer(&self, host: &str, first: SocketAddr, port: u16) -> Peer {
+        let peer = named(Peer::new(strandline::Address::of(first), port), host);
         match self.encapsulation_port {
             Some(udp_port) => peer.encapsulation_port(udp_port),
             None => peer,
@@ -178,9 +180,27 @@ impl Connector {
 }
 
 /// Opens a stack for outgoing associations, whose parameters are given, on any port of all addresses.
-pub(crate) fn outgoing_stack(config: &AssociationConfig) -> Result<Stack, StackError> {
-    let builder = || Stack::builder().association(config.clone());
+pub(crate) fn outgoing_stack(
+    config: &AssociationConfig,
+    encryption: Option<&Encryption>,
+) -> Result<Stack, StackError> {
+    let builder = || {
+        let builder = Stack::builder().association(config.clone());
+        match encryption {
+            Some(encryption) => builder.encryption(encryption.clone()),
+            None => builder,
+        }
+    };
     builder().udp(([0_u16; 8], 0).into()).or_else(|_| builder().udp(([0, 0, 0, 0], 0).into()))
+}
+
+/// Adds the name by which an encrypted server's key is looked up, if the host isn't an address.
+pub(crate) fn named(peer: Peer, host: &str) -> Peer {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    match address.parse::<std::net::IpAddr>() {
+        Err(_) if !host.is_empty() => peer.named(host),
+        _ => peer,
+    }
 }
 
 /// An association that is aborted unless it is taken.

@@ -72,6 +72,7 @@ mod causes;
 mod client;
 pub mod command;
 mod control;
+mod encryption;
 mod exchange;
 pub mod file_server;
 mod files;

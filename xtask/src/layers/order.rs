@@ -225,6 +225,7 @@ pub(super) const CRATES: [Rules; 9] = [
             apart(&[
                 "causes",
                 "control",
+                "encryption",
                 "exchange",
                 "happy_eyeballs",
                 "host",

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use strandline::encryption::Encryption;
 use strandline::{Address, Algorithm, AssociationConfig};
 use strandline_tls::{ClientCertificates, OwnFiles, ServerTls};
 
 use super::log::{AccessLog, Format};
+use crate::encryption::SctpEncryption;
 
 /// Where a server listens on TCP and SCTP.
 #[derive(Debug, Clone, clap::Args)]
@@ -33,6 +35,9 @@ pub struct ListenArgs {
     /// PEM file with the certificate's key
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
+    /// Encryption of SCTP
+    #[command(flatten)]
+    pub encryption: SctpEncryption,
 }
 
 /// What a server does with its connections.
@@ -90,13 +95,24 @@ pub(crate) struct SctpAddresses {
     pub(crate) encapsulation: SocketAddr,
     pub(crate) raw: Option<Address>,
     pub(crate) association: AssociationConfig,
+    pub(crate) encryption: Option<Encryption>,
 }
 
 impl ListenArgs {
     /// Reads the certificate. `association` has the parameters of associations.
     pub(crate) fn addresses(&self, association: AssociationConfig) -> Result<Addresses> {
-        let sctp =
-            SctpAddresses { port: self.sctp, encapsulation: self.encapsulation, raw: self.raw, association };
+        let encryption = self.encryption.load()?;
+        ensure!(
+            encryption.is_none() || self.raw.is_none(),
+            "--raw can't be encrypted: leave out --raw or --sctp-encrypt"
+        );
+        let sctp = SctpAddresses {
+            port: self.sctp,
+            encapsulation: self.encapsulation,
+            raw: self.raw,
+            association,
+            encryption,
+        };
         let tls = match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => {
                 let own = OwnFiles { certificate: certificate.clone(), key: key.clone() };

@@ -89,6 +89,9 @@ pub(crate) struct Listening {
     pub(crate) tcp: SocketAddr,
     pub(crate) tls: bool,
     pub(crate) sctp: Option<u16>,
+    /// The fingerprint of the key, if SCTP is encrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sctp_key: Option<String>,
     pub(crate) encapsulation: Option<SocketAddr>,
     pub(crate) raw: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,8 +99,12 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Returns the header for responses over TCP that announces SCTP; `None` without SCTP.
+    /// Returns the header for responses over TCP that announces SCTP; `None` without SCTP, and if it is encrypted: clients
+    /// could not know that.
     pub(crate) fn alt_svc(&self) -> Option<HeaderValue> {
+        if self.sctp_key.is_some() {
+            return None;
+        }
         alt_svc::announce(self.sctp?, self.encapsulation.map(|address| address.port()))
     }
 
@@ -111,10 +118,14 @@ impl Listening {
         outln!("{heading} until interrupted:");
         outln!("  TCP    {scheme}://{}/", self.tcp);
         if let (Some(port), Some(address)) = (self.sctp, self.encapsulation) {
-            outln!("  SCTP   port {port}, in UDP at {address}");
+            let encrypted = if self.sctp_key.is_some() { ", encrypted" } else { "" };
+            outln!("  SCTP   port {port}, in UDP at {address}{encrypted}");
         }
         if let (Some(port), Some(address)) = (self.sctp, &self.raw) {
             outln!("  SCTP   port {port}, on raw IP at {address}");
+        }
+        if let Some(key) = &self.sctp_key {
+            outln!("  key    {key}");
         }
         if let Some(address) = self.metrics {
             outln!("  metrics at http://{address}/metrics");
@@ -145,6 +156,7 @@ impl Front {
             tcp: tcp.local_addr()?,
             tls: addresses.tls.is_some(),
             sctp: None,
+            sctp_key: None,
             encapsulation: None,
             raw: None,
             metrics: None,
@@ -156,7 +168,11 @@ impl Front {
                 let builder = Stack::builder().shards(runtimes.len()).runtimes(runtimes.to_vec());
                 builder.association(addresses.association.clone())
             };
-            let stack = builder().udp(addresses.encapsulation)?;
+            let udp = match &addresses.encryption {
+                Some(encryption) => builder().encryption(encryption.clone()),
+                None => builder(),
+            };
+            let stack = udp.udp(addresses.encapsulation)?;
             let listener = Listener::bind(&stack, addresses.port)?;
             let port = listener.port();
             sctp.push(Arc::new(listener));
@@ -166,6 +182,7 @@ impl Front {
                 stacks.push(raw);
             }
             listening.sctp = Some(port);
+            listening.sctp_key = addresses.encryption.map(|encryption| encryption.fingerprint().to_string());
             listening.encapsulation = stack.local_addr();
             listening.raw = addresses.raw.map(|address| address.to_string());
             stacks.push(stack);

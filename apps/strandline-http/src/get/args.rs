@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::encryption::SctpEncryption;
+
 /// `strandline http get`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
@@ -47,6 +49,9 @@ pub struct Args {
     /// UDP port of servers on SCTP that announce none
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     pub(super) encapsulation_port: u16,
+    /// Encryption of SCTP: of URLs with http+sctp://. Those with http:// are refused then
+    #[command(flatten)]
+    pub(super) encryption: SctpEncryption,
     /// PEM file with the authorities that servers of https are verified by
     #[arg(long, value_name = "FILE", default_value = "/etc/ssl/certs/ca-certificates.crt")]
     pub(super) cacert: PathBuf,

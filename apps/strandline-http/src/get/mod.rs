@@ -92,10 +92,12 @@ async fn fetch_all(args: &Args) -> Result<u8> {
         errln!("strandline: {failure}");
         return Ok(failure.exit_code());
     }
-    let stack = outgoing_stack(&AssociationConfig::default())?;
+    let encryption = args.encryption.load()?;
+    let stack = outgoing_stack(&AssociationConfig::default(), encryption.as_ref())?;
     let trust = Trust { authorities: args.cacert.clone(), is_insecure: args.insecure };
     let patience = Patience { connect: args.connect_timeout, stall: args.speed_time };
     let transports = Transports::new(stack.clone(), args.encapsulation_port, trust, patience);
+    let transports = if encryption.is_some() { transports.encrypted_only() } else { transports };
     let work = Arc::new(Work {
         transports,
         permits: Semaphore::new(args.parallel.into()),

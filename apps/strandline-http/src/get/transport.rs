@@ -107,6 +107,8 @@ pub(super) struct Transports {
     sctp: OverSctp,
     tcp: Client<Dial, Empty<Bytes>>,
     patience: Patience,
+    /// Nothing goes in plain.
+    encrypted_only: bool,
     /// Servers by scheme, host and port.
     origins: Mutex<HashMap<(String, String, u16), Arc<Origin>>>,
 }
@@ -131,6 +133,14 @@ pub(super) enum Carrier {
 }
 
 impl Carrier {
+    /// Returns that of a connection to the URL's server.
+    fn of_connection(url: &Url, permit: Option<OwnedSemaphorePermit>) -> Self {
+        match url.scheme() {
+            "https" => Self::Tls { _permit: permit },
+            _ => Self::Tcp { _permit: permit },
+        }
+    }
+
     /// Returns the name for reports.
     pub(super) fn name(&self) -> &'static str {
         match self {
@@ -266,8 +276,22 @@ impl Transports {
             patience,
             stack,
             encapsulation_port,
+            encrypted_only: false,
             origins: Mutex::default(),
         }
+    }
+
+    /// Refuses URLs with http, also those of redirections and of pages' objects.
+    pub(super) fn encrypted_only(self) -> Self {
+        Self { encrypted_only: true, ..self }
+    }
+
+    fn check_encryption(&self, url: &Url) -> Result<(), Failure> {
+        if self.encrypted_only && url.scheme() == "http" {
+            let hint = "http:// is not encrypted: use http+sctp:// or https://, or leave out --sctp-encrypt";
+            return Err(Failure::Url(hint.to_owned()));
+        }
+        Ok(())
     }
 
     /// Sends a request. The scheme http+sctp takes SCTP, https takes TCP. The scheme http takes SCTP if that is
@@ -280,6 +304,7 @@ impl Transports {
         request: Request<Empty<Bytes>>,
         choice: Choice,
     ) -> Result<Answer, Failure> {
+        self.check_encryption(url)?;
         if url.scheme() == "http+sctp" {
             let (host, port) = address(url);
             return self.sctp.send((&host, port), request).await;
@@ -326,10 +351,7 @@ impl Transports {
         match answer.map_err(|_| Failure::Stalled(stall))? {
             Ok(response) => {
                 self.learn(&origin, url, response.headers());
-                let carrier = match url.scheme() {
-                    "https" => Carrier::Tls { _permit: permit },
-                    _ => Carrier::Tcp { _permit: permit },
-                };
+                let carrier = Carrier::of_connection(url, permit);
                 Ok(Answer { response, carrier })
             }
             Err(error) if error.is_connect() && url.scheme() == "http" => {

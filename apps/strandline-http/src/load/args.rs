@@ -10,6 +10,7 @@ use strandline::{Algorithm, AssociationConfig};
 use strandline_measure::raise_open_files;
 use url::Url;
 
+use crate::encryption::SctpEncryption;
 use crate::urls;
 
 /// Length of a loop for which neither a number nor a duration is given.
@@ -93,6 +94,9 @@ pub struct Args {
     /// UDP port of the server on SCTP
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     pub(super) encapsulation_port: u16,
+    /// Encryption of SCTP
+    #[command(flatten)]
+    pub(super) encryption: SctpEncryption,
     /// SCTP: congestion control of this side's data: rfc9260, cubic, bbr, dctcp or swift [default: cubic]
     #[arg(long, value_name = "NAME")]
     pub(super) congestion: Option<Algorithm>,

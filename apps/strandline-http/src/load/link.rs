@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::failure::{Class, Failure};
 use super::stats::Stats;
+use crate::client::named;
 use crate::streams::{HttpAssociation, HttpStream, Settings};
 
 pub(super) type Http1 = http1::SendRequest<Empty<Bytes>>;
@@ -39,7 +40,12 @@ pub(super) struct Server {
 pub(super) enum Dial {
     Http1,
     Http2,
-    Sctp { stack: Stack, encapsulation_port: u16 },
+    Sctp {
+        stack: Stack,
+        encapsulation_port: u16,
+        /// The host of the URLs, by which an encrypted server's key is looked up.
+        host: String,
+    },
 }
 
 /// Whether an association has been set up.
@@ -91,11 +97,12 @@ impl Link {
         server: &Server,
         stack: &Stack,
         encapsulation_port: u16,
+        host: &str,
     ) -> Result<Arc<Self>, Failure> {
         let account = Account::new(Arc::clone(&server.stats));
         let address = server.address;
         let peer = Peer::new(Address::of(address), address.port()).encapsulation_port(encapsulation_port);
-        let association = match Association::start(stack, peer, 0, None) {
+        let association = match Association::start(stack, named(peer, host), 0, None) {
             Ok(association) => association,
             Err(error) => {
                 let failure = Failure::associating(&error);

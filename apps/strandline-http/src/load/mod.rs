@@ -75,7 +75,9 @@ async fn measure(args: &Args, plan: &Plan, interrupt: impl Future<Output = ()>) 
     let found = found.with_context(|| format!("can't resolve {host}"))?;
     let address = *found.first().with_context(|| format!("{host} has no address"))?;
     let stack = match plan.transport {
-        Transport::Sctp => Some(outgoing_stack(&args.association(plan.streams))?),
+        Transport::Sctp => {
+            Some(outgoing_stack(&args.association(plan.streams), args.encryption.load()?.as_ref())?)
+        }
         Transport::Tcp => None,
     };
     let keeps_alive = !args.no_keep_alive;
@@ -88,7 +90,7 @@ async fn measure(args: &Args, plan: &Plan, interrupt: impl Future<Output = ()>) 
         load: plan.load.clone(),
         server: Arc::new(Server {
             address,
-            dial: dial(args, stack.as_ref()),
+            dial: dial(args, stack.as_ref(), host),
             keeps_alive,
             timeout: plan.timeout,
             stats: Arc::clone(&stats),
@@ -112,9 +114,13 @@ async fn measure(args: &Args, plan: &Plan, interrupt: impl Future<Output = ()>) 
     Ok((Report::new(args, plan, stats.counted(), cpu), is_whole))
 }
 
-fn dial(args: &Args, stack: Option<&Stack>) -> Dial {
+fn dial(args: &Args, stack: Option<&Stack>, host: &str) -> Dial {
     match stack {
-        Some(stack) => Dial::Sctp { stack: stack.clone(), encapsulation_port: args.encapsulation_port },
+        Some(stack) => Dial::Sctp {
+            stack: stack.clone(),
+            encapsulation_port: args.encapsulation_port,
+            host: host.to_owned(),
+        },
         None if args.http2 => Dial::Http2,
         None => Dial::Http1,
     }

@@ -218,7 +218,9 @@ impl Pool {
             _ => {}
         }
         let link = match &self.server.dial {
-            Dial::Sctp { stack, encapsulation_port } => Link::sctp(&self.server, stack, *encapsulation_port),
+            Dial::Sctp { stack, encapsulation_port, host } => {
+                Link::sctp(&self.server, stack, *encapsulation_port, host)
+            }
             Dial::Http1 | Dial::Http2 => Link::http2(&self.server).await,
         };
         shared.attempts.fetch_add(1, Ordering::Relaxed);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::dial::Timeouts;
 use super::relay::Settings;
+use crate::encryption::UpstreamEncryption;
 use crate::front::log::AccessLog;
 
 /// Time-outs and limits towards upstream servers.
@@ -29,6 +30,9 @@ pub(super) struct UpstreamArgs {
     /// Reset a tunnel (CONNECT, WebSocket) without a byte for SECS
     #[arg(long, value_name = "SECS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
     tunnel_timeout: u32,
+    /// Encryption of SCTP to upstream servers
+    #[command(flatten)]
+    pub(super) encryption: UpstreamEncryption,
 }
 
 impl UpstreamArgs {

@@ -22,6 +22,7 @@ use super::origins::{Key, Origins, OverSctp};
 use super::relay::{Decision, Proxy, Route, Routes};
 use crate::causes::causes;
 use crate::client::outgoing_stack;
+use crate::encryption::SctpEncryption;
 use crate::front::alt_svc;
 use crate::front::log::Sender;
 use crate::front::{Addresses, ConnectionArgs, Front, SctpAddresses, Shards};
@@ -66,6 +67,9 @@ pub struct ForwardArgs {
     /// UDP port of servers on SCTP that announce none, and of the proxy of --via
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     encapsulation_port: u16,
+    /// Encryption of SCTP from clients
+    #[command(flatten)]
+    encryption: SctpEncryption,
     #[command(flatten)]
     upstream: UpstreamArgs,
     #[command(flatten)]
@@ -111,11 +115,13 @@ pub(super) async fn bind(args: &ForwardArgs, shards: Shards) -> Result<(Front, A
         None => None,
     };
     let log = args.connections.log()?;
+    let encryption = args.encryption.load()?;
     let sctp = args.sctp.map(|port| SctpAddresses {
         port,
         encapsulation: args.encapsulation,
         raw: None,
         association: args.connections.association(),
+        encryption,
     });
     let addresses = Addresses { tcp: args.listen, sctp, tls: None };
     let front = Front::bind(addresses, args.connections.limits(), shards).await?;
@@ -126,7 +132,7 @@ pub(super) async fn bind(args: &ForwardArgs, shards: Shards) -> Result<(Front, A
         tcp: dial::client(Way::Tcp, timeouts),
         connect_timeout: timeouts.connect,
         origins: Origins::new(
-            outgoing_stack(&args.connections.association())?,
+            outgoing_stack(&args.connections.association(), args.upstream.encryption.load()?.as_ref())?,
             args.encapsulation_port,
             timeouts,
         ),
@@ -153,7 +159,8 @@ fn via(args: &ForwardArgs, uri: &Uri) -> Result<Way> {
     ensure!(uri.authority().is_some_and(is_authority), "a malformed host or port");
     match uri.scheme_str() {
         Some("http+sctp") => {
-            let stack = outgoing_stack(&args.connections.association())?;
+            let encryption = args.upstream.encryption.load()?;
+            let stack = outgoing_stack(&args.connections.association(), encryption.as_ref())?;
             let connector = args.upstream.timeouts().sctp(stack, args.encapsulation_port);
             Ok(Way::ViaSctp(connector, uri.clone()))
         }

@@ -138,7 +138,8 @@ fn way(args: &ReverseArgs) -> Result<(Way, Scheme, Authority)> {
         Some("http") => Ok((Way::Tcp, Scheme::HTTP, authority)),
         Some("https") => Ok((Way::Tls(ClientTls::web(&args.ca)?), Scheme::HTTPS, authority)),
         Some("http+sctp") => {
-            let stack = outgoing_stack(&args.connections.association())?;
+            let encryption = args.upstream.encryption.load()?;
+            let stack = outgoing_stack(&args.connections.association(), encryption.as_ref())?;
             let connector = args.upstream.timeouts().sctp(stack, args.encapsulation_port);
             Ok((Way::Sctp(connector), Scheme::HTTP, authority))
         }

@@ -193,7 +193,7 @@ async fn upgrades_become_tunnels() {
     }
     // On a stream.
     let connector = crate::client::Connector::new(
-        crate::client::outgoing_stack(&strandline::AssociationConfig::default()).unwrap(),
+        crate::client::outgoing_stack(&strandline::AssociationConfig::default(), None).unwrap(),
     );
     let connector = connector.encapsulation_port(reverse.udp_port());
     let association = connector.association("127.0.0.1", reverse.listening.sctp.unwrap()).await.unwrap();

@@ -19,12 +19,12 @@ async fn silent_associations_live_as_long_as_requests() {
         let listener = Listener::bind(&there, 80).unwrap();
         let server = Server {
             address: "10.0.0.2:80".parse().unwrap(),
-            dial: Dial::Sctp { stack: here.clone(), encapsulation_port: 9899 },
+            dial: Dial::Sctp { stack: here.clone(), encapsulation_port: 9899, host: String::new() },
             keeps_alive: true,
             timeout: timeout.map(Duration::from_secs),
             stats: Arc::new(Stats::new(now(), false)),
         };
-        let link = Link::sctp(&server, &here, 9899).unwrap();
+        let link = Link::sctp(&server, &here, 9899, "10.0.0.2").unwrap();
         let _accepted = listener.accept().await.unwrap();
         link.connected().await.unwrap();
         is_cut.store(true, Ordering::Relaxed);
