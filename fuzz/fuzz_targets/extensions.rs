@@ -1,6 +1,8 @@
 //! Two endpoints with any choice of extensions on each side, and a sequence of commands, deliveries, losses, repetitions,
-//! damage, marks and time: nothing panics or loops, and without damage each message arrives at most once and unaltered, none that
-//! was reported as never sent, and only those with a limit are given up.
+//! damage, marks, restarts, other encapsulation ports and time: nothing panics or loops, and without damage each message
+//! arrives at most once and unaltered, ordered ones of a stream in their order, none that was reported as never sent, and
+//! only those with a limit are given up. Once no packet is lost any more, each message of an association that lives has
+//! arrived or was reported as failed.
 #![no_main]
 
 use std::collections::{HashMap, HashSet};
@@ -62,6 +64,8 @@ enum Command {
     Address { side: bool, address: u8, what: u8 },
     Mark { side: bool, index: u8, ecn: u8 },
     Dry { side: bool, on: bool },
+    Restart(bool),
+    Rebind(bool),
 }
 
 const SCHEDULERS: [StreamScheduler; 6] = [
@@ -130,6 +134,8 @@ fn addresses(side: usize) -> [IpAddr; 2] {
 struct Packet {
     from: SocketAddr,
     to: IpAddr,
+    /// The encapsulation port that it goes to.
+    port: u16,
     bytes: Vec<u8>,
     /// The ECN bits, as the network has left them.
     ecn: u8,
@@ -145,17 +151,38 @@ struct Side {
     received: HashSet<u32>,
     failed: HashSet<u32>,
     unsent: HashSet<u32>,
+    /// Messages that the endpoint took, with their associations.
+    given: HashMap<u32, AssociationId>,
+    /// Messages whose beginnings were received and given up.
+    cut: HashSet<u32>,
+    /// The latest ordered message of each stream.
+    latest: HashMap<(AssociationId, StreamId), u32>,
+    /// Bytes that were received and are not read yet: they hold the credit of their streams.
+    unread: Vec<(AssociationId, StreamId, usize)>,
+    /// Associations that ended or were restarted: their messages may be lost.
+    ended: HashSet<AssociationId>,
+    /// The encapsulation port as the peer sees it: a NAT may give it another one.
+    port: u16,
+    /// How often the side was restarted.
+    life: u8,
 }
+
+/// The encapsulation port at first.
+const PORT: u16 = 9899;
 
 impl Side {
     fn new(number: usize, offer: &Offer) -> Self {
+        Self::with_life(number, offer, Time::ZERO, 0)
+    }
+
+    fn with_life(number: usize, offer: &Offer, now: Time, life: u8) -> Self {
         let config = EndpointConfig {
             association: offer.association().into(),
             local_addresses: addresses(number).to_vec(),
             ..EndpointConfig::default()
         };
         let mut endpoint =
-            Endpoint::new(config, [number as u8; 32], Time::ZERO).expect("the parameters are valid");
+            Endpoint::new(config, [number as u8 ^ life << 1; 32], now).expect("the parameters are valid");
         endpoint.listen(7).expect("a free port");
         Self {
             number,
@@ -166,7 +193,26 @@ impl Side {
             received: HashSet::new(),
             failed: HashSet::new(),
             unsent: HashSet::new(),
+            given: HashMap::new(),
+            cut: HashSet::new(),
+            latest: HashMap::new(),
+            unread: Vec::new(),
+            ended: HashSet::new(),
+            port: PORT,
+            life,
         }
+    }
+
+    /// Loses all state: a new endpoint takes the place of this one. What the old one has received counts all the same.
+    fn restart(&mut self, offer: &Offer, now: Time) {
+        let new = Self::with_life(self.number, offer, now, self.life.wrapping_add(1));
+        let old = core::mem::replace(self, new);
+        self.received = old.received;
+        self.failed = old.failed;
+        self.unsent = old.unsent;
+        self.cut = old.cut;
+        self.port = old.port;
+        self.outbox = old.outbox;
     }
 
     fn latest(&self) -> Option<AssociationId> {
@@ -184,9 +230,10 @@ impl Side {
             let source = transmit.source.unwrap_or(addresses(self.number)[near]);
             if self.outbox.len() < 256 {
                 let bytes = buffer[..transmit.len].to_vec();
-                let from = SocketAddr::new(source, 9899);
+                let from = SocketAddr::new(source, self.port);
+                let port = transmit.destination.port();
                 let ecn = if transmit.ecn_capable { 0b10 } else { 0 };
-                self.outbox.push(Packet { from, to: transmit.destination.ip(), bytes, ecn });
+                self.outbox.push(Packet { from, to: transmit.destination.ip(), port, bytes, ecn });
             }
         }
         while let Some((id, event)) = self.endpoint.poll_event() {
@@ -196,8 +243,12 @@ impl Side {
                     StreamCredits::of(&mut self.endpoint, id).report_reads();
                 }
                 Event::PartialDeliveryAborted { .. } | Event::Restarted { .. } | Event::StreamsReset { .. } => {
-                    self.parts.retain(|(of, ..), _| *of != id);
+                    if matches!(event, Event::Restarted { .. }) {
+                        self.ended.insert(id);
+                    }
+                    self.drop_parts(id);
                 }
+                Event::Closed(_) => _ = self.ended.insert(id),
                 Event::SendFailed(failed) => {
                     let number = failed.info.context;
                     assert!(self.failed.insert(number), "message {number} failed twice");
@@ -218,16 +269,26 @@ impl Side {
         }
     }
 
+    /// Forgets the beginnings of messages.
+    fn drop_parts(&mut self, id: AssociationId) {
+        for (_, part) in self.parts.extract_if(|(of, ..), _| *of == id) {
+            self.cut.extend(part.first_chunk().map(|head| u32::from_be_bytes(*head)));
+        }
+    }
+
     fn recv(&mut self, now: Time, count: u8, reads: bool, unsent: &HashSet<u32>, damaged: bool) {
         for id in self.known.clone() {
             for _ in 0..count {
                 let Some(message) = self.endpoint.recv(now, id) else { break };
-                if reads {
-                    StreamCredits::of(&mut self.endpoint, id).read(now, message.stream, message.data.len());
-                }
+                self.unread.push((id, message.stream, message.data.len()));
                 if !damaged {
                     self.take(id, &message, unsent);
                 }
+            }
+        }
+        if reads {
+            for (id, stream, len) in self.unread.drain(..) {
+                StreamCredits::of(&mut self.endpoint, id).read(now, stream, len);
             }
         }
     }
@@ -236,7 +297,8 @@ impl Side {
     fn take(&mut self, id: AssociationId, message: &Message, unsent: &HashSet<u32>) {
         let key = (id, message.stream, message.unordered);
         if message.begins {
-            self.parts.remove(&key);
+            let cut = self.parts.remove(&key);
+            self.cut.extend(cut.and_then(|part| Some(u32::from_be_bytes(*part.first_chunk()?))));
         } else if !self.parts.contains_key(&key) {
             return; // Its beginning was given up.
         }
@@ -250,6 +312,10 @@ impl Side {
         let number = u32::from_be_bytes(*head);
         assert!(self.received.insert(number), "message {number} came twice");
         assert!(!unsent.contains(&number), "message {number} came and was never sent");
+        if !message.unordered {
+            let before = self.latest.insert((id, message.stream), number);
+            assert!(before < Some(number), "message {number} came after {before:?}");
+        }
         assert!(body.iter().all(|byte| *byte == number as u8), "message {number} was altered");
     }
 
@@ -312,6 +378,9 @@ fn fix_checksum(bytes: &mut [u8]) {
 
 /// Delivers a packet to the other side.
 fn deliver(to: &mut Side, now: Time, packet: &Packet) {
+    if packet.port != to.port {
+        return; // The NAT has no such mapping any more.
+    }
     let (destination, bytes, ecn) = (Some(packet.to), &packet.bytes[..], packet.ecn);
     let datagram = Datagram { source: packet.from, destination, bytes, ecn };
     to.endpoint.handle_datagram(now, datagram);
@@ -328,7 +397,9 @@ fn act(side: &mut Side, now: Time, serial: u32, command: &Command) {
             info.unordered = unordered;
             info.context = serial;
             info.reliability = limit(limited);
-            let _ = side.endpoint.send(now, id, info, data.into());
+            if side.endpoint.send(now, id, info, data.into()).is_ok() {
+                side.given.insert(serial, id);
+            }
         }
         Command::Shutdown(_) => _ = side.endpoint.shutdown(now, id),
         Command::Abort(_) => _ = side.endpoint.abort(now, id, "fuzz".into()),
@@ -377,6 +448,8 @@ fn side_of(command: &Command) -> usize {
         | Command::Mark { side, .. }
         | Command::Dry { side, .. }
         | Command::Connect(side)
+        | Command::Restart(side)
+        | Command::Rebind(side)
         | Command::Recv { side, .. }
         | Command::Deliver { side, .. }
         | Command::Drop { side }
@@ -400,17 +473,72 @@ fn exchange(sides: &mut [Side; 2], now: &mut Time, rounds: u8, damaged: bool) {
     }
 }
 
+/// How long a network without losses may take until everything has arrived, and how often packets are delivered.
+const SETTLED: Duration = Duration::from_secs(600);
+const ROUNDS: usize = 20_000;
+
+/// Lets the network deliver everything, and checks that all messages have arrived or were reported as failed.
+fn settle(sides: &mut [Side; 2], mut now: Time) {
+    let end = now + SETTLED;
+    for _ in 0..ROUNDS {
+        let mut is_idle = true;
+        now += Duration::from_millis(1);
+        for from in [0, 1] {
+            for packet in core::mem::take(&mut sides[from].outbox) {
+                is_idle = false;
+                deliver(&mut sides[1 - from], now, &packet);
+            }
+        }
+        for from in [0, 1] {
+            let unsent = sides[1 - from].unsent.clone();
+            sides[from].endpoint.handle_timeout(now);
+            sides[from].recv(now, u8::MAX, true, &unsent, false);
+            sides[from].pump(now, false);
+        }
+        if missing(sides).next().is_none() {
+            return;
+        }
+        if is_idle {
+            let next = sides.iter().filter_map(|side| side.endpoint.poll_timeout()).min();
+            let Some(next) = next.filter(|next| *next < end) else { break };
+            now = now.max(next);
+        }
+    }
+    let missing: Vec<u32> = missing(sides).collect();
+    for side in sides.iter().filter(|_| !missing.is_empty()) {
+        side.known.iter().for_each(|id| eprintln!("{id:?}: {:?}", side.endpoint.status(*id)));
+    }
+    assert!(missing.is_empty(), "messages {missing:?} of associations that live neither arrived nor failed");
+}
+
+/// Returns the messages that neither arrived nor were reported as failed, of associations that live at both sides.
+fn missing(sides: &[Side; 2]) -> impl Iterator<Item = u32> {
+    let live = sides.iter().all(|side| side.ended.is_empty());
+    let lost = [0, 1].into_iter().flat_map(move |from| {
+        let (side, peer) = (&sides[from], &sides[1 - from]);
+        let open = side.given.keys().copied().filter(move |_| live);
+        open.filter(|number| {
+            !side.failed.contains(number) && !peer.received.contains(number) && !peer.cut.contains(number)
+        })
+    });
+    lost
+}
+
 fuzz_target!(|input: Input| {
     let mut sides = [0, 1].map(|number| Side::new(number, &input.offers[number]));
     let mut now = Time::ZERO;
     let mut damaged = false;
+    // Whether all that live at the end can deliver what they have: with keys or addresses of one side only they can't.
+    let mut lasts = true;
     for (serial, command) in input.commands.iter().take(512).enumerate() {
         let from = side_of(command);
         let index = |index: u8| usize::from(index) % sides[from].outbox.len().max(1);
         match *command {
             Command::Connect(_) => {
-                let there = SocketAddr::new(addresses(1 - from)[0], 9899);
-                if let Ok(id) = sides[from].endpoint.connect(now, Connect::to(there, 7)) {
+                let there = SocketAddr::new(addresses(1 - from)[0], sides[1 - from].port);
+                // From a port of its own each, so that an endpoint that lost its state restarts the association.
+                let to = Connect { local_port: 100 + from as u16, ..Connect::to(there, 7) };
+                if let Ok(id) = sides[from].endpoint.connect(now, to) {
                     sides[from].known.push(id);
                     StreamCredits::of(&mut sides[from].endpoint, id).report_reads();
                 }
@@ -444,6 +572,8 @@ fuzz_target!(|input: Input| {
                 }
             }
             Command::Drop { .. } => _ = sides[from].outbox.pop(),
+            Command::Restart(_) => sides[from].restart(&input.offers[from], now),
+            Command::Rebind(_) => sides[from].port += 1,
             Command::Exchange { rounds } => exchange(&mut sides, &mut now, rounds, damaged),
             Command::Wait { ms } => {
                 now += Duration::from_millis(u64::from(ms));
@@ -452,5 +582,12 @@ fuzz_target!(|input: Input| {
             _ => act(&mut sides[from], now, serial as u32, command),
         }
         sides.iter_mut().for_each(|side| side.pump(now, damaged));
+        lasts &= !matches!(
+            command,
+            Command::Address { .. } | Command::Key { .. } | Command::Rebind(_) | Command::Restart(_) | Command::Dynamic { .. }
+        );
+    }
+    if !damaged && lasts {
+        settle(&mut sides, now);
     }
 });

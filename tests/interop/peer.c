@@ -15,8 +15,9 @@
  *   -v        a line for each message received
  *
  * Lines on stdin, for the latest association: `abort`, `shutdown`, `reset in|out|both [STREAM ...]`, `renumber`,
- *   `add OUT IN` (RFC 6525), `address add|delete|primary ADDR` (RFC 5061); `quit` (at once, without notifying the peer).
- * Lines on stdout: READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED, FAILED, RESET, RENUMBERED, STREAMS.
+ *   `add OUT IN` (RFC 6525), `address add|delete|primary ADDR` (RFC 5061), `key NUMBER SECRET` (RFC 4895: sends with that
+ *   key from now on); `quit` (at once, without notifying the peer).
+ * Lines on stdout: KEY, READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED, FAILED, RESET, RENUMBERED, STREAMS.
  * Message k has PPID k + 1 and byte i of it is (k * 31 + i * 7) mod 256; `sink` and `call` check that. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -345,6 +346,23 @@ static void set_authentication(void) {
     SET(SCTP_AUTH_DELETE_KEY, null);
 }
 
+/* Adds a key to the latest association, and sends with it. */
+static int change_key(const char *line) {
+    struct { struct sctp_authkey head; char bytes[64]; } key = { .head.sca_assoc_id = latest };
+    struct sctp_authkeyid active = { .scact_assoc_id = latest };
+    unsigned number;
+    char secret[64];
+    if (sscanf(line, "key %u %63s", &number, secret) != 2)
+        return 0;
+    key.head.sca_keynumber = active.scact_keynumber = (uint16_t)number;
+    key.head.sca_keylength = (uint16_t)strlen(secret);
+    memcpy(key.head.sca_key, secret, strlen(secret));
+    set(SCTP_AUTH_KEY, &key, (socklen_t)(sizeof key.head + strlen(secret)), "SCTP_AUTH_KEY");
+    SET(SCTP_AUTH_ACTIVE_KEY, active);
+    say("KEY %u", number);
+    return 1;
+}
+
 static void open_socket(void) {
     int family = o.bind.v6 || o.peer.v6 ? AF_INET6 : AF_INET;
     sock = new_socket(family);
@@ -453,7 +471,7 @@ static void command(char *line) {
     line[strcspn(line, "\n")] = 0;
     if (!strcmp(line, "quit"))
         _exit(0);
-    if (reconfigure(line) || change_addresses(line))
+    if (reconfigure(line) || change_addresses(line) || change_key(line))
         return;
     unsigned flag = !strcmp(line, "abort") ? SCTP_ABORT : !strcmp(line, "shutdown") ? SCTP_EOF : 0;
     if (!flag) {

@@ -108,6 +108,15 @@ impl Driver {
         }
     }
 
+    /// Moves to another UDP port, as a NAT does that has forgotten the mapping (RFC 6951). The old one is closed.
+    ///
+    /// # Panics
+    /// If the socket can't be opened.
+    pub fn rebind(&mut self) {
+        let address = SocketAddr::new(self.local_addr().ip(), 0);
+        self.carrier = Box::new(UdpCarrier::bind(address, &UdpOptions::default()).expect("a UDP socket"));
+    }
+
     /// Loses `per_mille` of 1,000 packets in each direction from now on.
     pub fn lose(&mut self, per_mille: u32) {
         self.loss_per_mille = per_mille;

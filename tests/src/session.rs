@@ -181,6 +181,8 @@ impl Session {
     /// If one neither arrives nor is reported to the peer's application, or messages of a stream change their order, or
     /// nothing was given up.
     pub fn receive_with_limits(mut self, plan: &[Planned], reports: bool) {
+        let status = self.driver.endpoint.status(self.id);
+        let interleaves = status.is_some_and(|status| status.extensions.interleaving);
         self.driver.lose(1000);
         self.driver.run_for(BLACKOUT);
         self.driver.lose(LOSS_PER_MILLE);
@@ -201,7 +203,8 @@ impl Session {
         });
         assert_eq!(reason, CloseReason::Shutdown);
         self.expect("CLOSED");
-        assert!(self.driver.kinds_received.contains(&kind::FORWARD_TSN));
+        let wanted = if interleaves { kind::I_FORWARD_TSN } else { kind::FORWARD_TSN };
+        assert!(self.driver.kinds_received.contains(&wanted), "{:?}", self.driver.kinds_received);
         let failed: Vec<u32> =
             self.peer.seen().iter().filter_map(|line| field(line, "FAILED", "ppid=")).collect();
         check_limits(plan, &received, reports.then_some(&failed));

@@ -506,3 +506,75 @@ fn messages_given_up_by_usrsctp() {
         session.receive_with_limits(&plan(600, 2000, 3), true);
     }
 }
+
+/// Interleaved messages that are given up: both sides skip them with I-FORWARD-TSN (RFC 8260 section 2.3.1).
+#[test]
+fn interleaved_messages_given_up() {
+    let endpoint = |seed| {
+        let mut association = AssociationConfig::default();
+        association.extensions.interleaving = true;
+        let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
+        Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed)
+    };
+    let udp_port = free_udp_port();
+    let peer = PeerProcess::usrsctp(&format!("sink -v -i -u {udp_port} -p {SCTP_PORT}"));
+    let mut driver = endpoint(110);
+    let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
+    let mut session = Session { driver, peer, id };
+    session.expect("UP");
+    assert!(interleaves(&session));
+    session.send_with_limits(&plan(600, 2000, 3), Reliability::retransmissions(0));
+    session.shut_down();
+
+    let mut driver = endpoint(111);
+    driver.endpoint.listen(SCTP_PORT).expect("the port is free");
+    let (own, udp_port) = (driver.local_addr().port(), free_udp_port());
+    let peer = PeerProcess::usrsctp(&format!(
+        "send -i -n 600 -l 2000 -s 3 -R 0 -c 127.0.0.1 -b 127.0.0.1 -u {udp_port} -U {own} -p {SCTP_PORT}"
+    ));
+    let id = driver.accept();
+    let session = Session { driver, peer, id };
+    assert!(interleaves(&session));
+    session.receive_with_limits(&plan(600, 2000, 3), true);
+}
+
+/// Messages of low priority make room for others (RFC 7496 section 4.1), and usrsctp skips them.
+#[test]
+fn messages_give_way_to_priority() {
+    let association = AssociationConfig { send_buffer: Some(64 << 10), ..AssociationConfig::default() };
+    let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
+    let mut driver = Driver::udp(SocketAddr::new(LOCALHOST, 0), config, 112);
+    let udp_port = free_udp_port();
+    let peer = PeerProcess::usrsctp(&format!("sink -v -u {udp_port} -p {SCTP_PORT}"));
+    let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
+    let mut session = Session { driver, peer, id };
+    session.expect("UP");
+    session.driver.lose(1000);
+    // What is in flight keeps its room in the send buffer until it is acknowledged.
+    let plan = plan(45, 2000, 3);
+    for (index, planned) in plan.iter().enumerate() {
+        let priority = if index < 30 { 9 } else { 1 };
+        let info = planned.info().reliability(Reliability::priority(priority));
+        session.driver.send(id, info, planned.data());
+        session.driver.run_for(Duration::from_millis(1));
+    }
+    session.driver.lose(0);
+    session.expect("RX len=2000 stream=2 ppid=45");
+    session
+        .driver
+        .until("the failed messages are reported", |driver| (!driver.failed.is_empty()).then_some(()));
+    assert!(session.driver.failed.iter().all(|ppid| *ppid <= 30), "{:?}", session.driver.failed);
+    session.shut_down();
+}
+
+/// A NAT gives this side another UDP port (RFC 6951 section 5.4): usrsctp sends to it, also what was under way.
+#[test]
+fn usrsctp_follows_another_port() {
+    let mut session = connected(113);
+    session.exchange(&plan(100, 2000, 3));
+    for _ in 0..3 {
+        session.driver.rebind();
+        session.exchange(&plan(300, 2000, 3));
+    }
+    session.shut_down();
+}

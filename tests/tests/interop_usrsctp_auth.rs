@@ -89,3 +89,26 @@ fn usrsctp_aborts_with_authentication() {
     session.peer.tell("abort");
     assert!(matches!(session.closed(), CloseReason::PeerAborted { .. }));
 }
+
+/// Both sides change their key while messages are exchanged: each accepts the old one until the other has changed.
+#[test]
+fn keys_change_under_losses() {
+    let mut session = authenticated(85, true, Some(SECRET));
+    session.exchange(&plan(100, 2000, 7));
+    session.driver.lose(30);
+    let id = session.id;
+    let apply = |session: &mut Session, change: KeyChange| {
+        change.apply(&mut session.driver.endpoint, id).expect("the keys exist");
+    };
+    apply(&mut session, KeyChange::Set(KeyId(8), SharedKey::new(b"the-second-one")));
+    session.peer.tell("key 8 the-second-one");
+    session.expect("KEY 8");
+    // usrsctp sends with the new key, and this side still with the old one.
+    session.exchange(&plan(100, 2000, 7));
+    apply(&mut session, KeyChange::Activate(KeyId(8)));
+    session.exchange(&plan(100, 2000, 7));
+    apply(&mut session, KeyChange::Deactivate(KeyId(7)));
+    session.exchange(&plan(100, 2000, 7));
+    session.driver.lose(0);
+    session.shut_down();
+}

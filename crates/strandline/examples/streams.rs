@@ -1,5 +1,5 @@
 //! Measures streams of one association over UDP encapsulation on the loopback interface:
-//! `cargo run --release --example streams`.
+//! `cargo run --release --example streams`; with the argument `short` in a few seconds, to see that it works.
 //!
 //! - 100 streams of bulk data, with all readers and with one that does not read: what the other 99 carry, and the memory
 //!   of the receiver's side (stream credit).
@@ -21,27 +21,56 @@ use tokio::time::{Instant, sleep};
 
 /// Streams of bulk data.
 const STREAMS: u16 = 100;
-/// How long each measurement of them takes, and how often it is made with and without a reader that stops, in turns.
-const MEASURED: Duration = Duration::from_secs(2);
-const ROUNDS: usize = 5;
-/// Streams that are opened and closed, and how many of them at a time.
-const OPENED: usize = 10_000;
+/// Streams that are opened and closed at a time.
 const AT_ONCE: usize = 100;
+
+/// How much is measured.
+struct Extent {
+    /// Rounds of bulk data, with and without a reader that stops, in turns.
+    rounds: usize,
+    /// How long a round goes on before it is measured: slow start, and the credit of the stalled stream.
+    warm_up: Duration,
+    measured: Duration,
+    /// Streams that are opened and closed.
+    opened: usize,
+    /// How long the association is idle before its memory is read: it gives its buffers back after a while.
+    idle: Duration,
+}
+
+impl Extent {
+    const FULL: Self = Self {
+        rounds: 5,
+        warm_up: Duration::from_secs(1),
+        measured: Duration::from_secs(2),
+        opened: 10_000,
+        idle: Duration::from_secs(10),
+    };
+    const SHORT: Self = Self {
+        rounds: 1,
+        warm_up: Duration::from_millis(200),
+        measured: Duration::from_millis(300),
+        opened: 1000,
+        idle: Duration::ZERO,
+    };
+}
 
 #[tokio::main]
 async fn main() {
+    let is_short = std::env::args().nth(1).is_some_and(|argument| argument == "short");
+    let extent = if is_short { Extent::SHORT } else { Extent::FULL };
+    let rounds = extent.rounds;
     let (mut all, mut others) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        all.push(bulk(false).await.0);
-        others.push(bulk(true).await);
+    for _ in 0..rounds {
+        all.push(bulk(&extent, false).await.0);
+        others.push(bulk(&extent, true).await);
     }
     all.sort_by(f64::total_cmp);
     others.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    let (all, (others, held)) = (all[ROUNDS / 2], others[ROUNDS / 2]);
-    println!("99 streams of bulk data: {all:.0} Mbit/s (medians of {ROUNDS})");
+    let (all, (others, held)) = (all[rounds / 2], others[rounds / 2]);
+    println!("99 streams of bulk data: {all:.0} Mbit/s (medians of {rounds})");
     println!("  beside one whose reader has stopped: {others:.0} Mbit/s, ratio {:.2}", others / all);
     println!("  memory of the receiver's side: {held} bytes");
-    open_and_close().await;
+    open_and_close(&extent).await;
 }
 
 /// Returns an association's two sides, with stream credit and dynamic streams.
@@ -65,7 +94,7 @@ async fn connect() -> (Association, Association) {
 
 /// Returns the rate of streams 1 to 99 in Mbit/s, and the memory of the receiver's side at the end. The reader of stream 0
 /// reads, or not.
-async fn bulk(stalls: bool) -> (f64, usize) {
+async fn bulk(extent: &Extent, stalls: bool) -> (f64, usize) {
     let (client, server) = connect().await;
     let received = Arc::new(AtomicU64::new(0));
     let mut kept = Vec::new();
@@ -90,10 +119,9 @@ async fn bulk(stalls: bool) -> (f64, usize) {
             }
         });
     }
-    // Slow start, and the credit of the stalled stream.
-    sleep(Duration::from_secs(1)).await;
+    sleep(extent.warm_up).await;
     let (before, began) = (received.load(Ordering::Relaxed), Instant::now());
-    sleep(MEASURED).await;
+    sleep(extent.measured).await;
     let bytes = received.load(Ordering::Relaxed) - before;
     let held = server.control().memory().map_or(0, |report| report.total());
     let rate = bytes as f64 * 8.0 / began.elapsed().as_secs_f64() / 1e6;
@@ -101,7 +129,7 @@ async fn bulk(stalls: bool) -> (f64, usize) {
     (rate, held)
 }
 
-async fn open_and_close() {
+async fn open_and_close(extent: &Extent) {
     let (client, server) = connect().await;
     for side in [&client, &server] {
         side.set_dynamic_streams(DynamicStreams { first: StreamId(0), ..DynamicStreams::default() }).unwrap();
@@ -123,7 +151,7 @@ async fn open_and_close() {
     let before = memory(&client);
     let (mut highest, mut firsts) = (StreamId(0), Vec::new());
     let began = Instant::now();
-    for _ in 0..OPENED / AT_ONCE {
+    for _ in 0..extent.opened / AT_ONCE {
         let streams: Vec<_> = (0..AT_ONCE)
             .map(|_| {
                 let client = client.clone();
@@ -149,12 +177,12 @@ async fn open_and_close() {
     }
     let took = began.elapsed();
     firsts.sort_unstable();
-    // An association gives its buffers back once it has been idle for a while.
-    sleep(Duration::from_secs(10)).await;
-    println!("{OPENED} streams of 1 KB each way, {AT_ONCE} at a time: {:.2} s", took.as_secs_f64());
+    sleep(extent.idle).await;
+    let opened = extent.opened;
+    println!("{opened} streams of 1 KB each way, {AT_ONCE} at a time: {:.2} s", took.as_secs_f64());
     println!(
         "  first data given {:?} after a stream is opened (median), highest number {}",
-        firsts[OPENED / 2],
+        firsts[opened / 2],
         highest.0
     );
     println!("  memory of the association: {before} bytes before, {} after", memory(&client));
