@@ -182,3 +182,32 @@ fn flows_are_kept_alive_by_crlf_and_stun() {
         "requires --lifetime persistent",
     );
 }
+
+#[test]
+fn phones_register_over_encrypted_sctp() {
+    let folder = std::env::temp_dir().join(format!("strandline-sip-encryption-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [server_key, phone_key] = ["server", "phones"].map(|name| folder.join(format!("{name}.pem")));
+    let [server_print, phone_print] = [&server_key, &phone_key]
+        .map(|file| strandline::encryption::create_identity(file, "sip").unwrap().to_string());
+    for style in ["one-to-many", "one-to-one"] {
+        let config = folder.join(format!("{style}.toml"));
+        let text = format!(
+            "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"sctp\"\naddress = \"127.0.0.1:0\"\n\
+             style = \"{style}\"\nencrypted = true\nkey = \"{}\"\ntrust = [\"{phone_print}\"]\n",
+            server_key.display()
+        );
+        std::fs::write(&config, text).unwrap();
+        let server = Server::configured(&config);
+        let arguments = format!(
+            "register --users 100 --outstanding 8 --encapsulation {} --transport sctp --sources 5",
+            server.carrier()
+        );
+        let own = format!("--sctp-key {} --sctp-trust", phone_key.display());
+        assert!(succeeded("127.0.0.1:5060", &format!("{arguments} {own} {server_print}")) > 0);
+        // A server with another key gets nothing.
+        fails("127.0.0.1:5060", &format!("{arguments} {own} {phone_print}"), "SHA256:");
+    }
+    fails("127.0.0.1:5060", "register --sctp-encrypt", "requires --transport sctp");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

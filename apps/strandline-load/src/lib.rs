@@ -58,7 +58,7 @@ pub enum Load {
     /// Flood your own server with INITs, or with plain UDP for comparison.
     Flood(flood::Args),
     /// Register phones with a SIP server, or let them call one another through it.
-    Sip(sip::Args),
+    Sip(Box<sip::Args>),
     /// Keep hundreds of thousands of phones connected to SIP servers, and let them all reconnect at once.
     Phones(sip::phones::Args),
     /// One process of `sip`, which starts it.

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use strandline::{Address, ParseAddressError};
 
+use super::encryption::SctpEncryption;
 use super::plan::Scenario;
 
 /// The transport of messages.
@@ -121,6 +122,9 @@ pub struct Args {
     /// UDP port of the server that carries SCTP; 0 for SCTP over IP (requires CAP_NET_RAW)
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     pub encapsulation: u16,
+    /// Encryption of SCTP
+    #[command(flatten)]
+    pub encryption: SctpEncryption,
     /// Domain of the phones
     #[arg(long, value_name = "NAME", default_value = "example.com")]
     pub domain: String,

@@ -4,6 +4,7 @@ mod answer;
 mod args;
 mod carrier;
 mod digest;
+mod encryption;
 mod engine;
 mod format;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -43,6 +43,8 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
         first: args.first,
         expires_secs: args.expires,
     };
+    let in_udp = args.transport == Transport::Sctp && args.encapsulation != 0;
+    let encryption = args.encryption.load(in_udp)?;
     let plan = plan(args, args.scenario, now(), args.rate.is_none());
     let load = |addresses| {
         let mut engine = Engine::new(style, addresses, plan);
@@ -91,8 +93,10 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             load
         }
         Transport::Sctp => {
+            let heartbeat = args.keep_alive();
             let (sctp, addresses) =
-                sctp::open(server, args.encapsulation, &local, sources, args.keep_alive()).await?;
+                sctp::open(server, args.encapsulation, &local, sources, heartbeat, encryption.as_ref())
+                    .await?;
             let load = load(addresses);
             sctp.serve(&load);
             load.send_by(Box::new(sctp));

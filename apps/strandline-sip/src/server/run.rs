@@ -432,6 +432,10 @@ impl Sockets {
                 };
                 let listen = &of_worker;
                 let stack = Stack::builder().association(association()).mixed_trains(true);
+                let stack = match &listen.sctp_encryption {
+                    Some(options) => stack.encryption(options.load()?),
+                    None => stack,
+                };
                 let stack = match listen.sctp_carrier {
                     SctpCarrier::Udp => stack.udp(listen.address)?,
                     SctpCarrier::Ip => stack.raw(Address::of(listen.address))?,

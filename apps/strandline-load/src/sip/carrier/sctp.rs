@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use strandline::encryption::Encryption;
 use strandline::{Address, Association, AssociationConfig, Peer, SendInfo, Stack, TrySendError};
 
 use crate::sip::load::{Carrier, Load};
@@ -34,6 +35,7 @@ pub(in crate::sip) async fn open(
     local: &[Address],
     sources: usize,
     heartbeat: Option<Duration>,
+    encryption: Option<&Encryption>,
 ) -> Result<(Sctp, Vec<SocketAddr>)> {
     let peer = Peer::new(Address::of(server), server.port());
     let in_udp = encapsulation != 0;
@@ -45,6 +47,10 @@ pub(in crate::sip) async fn open(
             config.heartbeat_interval = heartbeat.or(config.heartbeat_interval);
             config.init_retrans_max = INIT_RETRANS_MAX;
             let stack = Stack::builder().association(config).mixed_trains(true);
+            let stack = match encryption {
+                Some(encryption) => stack.encryption(encryption.clone()),
+                None => stack,
+            };
             match in_udp {
                 true => stack.udp(ip.with_port(0)).with_context(|| format!("opening a UDP socket at {ip}")),
                 false => stack.raw(*ip).with_context(|| format!("opening SCTP over IP at {ip}")),

@@ -1,9 +1,11 @@
 //! `[[listen]]` and `--listen`: the addresses that the server listens on.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use strandline::ParseAddressError;
+use strandline::encryption::Options;
 
 use crate::codec::SIP_PORT;
 use crate::server::style::{SctpCarrier, SctpStyle};
@@ -22,6 +24,9 @@ pub(super) struct Table {
     sctp_port: Option<u16>,
     style: Option<SctpStyle>,
     carrier: Option<SctpCarrier>,
+    encrypted: Option<bool>,
+    key: Option<PathBuf>,
+    trust: Option<Vec<String>>,
 }
 
 /// A listening address.
@@ -39,6 +44,8 @@ pub struct Listen {
     pub sctp_style: SctpStyle,
     /// The carrier of SCTP.
     pub sctp_carrier: SctpCarrier,
+    /// The key of encrypted SCTP, and whom to trust.
+    pub sctp_encryption: Option<Options>,
 }
 
 impl Listen {
@@ -55,6 +62,9 @@ pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
         ("sctp_port", listen.sctp_port.is_some()),
         ("style", listen.style.is_some()),
         ("carrier", listen.carrier.is_some()),
+        ("encrypted", listen.encrypted.is_some()),
+        ("key", listen.key.is_some()),
+        ("trust", listen.trust.is_some()),
     ];
     for (key, there) in of_sctp {
         if there && protocol != Protocol::Sctp {
@@ -67,6 +77,7 @@ pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
         let message = "requires carrier = \"udp\": over IP the SCTP port is that of the address";
         return Err(wrong("listen.sctp_port", message));
     }
+    let sctp_encryption = encryption(&listen, sctp_carrier)?;
     let port = listen.sctp_port.unwrap_or(SIP_PORT);
     Ok(Listen {
         protocol,
@@ -75,7 +86,27 @@ pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
         sctp_port: if sctp_carrier == SctpCarrier::Ip { listen.address.port() } else { port },
         sctp_style: listen.style.unwrap_or_default(),
         sctp_carrier,
+        sctp_encryption,
     })
+}
+
+/// Checks how SCTP is encrypted, and that the files can be read.
+fn encryption(listen: &Table, carrier: SctpCarrier) -> Result<Option<Options>, ConfigError> {
+    if listen.encrypted != Some(true) {
+        let key = if listen.key.is_some() { "listen.key" } else { "listen.trust" };
+        return match listen.key.is_some() || listen.trust.is_some() {
+            true => Err(wrong(key, "requires encrypted = true")),
+            false => Ok(None),
+        };
+    }
+    if carrier == SctpCarrier::Ip {
+        return Err(wrong("listen.encrypted", "requires carrier = \"udp\": SCTP on IP is not encrypted"));
+    }
+    let options = Options { key: listen.key.clone(), trust: listen.trust.clone().unwrap_or_default() };
+    match options.load() {
+        Ok(_) => Ok(Some(options)),
+        Err(error) => Err(wrong("listen.encrypted", error.to_string())),
+    }
 }
 
 fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
@@ -105,7 +136,15 @@ pub(super) fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, 
         other => wrong("--listen", other.to_string()),
     })?;
     let sctp_port = if sctp_carrier == SctpCarrier::Ip { address.port() } else { SIP_PORT };
-    Ok(Listen { protocol, address, advertise: None, sctp_port, sctp_style, sctp_carrier })
+    Ok(Listen {
+        protocol,
+        address,
+        advertise: None,
+        sctp_port,
+        sctp_style,
+        sctp_carrier,
+        sctp_encryption: None,
+    })
 }
 
 /// Checks that there is an address to advertise.

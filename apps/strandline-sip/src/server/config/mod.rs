@@ -166,6 +166,7 @@ impl Config {
                 sctp_port: SIP_PORT,
                 sctp_style: args.sctp_style,
                 sctp_carrier: SctpCarrier::Udp,
+                sctp_encryption: None,
             };
             config.listen = vec![
                 local(Protocol::Udp, SIP_PORT),

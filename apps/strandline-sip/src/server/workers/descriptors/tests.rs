@@ -15,6 +15,7 @@ fn listen(protocol: Protocol, address: SocketAddr) -> Listen {
         sctp_port: 5060,
         sctp_style: SctpStyle::default(),
         sctp_carrier: SctpCarrier::default(),
+        sctp_encryption: None,
     }
 }
 
