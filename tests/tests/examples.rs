@@ -19,9 +19,6 @@ const ALONE: &[(&str, &str)] = &[
     ("completion", "--size 100000 --rtt 20 --rate 10 --seeds 1"),
     ("goodput", "--rtt 20 --rate 10 --seconds 1"),
     ("carrier_throughput", ""),
-    ("axum_router", ""),
-    ("pooled_client", ""),
-    ("tower_layers", ""),
 ];
 
 /// Examples with a server and a client: the arguments of both.
@@ -32,6 +29,9 @@ const PAIRS: &[(&str, &str, &str)] = &[
 
 /// Examples that other tests run, or that need more than a host offers.
 const ELSEWHERE: &[(&str, &str)] = &[
+    ("axum_router", "a test itself: test = true in Cargo.toml"),
+    ("pooled_client", "a test itself"),
+    ("tower_layers", "a test itself"),
     ("chat", "its own tests"),
     ("memory", "`memory_of_http_is_measured` here"),
     ("receive", "raw.rs of strandline-io"),

@@ -208,7 +208,8 @@ fn errors_say_what_to_do() {
 #[test]
 fn help_has_examples() {
     let laboratory = Laboratory::new("help", PLAN);
-    let commands = ["list", "run", "report", "trace", "simulate", "instructions", "together", "site"];
+    let commands =
+        ["list", "run", "report", "trace", "simulate", "instructions", "together", "sequence", "site"];
     let (code, whole, _) = laboratory.run(&["--help"]);
     assert!(code == Some(0) && whole.contains("\n  strandline lab "), "{whole}");
     for command in commands {
@@ -269,7 +270,10 @@ fn site_is_made_before_the_program_runs() {
     let laboratory = Laboratory::new("site", PLAN);
     let (code, printed, told) = laboratory.run(&["site", "files", "--", "ls", "files"]);
     assert_eq!(code, Some(0), "{told}");
-    assert_eq!(printed.lines().collect::<Vec<_>>(), ["100", "100k", "10k", "10m", "1k", "1m", "page"]);
+    assert_eq!(
+        printed.lines().collect::<Vec<_>>(),
+        ["100", "100k", "10k", "10m", "1k", "1m", "64m", "images", "page"]
+    );
     let (code, _, told) = laboratory.run(&["site", "files", "--", "http3-quinn"]);
     assert!(code == Some(1) && told.contains("make lab-references"), "{told}");
 }

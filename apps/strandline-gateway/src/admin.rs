@@ -146,6 +146,7 @@ fn peer(link: &Link) -> Value {
         map: link.peer.map,
         has_fallback,
         is_direct: true,
+        is_special: false,
         association,
         direct: Direct::default(),
     };

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use strandline::{Association, OpenStreamError, RecvStream, SendStream, Stream};
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
 use crate::clock::now;
@@ -47,7 +47,24 @@ pub(crate) struct FarPeer {
     pub(crate) lanes: Arc<Lanes>,
     /// Notified when the peer hands over to another process.
     pub(crate) moved: Notify,
+    pub(crate) services: Services,
 }
+
+/// What a peer may ask for besides connections, on one association.
+#[derive(Debug)]
+pub(crate) struct Services {
+    listeners: Semaphore,
+    reports: Semaphore,
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        Self { listeners: Semaphore::new(LISTENERS_MAX), reports: Semaphore::new(1) }
+    }
+}
+
+/// Listeners that one association may hold.
+const LISTENERS_MAX: usize = 256;
 
 /// Accepts streams until the association ends.
 pub(crate) async fn accept_streams(association: &Association, peer: &Arc<FarPeer>) -> OpenStreamError {
@@ -86,10 +103,16 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, pla
         Opening::Listen { at, token } => {
             // It holds nothing but the socket, and connections count for themselves.
             drop(place);
-            listen(association, peer, at, token, recv, send).await;
+            let Ok(_held) = peer.services.listeners.try_acquire() else {
+                return refuse(send, Reason::Limit, format!("more than {LISTENERS_MAX} listeners")).await;
+            };
+            listen(association, Arc::clone(&peer), at, token, recv, send).await;
         }
         Opening::Report => {
             drop(place);
+            let Ok(_held) = peer.services.reports.try_acquire() else {
+                return refuse(send, Reason::Limit, "a second report".to_owned()).await;
+            };
             report(association, recv, send).await;
         }
         Opening::Connect { to, source } => {

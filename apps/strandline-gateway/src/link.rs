@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use crate::clock::{now, unix_time};
 use crate::config::{self, Keep};
 use crate::contexts::{Context, Contexts, InUse};
-use crate::far::{FarPeer, accept_streams};
+use crate::far::{FarPeer, Services, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Listed, Stage};
 use crate::health;
@@ -342,6 +342,7 @@ impl Link {
             flows: Arc::clone(&self.flows),
             lanes: Arc::clone(&context.lanes),
             moved: Notify::new(),
+            services: Services::default(),
         });
         let left = watch::Sender::new(false);
         for (token, reverse) in self.reverses.iter().enumerate() {

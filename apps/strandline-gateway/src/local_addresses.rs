@@ -22,7 +22,7 @@ pub(crate) fn bind_for(peer: &[SocketAddr]) -> Bind {
 }
 
 /// Returns the address from which the host's routes send packets there. Sends nothing.
-fn source_for(address: SocketAddr) -> Option<IpAddr> {
+pub(crate) fn source_for(address: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr = match address {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),

@@ -38,6 +38,9 @@ pub(crate) struct Question {
     pub(crate) has_fallback: bool,
     /// The destination is an address that may be reached from here, and means the same host.
     pub(crate) is_direct: bool,
+    /// The destination is an address of a gateway's own host or link, here another than there, and no rule lists it: it is
+    /// never connected to from here.
+    pub(crate) is_special: bool,
     pub(crate) association: State,
     pub(crate) direct: Direct,
 }
@@ -133,12 +136,13 @@ impl Decision {
 pub(crate) fn decide(question: &Question) -> Decision {
     let stream = |reason| Decision::new(Way::Stream, reason);
     let direct = |reason| Decision::new(Way::Direct, reason);
-    if question.map == Map::Never {
+    if question.map == Map::Never && !question.is_special {
         return direct("rule");
     }
     let health = match question.association {
         State::Up(health) => health,
         _ if !question.has_fallback => return stream("no_fallback"),
+        _ if question.is_special => return stream("not_reachable"),
         State::Beginning(_) => return Decision::new(Way::Race, "first_set_up"),
         State::Gone => return direct("no_association"),
     };

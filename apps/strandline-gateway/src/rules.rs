@@ -115,6 +115,11 @@ impl Rules {
         Self(rules)
     }
 
+    /// Returns a list of all destinations but those that must be listed plainly.
+    pub(crate) fn elsewhere() -> Self {
+        Self(vec![Rule { hosts: Hosts::All, first_port: 1, last_port: u16::MAX }])
+    }
+
     /// Returns whether a name may be resolved at all: because a rule lists it, or because one for addresses may allow what
     /// it stands for.
     pub(crate) fn may_resolve(&self, name: &str, port: u16) -> bool {

@@ -22,7 +22,7 @@ use crate::access_log::AccessLog;
 use crate::admin;
 use crate::clock::now;
 use crate::config::{Args, Listen, Settings};
-use crate::far::{FarPeer, accept_streams};
+use crate::far::{FarPeer, Services, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
 use crate::handover::{self, Inherited, Program, Successor};
@@ -331,6 +331,7 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
         flows: Arc::clone(&flows),
         lanes: Lanes::new(association.clone()),
         moved: Notify::new(),
+        services: Services::default(),
     });
     tokio::select! {
         _ = accept_streams(&association, &peer) => {}

@@ -70,7 +70,7 @@ fn a_fallback_goes_straight_over_tcp() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let near = Gateway::start(&format!(
-        "--peer far=127.0.0.1:9 --fallback-tcp --forward 0={address} --admin 127.0.0.1:0"
+        "--peer far=127.0.0.1:9 --fallback-tcp --map auto=127.0.0.0/8:* --forward 0={address} --admin 127.0.0.1:0"
     ));
     let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
     client.write_all(b"direct").unwrap();

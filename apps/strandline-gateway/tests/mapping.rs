@@ -35,18 +35,37 @@ fn without_a_gateway_connections_are_direct() {
     let address = server.local_addr().unwrap();
     let listen = free();
     let near = Gateway::start(&format!(
-        "--peer far={listen} --fallback-tcp --forward 0={address} --admin 127.0.0.1:0"
+        "--peer far={listen} --fallback-tcp --map auto=127.0.0.0/8:* --forward 0={address} --admin 127.0.0.1:0"
     ));
     let first = pass(&near, 0, &server);
     assert!(first == found(true, "first_set_up") || first == found(true, "no_association"), "{first:?}");
     at_last("the set-up has failed", || pass(&near, 0, &server) == found(true, "no_association"));
     assert_eq!(near.status()["peers"][0]["reason"], "no_association");
     let _far = Gateway::start(&format!("--listen {listen} --allow {address}"));
-    // A server on the gateway's own host may be another one there.
-    at_last("connections are streams again", || pass(&near, 0, &server) == found(false, "not_reachable"));
+    at_last("connections are streams again", || pass(&near, 0, &server) == found(false, "open_window"));
     let metrics = near.admin("metrics");
-    let counted = "strandline_gateway_mapping_total{decision=\"stream\",reason=\"not_reachable\"} ";
+    let counted = "strandline_gateway_mapping_total{decision=\"stream\",reason=\"open_window\"} ";
     assert!(metrics.contains(counted), "{metrics}");
+}
+
+/// A server on the gateway's own host is another one than the far side's at the same address.
+#[test]
+fn own_addresses_are_never_a_fallback() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let near = Gateway::start(&format!(
+        "--peer far=127.0.0.1:9 --fallback-tcp --forward 0={address} --socks 0 --admin 127.0.0.1:0"
+    ));
+    // By address, and by a name that stands for it.
+    let (_, code) = crate::failures::socks(near.way(0), &address.to_string());
+    assert_eq!(code, 1, "no association");
+    let (_, code) = crate::failures::socks(near.way(0), &format!("localhost:{}", address.port()));
+    assert_eq!(code, 2, "not allowed");
+    let mut client = patient(TcpStream::connect(near.way(1)).unwrap());
+    client.write_all(b"for the far side").unwrap();
+    assert!(client.read(&mut [0; 1]).unwrap_or_default() == 0);
+    server.set_nonblocking(true).unwrap();
+    assert!(server.accept().is_err());
 }
 
 #[test]
@@ -144,7 +163,7 @@ fn races_send_nothing_twice() {
     let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
     for _ in 0..5 {
         let near = Gateway::start(&format!(
-            "--peer far={} --fallback-tcp --forward 0={address} --admin 127.0.0.1:0",
+            "--peer far={} --fallback-tcp --map auto=127.0.0.0/8:* --forward 0={address} --admin 127.0.0.1:0",
             far.listens()
         ));
         let mut client = patient(TcpStream::connect(near.way(0)).unwrap());

@@ -38,7 +38,7 @@ Examples:
     Instructions(InstructionsArgs),
     /// Run programs concurrently; used by plans
     Together(TogetherArgs),
-    /// Run programs one after another beside helper programs, and measure their times; used by plans
+    /// Run programs in turn beside helper programs, and time them; used by plans
     Sequence(SequenceArgs),
     /// Create the files that experiments with HTTP fetch; used by plans
     Site(SiteArgs),

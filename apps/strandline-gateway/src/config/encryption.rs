@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use strandline::encryption::{Encryption, Fingerprint, KnownHosts, Options};
 use strandline_ops::Flaw;
 
-use super::file::File;
+use super::file::{Fallback, File};
 use super::{ConfigError, Peer, Security, flaw, wrong};
 use crate::protocol::{Destination, Host};
 
@@ -111,6 +111,15 @@ pub(super) fn flaws(file: &File, encrypted: Option<&Encrypted>, peers: &[Peer]) 
         if peer.addresses.iter().any(is_far) {
             let text = format!("packets to `{}` are not encrypted: strandline keygen makes a key", peer.name);
             flaws.push(flaw("peer", &text));
+        }
+    }
+    for peer in peers.iter().filter(|peer| !matches!(peer.security, Security::Plain)) {
+        if peer.fallback == Fallback::Tcp {
+            let text = format!(
+                "connections by `{}` that go directly over TCP are not encrypted: fallback = \"none\" has none of them",
+                peer.name
+            );
+            flaws.push(flaw("peer.fallback", &text));
         }
     }
     flaws

@@ -18,7 +18,7 @@ fn up(up: Flow) -> State {
 }
 
 fn ask(map: Map, association: State, direct: Direct) -> Question {
-    Question { map, has_fallback: true, is_direct: true, association, direct }
+    Question { map, has_fallback: true, is_direct: true, is_special: false, association, direct }
 }
 
 fn is(question: &Question, way: &str, reason: &str) {

@@ -22,7 +22,7 @@ use crate::onward;
 use crate::protocol::{Destination, Host, Opening, Reason, Reply};
 use crate::registry::{About, End, Tracked};
 use crate::relay::{self, Before, arrived, prepare, reply};
-use crate::rules::is_special;
+use crate::rules::{Rules, is_special};
 
 /// Time from the beginning of the first set-up of an association until connections try a direct way, too (RFC 8305 section 8:
 /// Connection Attempt Delay).
@@ -98,7 +98,7 @@ impl Near {
         tracked: &Tracked,
     ) -> Result<Started, Reason> {
         let association = self.link.state();
-        let question = self.question(to, tracked.entry.way(), association);
+        let (question, listed) = self.question(to, tracked.entry.way(), association);
         let decision = decide(&question);
         tracked.set_decision(decision);
         if decision.grow {
@@ -107,8 +107,9 @@ impl Near {
         match decision.way {
             Way::Stream => self.send_opening(self.link.open().await?, to, tcp, first, tracked).await,
             Way::Direct if matches!(association, State::Up(_)) && question.map == Map::Auto => {
-                match self.go_direct(to, DIRECT_PATIENCE, first.clone(), tracked).await {
-                    Ok(started) => Ok(started),
+                match self.connect(to, listed, DIRECT_PATIENCE).await {
+                    // What it has been given is not sent by a stream as well.
+                    Ok(tcp) => begin_direct(tcp, first, tracked).await,
                     Err(_) => {
                         tracked.set_decision(Decision {
                             way: Way::Stream,
@@ -122,11 +123,12 @@ impl Near {
             Way::Direct => {
                 // For the next connections.
                 self.link.want();
-                self.go_direct(to, self.connect_timeout(), first, tracked).await
+                let tcp = self.connect(to, listed, self.connect_timeout()).await?;
+                begin_direct(tcp, first, tracked).await
             }
             Way::Race => {
                 let waited = if let State::Beginning(waited) = association { waited } else { RACE };
-                match self.race(to, RACE.saturating_sub(waited)).await? {
+                match self.race(to, listed, RACE.saturating_sub(waited)).await? {
                     First::Association(opened) => {
                         tracked.set_decision(Decision { way: Way::Stream, ..decision });
                         self.send_opening(opened, to, tcp, first, tracked).await
@@ -140,18 +142,20 @@ impl Near {
         }
     }
 
-    /// Returns what is to be decided for a connection.
-    fn question(&self, to: &Destination, way: &str, association: State) -> Question {
+    /// Returns what is to be decided for a connection, and whether a rule lists its destination.
+    fn question(&self, to: &Destination, way: &str, association: State) -> (Question, bool) {
         let settings = self.gateway.settings();
         let peer = &self.link.peer;
         let ruled = config::ruled(&settings.map, peer, way, to);
+        let listed = ruled.lists_destination;
+        let is_special = !listed && matches!(to.host, Host::Ip(ip) if is_special(ip));
         let (is_direct, direct) = match to.host {
-            Host::Ip(ip) => (!is_special(ip) || ruled.lists_destination, self.gateway.direct.look(ip, now())),
+            Host::Ip(ip) => (!is_special, self.gateway.direct.look(ip, now())),
             // The far side may know another host by this name.
-            Host::Name(_) => (ruled.lists_destination, Direct::default()),
+            Host::Name(_) => (listed, Direct::default()),
         };
         let has_fallback = peer.fallback == Fallback::Tcp;
-        Question { map: ruled.map, has_fallback, is_direct, association, direct }
+        (Question { map: ruled.map, has_fallback, is_direct, is_special, association, direct }, listed)
     }
 
     fn connect_timeout(&self) -> Duration {
@@ -181,11 +185,11 @@ impl Near {
 
     /// Waits for the association, and from `delay` on for a direct connection, too: whichever is there first. Nothing of the
     /// application has been sent then (as RFC 8305 section 5).
-    async fn race(&self, to: &Destination, delay: Duration) -> Result<First, Reason> {
+    async fn race(&self, to: &Destination, listed: bool, delay: Duration) -> Result<First, Reason> {
         let opening = self.link.open();
         let connecting = async {
             tokio::time::sleep(delay).await;
-            self.connect(to, self.connect_timeout()).await
+            self.connect(to, listed, self.connect_timeout()).await
         };
         tokio::pin!(opening, connecting);
         tokio::select! {
@@ -201,21 +205,13 @@ impl Near {
         }
     }
 
-    async fn go_direct(
-        &self,
-        to: &Destination,
-        limit: Duration,
-        first: Bytes,
-        tracked: &Tracked,
-    ) -> Result<Started, Reason> {
-        begin_direct(self.connect(to, limit).await?, first, tracked).await
-    }
-
-    /// Connects directly, and notes what that tells of the network.
-    async fn connect(&self, to: &Destination, limit: Duration) -> Result<TcpStream, Reason> {
+    /// Connects directly, and notes what that tells of the network. An address of this host or its links is left alone, also
+    /// if a name stands for it, unless a rule lists the destination.
+    async fn connect(&self, to: &Destination, listed: bool, limit: Duration) -> Result<TcpStream, Reason> {
         let known = &self.gateway.direct;
         let mark = self.gateway.settings().own_mark();
-        let connected = onward::connect(to, None, limit, mark).await.and_then(|tcp| {
+        let rules = (!listed).then(Rules::elsewhere);
+        let connected = onward::connect(to, rules.as_ref(), limit, mark).await.and_then(|tcp| {
             prepare(&tcp).map_err(|error| (Reason::of(&error), error.to_string()))?;
             Ok(tcp)
         });
@@ -229,7 +225,8 @@ impl Near {
             Err((reason, text)) => {
                 tracing::debug!(destination = %to, %reason, %text, "no direct connection");
                 // A server that refuses can be reached.
-                if let (Host::Ip(ip), false) = (&to.host, reason == Reason::Refused) {
+                let tells = !matches!(reason, Reason::Refused | Reason::NotAllowed);
+                if let (Host::Ip(ip), true) = (&to.host, tells) {
                     known.on_failed(*ip, now());
                 }
                 Err(reason)

@@ -6,6 +6,7 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use super::near::Near;
+use crate::local_addresses::source_for;
 use crate::protocol::Destination;
 
 /// Passes a connection that was redirected (nftables: `redirect`, `dnat`). The kernel knows where it was going.
@@ -24,6 +25,18 @@ pub(super) async fn diverted(tcp: TcpStream, near: Near, own: Option<SocketAddr>
     pass("tproxy", tcp, near, to, own).await;
 }
 
+/// Returns whether a connection to this destination would come to the gateway's own socket again, for ever.
+fn comes_back(to: SocketAddr, own: SocketAddr) -> bool {
+    if to.port() != own.port() {
+        return false;
+    }
+    match own.ip().is_unspecified() {
+        // Any of this host's addresses: packets to them come from them.
+        true => to.ip().is_loopback() || source_for(to) == Some(to.ip()),
+        false => to.ip().to_canonical() == own.ip().to_canonical(),
+    }
+}
+
 async fn pass(
     way: &'static str,
     tcp: TcpStream,
@@ -31,11 +44,13 @@ async fn pass(
     to: Option<SocketAddr>,
     own: Option<SocketAddr>,
 ) {
-    // One that was addressed to the gateway itself would come back for ever.
-    match to.filter(|to| Some(*to) != own && to.port() != 0) {
+    match to.filter(|to| to.port() != 0 && !own.is_some_and(|own| comes_back(*to, own))) {
         Some(to) => near.pass(way, tcp, Destination::of(to)).await,
         None => {
             tracing::warn!(client = %near.client, "no destination: the connection was not redirected by nftables")
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,8 +43,7 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
         first: args.first,
         expires_secs: args.expires,
     };
-    let in_udp = args.transport == Transport::Sctp && args.encapsulation != 0;
-    let encryption = args.encryption.load(in_udp)?;
+    let encryption = args.encryption.load(args.transport == Transport::Sctp && args.encapsulation != 0)?;
     let plan = plan(args, args.scenario, now(), args.rate.is_none());
     let load = |addresses| {
         let mut engine = Engine::new(style, addresses, plan);
