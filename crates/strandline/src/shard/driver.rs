@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use strandline_io::AddressChanges;
 use strandline_proto::event::Datagram;
@@ -12,6 +13,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
 
 use super::alarm::Alarm;
+use super::busy_poll::{BusyPoll, set_up_steps};
 use super::core::{Shard, wake};
 use super::follower::follow;
 use super::outbox::Sent;
@@ -35,6 +37,8 @@ enum Round {
     Again,
     /// Run another round after the tasks that were just woken have run.
     Yield,
+    /// Look for packets again after other tasks and events of the runtime had their turn.
+    Poll,
     /// Wait until something wakes the driver.
     Wait,
     /// End the task.
@@ -54,20 +58,28 @@ pub(crate) struct Driver {
     /// The task that follows the addresses of this host, if the stack does.
     follower: Option<AbortHandle>,
     alarm: Alarm,
+    busy_poll: BusyPoll,
     /// Received data woke tasks, and nothing has been sent since.
     yielded: bool,
 }
 
 impl Driver {
     /// Must be called from within the runtime.
-    pub(crate) fn new(shard: Arc<Shard>, changes: Option<AsyncFd<AddressChanges>>) -> Self {
+    pub(crate) fn new(
+        shard: Arc<Shard>,
+        changes: Option<AsyncFd<AddressChanges>>,
+        busy_poll: Duration,
+    ) -> Self {
         let alarm = Alarm::new(&shard.carrier, &shard.clock);
         let batch = shard.carrier.batch();
         let errors = tokio::spawn(watch_errors(Arc::clone(&shard))).abort_handle();
         let follow = |changes| tokio::spawn(follow(Arc::clone(&shard), changes)).abort_handle();
         let follower = changes.map(follow);
         let sorter = shard.steer.clone().map(Sorter::new);
-        Self { shard, batch, sorter, errors, follower, alarm, yielded: false }
+        // Time in an in-memory network may be virtual, and its packets wake the driver at once.
+        let limit = if shard.carrier.is_of_the_kernel() { busy_poll } else { Duration::ZERO };
+        let busy_poll = BusyPoll::new(limit);
+        Self { shard, batch, sorter, errors, follower, alarm, busy_poll, yielded: false }
     }
 
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
@@ -85,6 +97,7 @@ impl Driver {
         let now = shard.clock.now();
         state.now = now;
         if received {
+            self.busy_poll.on_received(now);
             self.feed(&mut state, now);
         }
         self.exchange(&mut state, now, mail);
@@ -118,6 +131,8 @@ impl Driver {
             secure.close(now);
             shard.transmit(&mut state, now);
         }
+        let steps = set_up_steps(&state.engine, state.table.len());
+        let polls = !more && self.busy_poll.goes_on(now, steps);
         let woken = std::mem::take(&mut state.to_wake);
         drop(state);
         wake(woken);
@@ -128,7 +143,11 @@ impl Driver {
             self.alarm.set(next, now, &shard.clock);
         }
         // Polling the alarm registers the task to be woken.
-        if more || unblocked || self.alarm.poll(cx).is_ready() { Round::Again } else { Round::Wait }
+        match more || unblocked || self.alarm.poll(cx).is_ready() {
+            true => Round::Again,
+            false if polls => Round::Poll,
+            false => Round::Wait,
+        }
     }
 
     /// Handles what other shards handed over, and hands over what belongs to them.
@@ -222,6 +241,11 @@ impl Future for Driver {
             match self.round(cx) {
                 Round::Again => {}
                 Round::Yield => break,
+                Round::Poll => {
+                    // Unlike a wake-up of its own, this lets the runtime ask the system for events first.
+                    let _pending = std::pin::pin!(tokio::task::yield_now()).poll(cx);
+                    return Poll::Pending;
+                }
                 Round::Wait => return Poll::Pending,
                 Round::End => return Poll::Ready(()),
             }

@@ -4,6 +4,7 @@
 mod alarm;
 pub(crate) mod any;
 pub(crate) mod attempt;
+mod busy_poll;
 pub(crate) mod cell;
 pub(crate) mod core;
 mod dispatch;
