@@ -283,9 +283,9 @@ impl App {
             {
                 Ok(())
             }
-            // A host that restarts names all addresses that it began with, some of which it had deleted.
+            // A host that restarts names all addresses that it began with, some of which an application had deleted.
             CloseReason::PeerAborted { code: RESTART_WITH_NEW_ADDRESSES, .. }
-                if !self.up && self.relocating.is_some() =>
+                if !self.up && cx.ledger.has_moved(end.host) =>
             {
                 Ok(())
             }
@@ -346,6 +346,7 @@ impl App {
     fn relocate(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         let Some(relocating) = &mut self.relocating else { return Ok(()) };
         if self.up && !self.shutting_down && self.calm.is_none() {
+            cx.ledger.moves(self.end.host);
             let next = relocating.act(cx.now, cx.endpoint, self.end.id)?;
             self.wake_once(cx, 2, next);
         }

@@ -260,11 +260,8 @@ impl Bounds {
     pub(crate) fn after(&mut self, step: Step<'_>) -> Result<(), Violation> {
         self.flight = step.path.flight;
         if let Some(credit) = &mut self.backed_off {
-            // RFC 9260 section 7.2.3 allows one packet in flight, and RFC 8985 section 7.3 a probe beside it. What is
-            // given up leaves the flight at once.
-            let only_new = step.traffic.new == step.traffic.sent && step.path.flight <= step.traffic.sent;
-            let alone = step.was.flight == 0 || only_new;
-            let empty = u32::from(alone && *credit == 0);
+            // RFC 9260 section 7.2.3 allows one packet in flight, and RFC 8985 section 7.3 a probe beside it.
+            let empty = u32::from(step.begins_flight() && *credit == 0);
             *credit += step.events.probes + empty;
         }
         if step.traffic.sent == 0 {
@@ -309,7 +306,7 @@ impl Bounds {
             && was.cwnd <= PIECE_BYTES
             && was.cwnd < was.ssthresh;
         // After a pause the first window may be sent at once as on a new path.
-        let rests = was.flight == 0 && was.congestion != "rfc9260";
+        let rests = step.begins_flight() && was.congestion != "rfc9260";
         let (acked, sacks) = match (config.to_the_letter, starts) {
             (true, _) => (0, 0),
             (false, true) => (2 * acked, 2 * sacks),
@@ -449,6 +446,12 @@ impl Step<'_> {
     /// Returns the number of packets that are allowed regardless of window and rate.
     fn exempt(&self) -> u32 {
         self.events.exempt + u32::from(self.was.flight == 0)
+    }
+
+    /// True if only what was sent in this step is in flight: nothing was before, or it was given up.
+    fn begins_flight(&self) -> bool {
+        let only_new = self.traffic.new == self.traffic.sent && self.path.flight <= self.traffic.sent;
+        self.was.flight == 0 || only_new
     }
 }
 

@@ -117,6 +117,8 @@ pub(crate) struct Ledger {
     broke_off: BTreeSet<usize>,
     /// Hosts whose UDP port has changed.
     rebound: BTreeSet<usize>,
+    /// Hosts whose applications change addresses.
+    moved: BTreeSet<usize>,
     /// Pairs of hosts between which an attacker alters packets under the right tags: no rule applies there.
     tampered: Vec<(usize, usize)>,
     /// The host, local tag and peer tag of every association that was established.
@@ -177,6 +179,7 @@ impl Ledger {
             crashes: Vec::new(),
             broke_off: BTreeSet::new(),
             rebound: BTreeSet::new(),
+            moved: BTreeSet::new(),
             tampered: Vec::new(),
             established: BTreeSet::new(),
             may_skip: BTreeSet::new(),
@@ -430,6 +433,16 @@ impl Ledger {
     /// True if the host's UDP port has changed.
     pub(crate) fn is_rebound(&self, host: usize) -> bool {
         self.rebound.contains(&host)
+    }
+
+    /// Records that an application of the host changes its addresses.
+    pub(crate) fn moves(&mut self, host: usize) {
+        self.moved.insert(host);
+    }
+
+    /// True if an application of the host may have deleted addresses, in this life or an earlier one.
+    pub(crate) fn has_moved(&self, host: usize) -> bool {
+        self.moved.contains(&host)
     }
 
     /// Records that an association of the host ended without its peer's consent.

@@ -96,14 +96,17 @@ fn is_barred(inbound: &mut Inbound, data: &IData<'_>) -> bool {
         return false;
     }
     let next = interleaved.next(data.stream);
-    let continues = data.mid == next && data.tsn == map.cumulative().next();
-    if !continues && (data.mid.is_before(next) || !overtaking.precedes_number(data.mid.0, data.tsn)) {
+    let (number, ahead) = (data.mid.0, data.tsn.distance_from(map.cumulative()));
+    let continues = data.mid == next && ahead == 1;
+    let is_clear =
+        || overtaking.precedes_number(number, data.tsn) || overtaking.agrees(data.stream, number, ahead);
+    if !continues && (data.mid.is_before(next) || !is_clear()) {
         return true;
     }
     if data.stream.0 < inbound.streams {
         match data.mid {
             Mid(0) => order.on_begun(data.stream, 0, data.tsn),
-            _ => order.on_unbarred(data.stream, data.tsn, continues),
+            _ => order.on_unbarred(data.stream, number, data.tsn),
         }
     }
     false

@@ -108,10 +108,19 @@ impl Overtaking {
         }
     }
 
-    /// Records a message that continues its stream by the old numbering and has no gap before it. If it had been sent after
-    /// the reset, so would the first one by the new numbering, and that was neither accepted nor skipped.
-    fn on_continued(&mut self, stream: StreamId, tsn: Tsn) {
-        if !self.begun.contains_key(&stream) && !self.skipped.contains_key(&stream) {
+    /// True if the number is the same in either numbering: `ahead` TSNs beyond the cumulative TSN a message that follows a
+    /// reset beyond that has a lower one. So the message precedes the reset, or everything of its stream since the reset has
+    /// arrived, and its stream has begun anew where it was at 0.
+    pub(super) fn agrees(&self, stream: StreamId, number: u32, ahead: u32) -> bool {
+        number >= ahead && !self.skipped.contains_key(&stream)
+    }
+
+    /// Records a message that is accepted and has another number than 0. If it has the same one in either numbering, or is the
+    /// next one without a gap before it, and followed the reset, then so would the first one by the new numbering. Was that
+    /// neither accepted nor skipped, it precedes the reset.
+    fn on_unbarred(&mut self, stream: StreamId, number: u32, tsn: Tsn) {
+        let begun = self.begun.contains_key(&stream) || self.skipped.contains_key(&stream);
+        if !begun || self.precedes_number(number, tsn) {
             self.on_preceding(tsn);
         }
     }
@@ -224,7 +233,9 @@ impl StreamOrder {
             Some(Barred::Past(overtaking)) => match self.turn(stream, ssn, ahead) {
                 Turn::Past => true,
                 Turn::Now if ahead == 1 => false,
-                Turn::Now | Turn::Later => !overtaking.precedes(ssn, tsn),
+                Turn::Now | Turn::Later => {
+                    !overtaking.precedes(ssn, tsn) && !overtaking.agrees(stream, ssn.0.into(), ahead)
+                }
             },
         }
     }
@@ -265,13 +276,10 @@ impl StreamOrder {
         }
     }
 
-    /// Records that a message is not barred which has another number than 0. `continues` is true if it is the next one of its
-    /// stream, without a gap before it.
-    pub(super) fn on_unbarred(&mut self, stream: StreamId, tsn: Tsn, continues: bool) {
-        match self.overtaking_mut() {
-            Some(overtaking) if continues => overtaking.on_continued(stream, tsn),
-            Some(overtaking) => overtaking.on_preceding(tsn),
-            None => {}
+    /// Records that a message is not barred which has another SSN or MID than 0.
+    pub(super) fn on_unbarred(&mut self, stream: StreamId, number: u32, tsn: Tsn) {
+        if let Some(overtaking) = self.overtaking_mut() {
+            overtaking.on_unbarred(stream, number, tsn);
         }
     }
 
@@ -285,7 +293,7 @@ impl StreamOrder {
     }
 
     /// Sets the next SSNs back to 0, except on streams that have begun with the peer's first TSN after the reset or a
-    /// later one. Messages that wait are lost: they precede the reset. Nothing is barred any more.
+    /// later one. Messages that wait and precede the reset are lost. Nothing is barred any more.
     pub(super) fn go_on(&mut self, first: Tsn) {
         let barred = self.numbers.state_mut().and_then(|waiting| waiting.barred.take());
         let (begun, skipped) = match barred {
@@ -307,7 +315,9 @@ impl StreamOrder {
                 self.numbers.set(stream, after);
             }
         }
-        self.drop_messages();
+        if let Some(waiting) = self.numbers.state_mut() {
+            waiting.messages.retain(|_, early| early.message.tsn.is_at_or_after(first));
+        }
     }
 
     /// Sets the next SSNs of streams back to 0.
@@ -342,6 +352,13 @@ impl StreamOrder {
     pub(super) fn each_waiting(&self, add: &mut impl FnMut(Tsn, usize)) {
         let messages = self.numbers.state().into_iter().flat_map(|waiting| waiting.messages.values());
         messages.for_each(|early| add(early.message.tsn, early.message.data.len() + HELD_COST));
+    }
+
+    /// Returns what the window is charged for messages that wait, in bytes.
+    pub(super) fn waiting_cost(&self) -> usize {
+        let mut cost = 0;
+        self.each_waiting(&mut |_, bytes| cost += bytes);
+        cost
     }
 
     /// Drops messages that wait beyond a gap.

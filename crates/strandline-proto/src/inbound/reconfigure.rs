@@ -40,8 +40,7 @@ pub(super) fn is_barred(inbound: &mut Inbound, data: &Data<'_>, place: Place) ->
     if data.ssn == Ssn(0) {
         inbound.order.on_begun(data.stream, 0, data.tsn);
     } else {
-        let continues = ahead == 1 && inbound.order.is_next(data.stream, data.ssn);
-        inbound.order.on_unbarred(data.stream, data.tsn, continues);
+        inbound.order.on_unbarred(data.stream, data.ssn.0.into(), data.tsn);
     }
     false
 }
@@ -152,7 +151,7 @@ pub(crate) fn go_on(
     let cut = partly.filter(|_| inbound.reassembly.partly_delivered().is_none());
     let readable: usize = inbound.ready.iter().map(|message| message_cost(message.data.len())).sum();
     let interleaved = inbound.order.interleaved().map_or(0, Interleaved::cost);
-    let held = readable + inbound.reassembly.cost() + interleaved;
+    let held = readable + inbound.reassembly.cost() + interleaved + inbound.order.waiting_cost();
     inbound.window.release((inbound.window.used() as usize).saturating_sub(held));
     inbound.map.skip_to(first);
     if inbound.on_cumulative(arena).is_err() {

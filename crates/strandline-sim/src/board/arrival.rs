@@ -95,6 +95,9 @@ impl Board {
     ) {
         // After a reset of all numbers the peer may report its window before anything is sent with the new ones.
         self.renumber(cumulative.next());
+        if self.chunks.is_empty() && self.renumbered.awaits() {
+            return self.window.on_doubtful(a_rwnd);
+        }
         if !self.advance(now, cumulative) {
             return;
         }

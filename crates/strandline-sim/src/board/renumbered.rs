@@ -39,8 +39,14 @@ impl Renumbered {
 
     /// Returns true once if a response named this TSN as the next one.
     pub(super) fn take(&mut self, tsn: Tsn) -> bool {
-        let before = self.next.len();
-        self.next.retain(|next| *next != tsn);
-        self.next.len() < before
+        // Resets before that one are over.
+        let at = self.next.iter().position(|next| *next == tsn);
+        self.next.drain(..at.map_or(0, |at| at + 1));
+        at.is_some()
+    }
+
+    /// True if a response named a TSN that has not been used.
+    pub(super) fn awaits(&self) -> bool {
+        !self.next.is_empty()
     }
 }

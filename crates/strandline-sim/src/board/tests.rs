@@ -526,6 +526,23 @@ fn window_opens_for_a_probe() {
     }
 }
 
+/// A SACK of the numbers before a reset of all numbers may be ignored: the window that it reports is known or not.
+#[test]
+fn window_during_a_renumbering() {
+    let established = AssociationState::Established;
+    for (resets, opened) in [(true, true), (false, false)] {
+        let mut board = five();
+        sack_arrives(&mut board, established, 10, (5, &[], 0));
+        if resets {
+            board.expect_renumbering(Tsn(1000));
+        }
+        sack_arrives(&mut board, established, 11, (5, &[], 2000));
+        sends(&mut board, 20, if resets { 1000 } else { 6 }).expect("new");
+        sack_arrives(&mut board, established, 30, (if resets { 999 } else { 5 }, &[], 4000));
+        assert_eq!(board.take_opened(), opened);
+    }
+}
+
 /// The sender may measure the round-trip time with a chunk that a full SACK had no room for, or not.
 #[test]
 fn window_of_late_answer() {

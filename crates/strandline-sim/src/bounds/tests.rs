@@ -116,6 +116,33 @@ fn burst_after_pause_exceeding_initial_window() {
     }
 }
 
+/// What is given up leaves the flight at once, without an acknowledgement.
+#[test]
+fn burst_in_place_of_abandoned_data() {
+    let was = path(24 * MTU, 10 * MTU);
+    for (left, keeps) in [(0, true), (1, false)] {
+        let mut bounds = Bounds::default();
+        acknowledged(&mut bounds, &was, 1, events(1));
+        bounds.clocked = Default::default();
+        let mut path = was.clone();
+        path.flight = (11 + left) * MTU;
+        let traffic = Traffic { sent: 11 * MTU, new: 11 * MTU, packets: 11, ..Traffic::default() };
+        let (events, config) = (events(2), AssociationConfig::default());
+        let step = Step {
+            was: &was,
+            path: &path,
+            traffic,
+            mtu: MTU,
+            events,
+            config: &config,
+            lost: None,
+            marked: None,
+        };
+        let outcome = bounds.after(step);
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "burst") }
+    }
+}
+
 #[test]
 fn more_than_the_rate_over_time() {
     let mut was = path(100 * MTU, 10 * MTU);

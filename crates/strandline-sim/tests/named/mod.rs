@@ -280,4 +280,15 @@ pub const SEEDS: &[(u64, &str)] = &[
         "a chunk retransmitted on another path made a gap there before what it had delivered earlier",
     ),
     (12_000_246_374, "the same, with schedulers"),
+    (
+        14_000_003_655,
+        "a reset of all numbers waited for a request of its receiver, and \"in progress\" did not tell what precedes it",
+    ),
+    (14_000_049_915, "the same, with unordered messages on many streams"),
+    (14_000_007_764, "a burst in place of data that was given up (of the checker)"),
+    (
+        14_000_024_288,
+        "a host whose addresses had changed restarted with those that it began with (of the checker)",
+    ),
+    (14_000_044_189, "a SACK from before a reset of all numbers reported a window (of the checker)"),
 ];

@@ -281,7 +281,8 @@ fn on_renumber_request(
     if busy || reconfig.sent().is_some_and(|sent| sent.needs_peer()) {
         return Some(ResultCode::ALREADY_IN_PROGRESS);
     }
-    reconfig.asked = Some(Asked::Renumber(number));
+    let sender = association.outbound.next_tsn() + TSN_STEP;
+    reconfig_mut(association).asked = Some(Asked::Renumber(number, sender));
     None
 }
 
@@ -339,8 +340,8 @@ pub(super) fn start_asked(association: &mut Association) -> bool {
         Some(Asked::Reset(performs, streams)) => {
             (Work::Reset(StreamDirection::Outgoing, streams), Some(performs))
         }
-        Some(Asked::Renumber(number)) => {
-            reconfig.active = Some(Active::Drain(number, association.outbound.next_tsn() + TSN_STEP));
+        Some(Asked::Renumber(number, sender)) => {
+            reconfig.active = Some(Active::Drain(number, sender));
             outgoing::hold(&mut association.outbound, Streams::All, &association.config);
             return true;
         }

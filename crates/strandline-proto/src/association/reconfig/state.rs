@@ -62,8 +62,8 @@ pub(super) enum Active {
 pub(super) enum Asked {
     /// Reset outgoing streams.
     Reset(Performs, Streams),
-    /// Reset all numbers.
-    Renumber(RequestNumber),
+    /// Reset all numbers. It has our first TSN after the reset.
+    Renumber(RequestNumber, Tsn),
 }
 
 /// An Incoming SSN Reset Request of the peer, which a request of ours answers.
@@ -300,7 +300,8 @@ impl Reconfig {
 
     /// Refuses the peer's request that waits until nothing is active.
     pub(super) fn deny_asked(&mut self, result: ResultCode) {
-        let (Asked::Reset(Performs { number, .. }, _) | Asked::Renumber(number)) = match self.asked.take() {
+        let (Asked::Reset(Performs { number, .. }, _) | Asked::Renumber(number, _)) = match self.asked.take()
+        {
             Some(asked) => asked,
             None => return,
         };
@@ -332,12 +333,12 @@ impl Reconfig {
     /// Returns a response that says that a request is in progress. For a reset of all numbers it has the first TSN after
     /// the reset: what the peer receives before that has the old numbers.
     fn in_progress(&self, number: RequestNumber, receiver: Tsn) -> Response {
-        let next_tsns = match &self.active {
-            Some(Active::Drain(drained, sender)) if *drained == number => {
-                Some(NextTsns { sender: *sender, receiver })
-            }
+        let sender = match (&self.active, &self.asked) {
+            (Some(Active::Drain(drained, sender)), _) if *drained == number => Some(*sender),
+            (_, Some(Asked::Renumber(asked, sender))) if *asked == number => Some(*sender),
             _ => None,
         };
+        let next_tsns = sender.map(|sender| NextTsns { sender, receiver });
         Response { next_tsns, ..Response::new(number, ResultCode::IN_PROGRESS) }
     }
 

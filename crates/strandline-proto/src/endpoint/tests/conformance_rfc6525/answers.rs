@@ -388,6 +388,28 @@ fn a_reset_of_all_numbers() {
     assert!(events(&mut raw).contains(&event));
 }
 
+/// A reset of all numbers that waits for a request of ours: "in progress" already has the TSN with which we will continue.
+#[test]
+fn a_waiting_reset_of_all_numbers() {
+    let mut raw = open();
+    raw.pair.send(SERVER, raw.server, 2, b"one");
+    raw.heard();
+    let (now, streams) = (raw.pair.now, Streams::from([StreamId(2)]));
+    let server = &mut raw.pair.hosts[SERVER].endpoint;
+    server.reset_streams(now, raw.server, StreamDirection::Outgoing, streams).unwrap();
+    assert_eq!(raw.ask(&[renumber(1000)]), Vec::<String>::new());
+    let (own, peers) = (raw.server_tsn + 1 + (1 << 30), raw.tsn + (1 << 31));
+    let next_tsns = format!("next tsn {own} of peer {peers}");
+    assert_eq!(raw.ask(&[renumber(1000)]), responds(1000, &format!("in progress {next_tsns}")));
+    // More is sent meanwhile.
+    raw.pair.send(SERVER, raw.server, 3, b"two");
+    raw.heard();
+    let sent = re_configs(&raw.say_sack(2, 65_536, &[]));
+    assert!(sent.len() == 1 && sent[0].contains("Outgoing SSN Reset Request"), "{sent:?}");
+    let sent = raw.ask(&[response(RequestNumber(raw.server_tsn.0), ResultCode::PERFORMED)]);
+    assert_eq!(sent, responds(1000, &format!("performed {next_tsns}")));
+}
+
 /// Section 5.2.5: the limit is that of incoming streams, and nothing is allocated for streams.
 #[test]
 fn added_incoming_streams_have_a_limit() {

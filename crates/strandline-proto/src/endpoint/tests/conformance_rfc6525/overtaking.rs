@@ -255,3 +255,41 @@ fn data_before_the_next_tsn_that_was_told() {
     assert_eq!(gaps(&raw.say_data(&Data { tsn: tsn + 6, ..beyond })), Some(vec![(5, 5)]));
     assert_eq!(raw.state(), "ESTABLISHED");
 }
+
+/// A stream that begins while the response is awaited has the same numbers before and after the reset: its messages are
+/// accepted beyond a gap of fewer TSNs than their SSNs. They stay if they follow the reset.
+#[test]
+fn a_stream_that_begins_has_gaps() {
+    for old in [0, 3] {
+        let mut raw = open();
+        let tsn = raw.tsn;
+        let number = ask_for_renumbering(&mut raw);
+        let gaps = |sent: &[Sent]| sacks(sent).last().map(|told| told.gaps.clone());
+        let say = |raw: &mut Raw, ssn: u16| {
+            gaps(&raw.say_data(&Data { immediate: true, ..on_stream(tsn + u32::from(ssn), 1, ssn, b"1") }))
+        };
+        for ssn in 0..3 {
+            say(&mut raw, ssn);
+        }
+        assert_eq!(raw.read().len(), 3);
+        // Four TSNs beyond the latest may have been used since a reset.
+        assert_eq!(say(&mut raw, 4), Some(vec![(2, 2)]));
+        assert_eq!(
+            gaps(&raw.say_data(&on_stream(tsn + 5, 2, 1, b"2"))),
+            Some(vec![(2, 2)]),
+            "of another stream"
+        );
+        // The reset took place before everything, or after the third message, where the peer gave the fourth up.
+        if old > 0 {
+            assert_eq!(renumbered(&mut raw, number, tsn + 5), Some((tsn + 4, vec![])));
+            raw.say_data(&on_stream(tsn + 5, 1, 0, b"new"));
+            assert_eq!(raw.read(), [b"new"]);
+        } else {
+            assert_eq!(renumbered(&mut raw, number, tsn), Some((tsn + 2, vec![(2, 2)])));
+            say(&mut raw, 3);
+            assert_eq!(raw.read().len(), 2);
+        }
+        let status = raw.server().status(raw.server).unwrap();
+        assert_eq!((status.receive_buffered, raw.state()), (0, "ESTABLISHED"));
+    }
+}
