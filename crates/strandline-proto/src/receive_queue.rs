@@ -20,9 +20,9 @@ const SHARE_MIN: u32 = 6_000;
 const SHORT_RTT: Duration = Duration::from_millis(5);
 
 /// Maximum share of a flow in bytes over a path with at most this round-trip time; over a longer one it is larger in
-/// proportion, so that a flow may always carry 21 Gbit/s. More would only wait in the queue: what shares the socket, and
+/// proportion, so that a flow may always carry 15 Gbit/s. More would only wait in the queue: what shares the socket, and
 /// the processor's cache, with a bulk transfer would have to wait longer.
-const FLOW_MAX: u32 = 512 << 10;
+const FLOW_MAX: u32 = 384 << 10;
 const FLOW_RTT: Duration = Duration::from_micros(200);
 
 /// Divides the queue among the flows that arrive at the same time.

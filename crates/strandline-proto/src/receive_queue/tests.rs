@@ -70,11 +70,11 @@ fn one_flow_leaves_most_of_a_large_queue() {
         share.update(at(0), queue, Some(Duration::from_micros(rtt_us)), FLOW_MIN, 0);
         share.bytes()
     };
-    assert_eq!(share(&mut queue, 20), 512 << 10);
-    assert_eq!(share(&mut queue, 200), 512 << 10);
-    assert_eq!(share(&mut queue, 400), 1024 << 10);
+    assert_eq!(share(&mut queue, 20), 384 << 10);
+    assert_eq!(share(&mut queue, 200), 384 << 10);
+    assert_eq!(share(&mut queue, 400), 768 << 10);
     let mut queue = ReceiveQueue::new(u32::MAX - 1);
-    assert_eq!(share(&mut queue, 4_999), 51_190 * 256);
+    assert_eq!(share(&mut queue, 4_999), 38_393 * 256);
     assert!(!ReceiveQueue::new(u32::MAX).is_limited());
 }
 
