@@ -1,8 +1,8 @@
 //! A delay-based controller for data centers, modelled on Swift (Kumar et al., "Swift: Delay is Simple and Effective
 //! for Congestion Control in the Datacenter", SIGCOMM 2020, section 3). Below a target delay the window grows by one
 //! packet per round trip. Above it the window shrinks in proportion to the excess, once per round trip. Differences
-//! from the paper: the round-trip time without a queue is measured instead of configured, the delay within the hosts
-//! is part of it, the window is never below two packets, and the controller begins with slow start.
+//! from the paper: the round-trip time without a queue is measured instead of configured, by emptying the queue now and
+//! then, the delay within the hosts is part of it, the window is never below two packets, and the controller begins with slow start.
 //!
 //! As every delay-based controller, it yields to other flows that fill the queue.
 
@@ -31,6 +31,11 @@ const BETA: f64 = 0.8;
 const DECREASE_MAX: f64 = 0.5;
 /// The minimum round-trip time covers at most two such periods.
 const MIN_RTT_PERIOD: Duration = Duration::from_secs(10);
+/// A flow that is alone always keeps its target in the queue, and would take that for a part of the path. A period
+/// whose minimum exceeds the one before by more than a sixteenth therefore ends with a drain: about half of what the
+/// path holds without a queue, for so many round trips (ProbeRTT of BBR does the same).
+const RISE_DIVISOR: u32 = 16;
+const DRAIN_ROUNDS: u32 = 3;
 
 /// The delay-based controller.
 #[derive(Debug, Clone)]
@@ -42,7 +47,10 @@ pub struct Swift {
     additive: Additive,
     /// Minimum round-trip times of the current and the previous period, in microseconds; 0 if none was measured.
     min_rtt_us: [u32; 2],
+    /// Beginning of the current period, or of the drain at its end.
     period: Time,
+    /// The window to return to after the drain; 0 if there is none.
+    drained: u32,
     /// Time of the last reduction. The next one is at least a round trip later.
     shrunk: Time,
     rtt_us: u32,
@@ -63,6 +71,7 @@ impl Swift {
             additive: Additive::default(),
             min_rtt_us: [0; 2],
             period: Time::ZERO,
+            drained: 0,
             shrunk: Time::ZERO,
             rtt_us: 0,
             before: 0,
@@ -91,12 +100,34 @@ impl Swift {
 
     fn on_rtt(&mut self, now: Time, rtt: Duration) {
         self.rtt_us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
-        let [current, before] = &mut self.min_rtt_us;
-        if now.since(self.period) > MIN_RTT_PERIOD {
-            *before = core::mem::take(current);
-            self.period = now;
-        }
+        let current = &mut self.min_rtt_us[0];
         *current = if *current == 0 { self.rtt_us } else { self.rtt_us.min(*current) };
+        if self.drained > 0 {
+            if now.since(self.period) > Duration::from_micros(self.rtt_us.into()) * DRAIN_ROUNDS {
+                self.cwnd = self.cwnd.max(core::mem::take(&mut self.drained));
+                self.begin_period(now);
+            }
+        } else if now.since(self.period) > MIN_RTT_PERIOD {
+            self.end_period(now);
+        }
+    }
+
+    fn begin_period(&mut self, now: Time) {
+        let [current, _] = self.min_rtt_us;
+        self.min_rtt_us = [0, current];
+        self.period = now;
+    }
+
+    /// Begins the next period, after a drain if the minimum has risen.
+    fn end_period(&mut self, now: Time) {
+        let [current, before] = self.min_rtt_us;
+        if before == 0 || current <= before + before / RISE_DIVISOR {
+            return self.begin_period(now);
+        }
+        self.drained = self.cwnd;
+        let path = f64::from(self.cwnd) * f64::from(before) / f64::from(self.rtt_us.max(before));
+        self.cwnd = ((path / 2.0) as u32).max(self.window_min()).min(self.cwnd);
+        self.period = now;
     }
 
     fn may_shrink(&self, now: Time) -> bool {
@@ -106,6 +137,7 @@ impl Swift {
     fn shrink(&mut self, now: Time, share: f64) {
         let kept = 1.0 - share.clamp(0.0, DECREASE_MAX);
         self.cwnd = ((f64::from(self.cwnd) * kept) as u32).max(self.window_min());
+        self.drained = (f64::from(self.drained) * kept) as u32;
         self.shrunk = now;
         self.starting = false;
         self.additive = Additive::default();
@@ -116,7 +148,7 @@ impl Swift {
         if self.before == 0 {
             self.starting_before = self.starting;
         }
-        self.before = self.before.max(self.cwnd);
+        self.before = self.before.max(self.cwnd).max(self.drained);
     }
 
     fn grow(&mut self, ack: &Ack) {
@@ -143,6 +175,9 @@ impl Controller for Swift {
     fn on_ack(&mut self, ack: &Ack) {
         let Some(rtt) = ack.delay().filter(|rtt| !rtt.is_zero()) else { return };
         self.on_rtt(ack.now, rtt);
+        if self.drained > 0 {
+            return;
+        }
         let (delay, target) = (f64::from(self.rtt_us), self.target_us());
         if delay < target {
             self.grow(ack);
@@ -162,6 +197,7 @@ impl Controller for Swift {
         self.remember();
         self.shrink(now, DECREASE_MAX);
         self.cwnd = self.pmdcs;
+        self.drained = 0;
     }
 
     fn on_certain(&mut self) {
@@ -181,6 +217,9 @@ impl Controller for Swift {
 
     fn on_idle(&mut self, rto_periods: u32) {
         let floor = initial_window_of_ten(self.pmdcs);
+        if rto_periods > 0 {
+            self.cwnd = self.cwnd.max(core::mem::take(&mut self.drained));
+        }
         if rto_periods > 0 && self.cwnd > floor {
             self.cwnd = self.cwnd.checked_shr(rto_periods).unwrap_or(0).max(floor);
         }

@@ -111,6 +111,48 @@ fn losses_halve_the_window_and_can_be_undone() {
     assert_eq!((swift.window(), swift.starting), (PMDCS, false));
 }
 
+/// A flow alone on a path of 100 packets per 10 ms: the queue that it keeps does not become a part of the path.
+#[test]
+fn own_queue_is_not_taken_for_the_path() {
+    let mut swift = Swift::new(PMDCS);
+    let mut now = Time::from_nanos(1);
+    let end = now + Duration::from_secs(120);
+    let (mut longest, mut sum, mut rounds) = (0, 0_u64, 0_u64);
+    while now < end {
+        let packets = u64::from(swift.window() / PMDCS);
+        let rtt_us = 10_000.max(packets * 100);
+        now = round(&mut swift, now, us(rtt_us));
+        if now.since(Time::from_nanos(1)) > Duration::from_secs(1) {
+            longest = longest.max(rtt_us);
+            (sum, rounds) = (sum + packets * 10_000 / rtt_us, rounds + 1);
+        }
+    }
+    assert!(longest <= 13_500, "{longest} us");
+    assert!(sum / rounds >= 98, "{} of 100 packets", sum / rounds);
+}
+
+#[test]
+fn a_drain_ends_with_the_window_from_before() {
+    let mut swift = Swift::new(PMDCS);
+    swift.starting = false;
+    let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+    swift.on_rtt(at(0), us(10_000));
+    swift.on_rtt(at(10_001), us(11_000));
+    swift.cwnd = 100 * PMDCS;
+    swift.on_rtt(at(20_002), us(12_500));
+    assert_eq!(swift.window(), 40 * PMDCS, "half of what fits in 10 ms");
+    swift.on_ack(&ack(at(20_010), PMDCS, 40 * PMDCS, us(30_000)));
+    assert_eq!(swift.window(), 40 * PMDCS, "the delay is that of before");
+    swift.on_rtt(at(20_040), us(10_100));
+    assert_eq!((swift.window(), swift.min_rtt_us()), (100 * PMDCS, 10_100));
+
+    swift.on_rtt(at(40_000), us(12_500));
+    assert!(swift.drained > 0);
+    swift.on_ecn(at(40_001));
+    swift.on_rtt(at(40_040), us(10_100));
+    assert_eq!(swift.window(), 50 * PMDCS, "a mark during the drain counts");
+}
+
 proptest! {
     #[test]
     fn bounds(steps in proptest::collection::vec((0u8..8, 1u32..30, 1u64..50_000), 1..300)) {
