@@ -339,7 +339,7 @@ impl Association {
                 change = path.on_skipped();
             }
             let loss = path_loss(ack, cumulative_advanced);
-            if ack.probe_needless {
+            if ack.probe_spurious {
                 path.on_needless_probe();
             }
             path.on_loss(now, &loss);

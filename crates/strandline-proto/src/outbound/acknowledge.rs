@@ -14,7 +14,7 @@ impl Busy {
     fn before_ack(&mut self, now: Time, cumulative: Tsn, room: u32, paths: &mut PerPath<PathAck>) {
         let pending = self.queue.pending_bytes();
         if let Some(rack) = &mut self.sent.rack {
-            rack.can_ask = pending > 0 && pending.min(FULL_PACKET) <= room as usize;
+            rack.can_send_new = pending > 0 && pending.min(FULL_PACKET) <= room as usize;
         }
         if let Some(partial) = &mut self.partial {
             partial.on_cumulative(now, cumulative, self.sent.rack.as_deref_mut(), paths);
@@ -82,7 +82,7 @@ pub(crate) fn on_nr_sack(
     paths: &mut PerPath<PathAck>,
 ) -> SackOutcome {
     let fixed = (sack.cumulative_tsn(), sack.a_rwnd());
-    let keep = |busy: &mut Busy| busy.sent.keep(sack.non_renegable(), &mut busy.messages);
+    let keep = |busy: &mut Busy| busy.sent.process_non_renegable(sack.non_renegable(), &mut busy.messages);
     on_report(outbound, now, fixed, (sack.gap_blocks(), sack.duplicates()), keep, paths)
 }
 
@@ -112,7 +112,7 @@ fn on_report(
             return SackOutcome::Ignored;
         }
     };
-    if busy.sent.names_unsent(steps, blocks.clone()) {
+    if busy.sent.reports_unsent(steps, blocks.clone()) {
         return SackOutcome::Violation("SACK names a TSN in a gap block that was never sent");
     }
     let in_flight = busy.sent.outstanding.in_flight_bytes();
@@ -122,7 +122,7 @@ fn on_report(
     }
     busy.before_ack(now, cumulative, a_rwnd.saturating_sub(in_flight), paths);
     let mut progress = busy.sent.acknowledge(now, steps, blocks, &mut busy.messages, paths);
-    let kept = if progress.taken_back_too_often { None } else { keep(busy) };
+    let kept = if progress.reneges_too_often { None } else { keep(busy) };
     let Some(kept) = kept else {
         return SackOutcome::Violation("SACKs take back again and again what they acknowledged");
     };

@@ -477,8 +477,8 @@ impl Outbound {
     pub(crate) fn on_shrunk(&mut self, path: PathIndex) {
         let Some(busy) = &mut self.busy else { return };
         busy.sent.recovery.on_shrunk(path, busy.sent.outstanding.next_tsn().previous());
-        if let Some(mut by_time) = busy.sent.by_time() {
-            by_time.on_shrunk(path);
+        if let Some(mut rack) = busy.sent.rack_recovery() {
+            rack.on_shrunk(path);
         }
     }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::interleaving::packet_room;
-use super::recovery::loss_detection::{ByTime, Newly};
+use super::recovery::loss_detection::{NewlyAcked, RackRecovery};
 use super::recovery::send_window::SendWindow;
 use super::sent::outstanding::Record;
 use super::{Busy, FULL_PACKET, Outbound, PathAck};
@@ -15,14 +15,14 @@ impl Outbound {
     /// retransmission, and fast recovery ends. `again` is true if nothing was acknowledged on it since the previous
     /// time-out, so that both are undone together. Returns the bytes that left the path's flight.
     pub(crate) fn on_timeout(&mut self, path: PathIndex, again: bool) -> u32 {
-        mark_path(self, path, |by_time| by_time.on_path_marked(path, again))
+        mark_path(self, path, |rack| rack.on_path_marked(path, again))
     }
 
     /// Retransmits everything in flight on the path without a sign that the network lost it: a router refused it, it
     /// went with a COOKIE ECHO that is repeated, or the peer has no room for it. Returns the bytes that left the
     /// path's flight.
     pub(crate) fn send_again(&mut self, path: PathIndex) -> u32 {
-        mark_path(self, path, |by_time| by_time.on_path_refused(path))
+        mark_path(self, path, |rack| rack.on_path_marked_without_loss(path))
     }
 
     /// Assigns all outstanding chunks of a path that is removed to another one, as if they had been sent there, and
@@ -40,15 +40,15 @@ impl Outbound {
     /// retransmission (section 6.3.3 E3).
     pub(crate) fn on_first_timeout(&mut self, path: PathIndex, again: bool, room: u32) -> u32 {
         let room = packet_room(self, room);
-        let marked = mark_lowest(self, |by_time| by_time.on_timeout(path, again, room));
+        let marked = mark_lowest(self, |rack| rack.on_timeout(path, again, room));
         marked.unwrap_or_else(|| self.on_timeout(path, again))
     }
 
     /// Marks what is lost when the deadline of [`loss_deadline`](Self::loss_deadline) has passed.
     pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut PerPath<PathAck>) {
         mark(self, |sent| {
-            if let Some(mut by_time) = sent.by_time() {
-                by_time.conclude(now, Some(Newly::default()), paths);
+            if let Some(mut rack) = sent.rack_recovery() {
+                rack.detect_loss(now, Some(NewlyAcked::default()), paths);
             }
         });
     }
@@ -70,7 +70,7 @@ impl Outbound {
             messages.get(key).is_none_or(|message| partial.may_probe(now, tsn, key, message))
         };
         let in_flight = outstanding.in_flight_bytes();
-        let marked = sent.by_time().map_or(0, |mut by_time| by_time.on_probe(path, may_probe));
+        let marked = sent.rack_recovery().map_or(0, |mut rack| rack.on_probe(path, may_probe));
         self.window.give_back(in_flight.saturating_sub(sent.outstanding.in_flight_bytes()));
         marked
     }
@@ -86,13 +86,13 @@ pub(super) fn mark<T>(outbound: &mut Outbound, mark: impl FnOnce(&mut SendWindow
     Some(marked)
 }
 
-/// Marks everything in flight on the path and ends fast recovery; `judge` sees the result, with loss detection by time.
-/// Returns the bytes that left the path's flight.
-fn mark_path(outbound: &mut Outbound, path: PathIndex, judge: impl FnOnce(&mut ByTime<'_>)) -> u32 {
+/// Marks everything in flight on the path and ends fast recovery; `on_marked` is then called, with loss detection by
+/// time. Returns the bytes that left the path's flight.
+fn mark_path(outbound: &mut Outbound, path: PathIndex, on_marked: impl FnOnce(&mut RackRecovery<'_>)) -> u32 {
     let marked = mark(outbound, |sent| {
         let bytes = sent.mark_path(path);
-        if let Some(mut by_time) = sent.by_time() {
-            judge(&mut by_time);
+        if let Some(mut rack) = sent.rack_recovery() {
+            on_marked(&mut rack);
         }
         bytes
     });
@@ -101,13 +101,13 @@ fn mark_path(outbound: &mut Outbound, path: PathIndex, judge: impl FnOnce(&mut B
     bytes
 }
 
-/// Calls `judge`, which marks the lowest chunks of a path. Returns the bytes that left the path's flight, or `None` if
-/// `judge` does, or losses are not detected by time.
+/// Calls `mark_with`, which marks the lowest chunks of a path. Returns the bytes that left the path's flight, or `None` if
+/// `mark_with` does, or losses are not detected by time.
 pub(super) fn mark_lowest(
     outbound: &mut Outbound,
-    judge: impl FnOnce(&mut ByTime<'_>) -> Option<u32>,
+    mark_with: impl FnOnce(&mut RackRecovery<'_>) -> Option<u32>,
 ) -> Option<u32> {
-    let bytes = mark(outbound, |sent| judge(&mut sent.by_time()?))??;
+    let bytes = mark(outbound, |sent| mark_with(&mut sent.rack_recovery()?))??;
     outbound.window.on_timeout();
     Some(bytes)
 }

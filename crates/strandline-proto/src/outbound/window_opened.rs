@@ -13,14 +13,14 @@ impl Outbound {
     pub(crate) fn take_window_opened(&mut self, now: Time) -> Option<PathIndex> {
         let opened = core::mem::take(&mut self.window_opened);
         let busy = self.busy.as_deref_mut().filter(|_| opened)?;
-        busy.sent.by_time()?.path_to_ask(now)
+        busy.sent.rack_recovery()?.path_to_probe(now)
     }
 
     /// Retransmits as many of the path's lowest chunks as fit `room` bytes, those of a packet. Returns the bytes that
     /// left the path's flight.
     pub(crate) fn ask_opened(&mut self, path: PathIndex, room: u32) -> u32 {
         let room = packet_room(self, room);
-        let marked = timeout::mark(self, |sent| Some(sent.by_time()?.on_window_probe(path, room)));
+        let marked = timeout::mark(self, |sent| Some(sent.rack_recovery()?.on_window_probe(path, room)));
         marked.flatten().unwrap_or(0)
     }
 
@@ -35,7 +35,7 @@ impl Outbound {
     /// retransmitted. Returns the bytes that left the path's flight.
     pub(crate) fn on_window_probe_timeout(&mut self, path: PathIndex, room: u32) -> u32 {
         let room = packet_room(self, room);
-        let marked = timeout::mark_lowest(self, |by_time| Some(by_time.on_window_probe(path, room)));
+        let marked = timeout::mark_lowest(self, |rack| Some(rack.on_window_probe(path, room)));
         marked.unwrap_or_else(|| self.send_again(path))
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct PathAck {
     /// True if the presumed loss, by recovery or time-out, was spurious: the old window must be restored.
     pub(crate) undo: bool,
     /// True if a tail-loss probe retransmitted data that had arrived.
-    pub(crate) probe_needless: bool,
+    pub(crate) probe_spurious: bool,
     /// True if packets of new data must be sent regardless of the window, to test whether a time-out was spurious
     /// (RFC 5682 step 2b).
     pub(crate) asks: bool,

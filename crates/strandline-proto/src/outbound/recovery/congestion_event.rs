@@ -12,9 +12,9 @@ use crate::number::Tsn;
 
 /// A transmission of a chunk, by its position among all of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum Transmission {
     /// The first one.
-    Once(Tsn),
+    First(Tsn),
     /// A later one, by its number in the log.
     Again(u64),
 }
@@ -28,10 +28,10 @@ pub(crate) struct Moment {
 
 impl Moment {
     /// True if the transmission was after this point.
-    pub(crate) fn is_before(&self, sent: Sent) -> bool {
+    pub(crate) fn is_before(&self, sent: Transmission) -> bool {
         match sent {
-            Sent::Once(tsn) => tsn.is_at_or_after(self.tsn),
-            Sent::Again(number) => number >= self.again,
+            Transmission::First(tsn) => tsn.is_at_or_after(self.tsn),
+            Transmission::Again(number) => number >= self.again,
         }
     }
 

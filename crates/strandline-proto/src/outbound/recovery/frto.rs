@@ -47,11 +47,11 @@ pub(crate) enum Decision {
     /// Nothing yet, or no time-out is being tested.
     Wait,
     /// Send new data (step 2b).
-    Ask,
+    SendNew,
     /// The time-out was genuine. Contains the last retransmission that arrived (steps 2a, 3a).
-    Right(Option<(Time, Tsn)>),
+    Genuine(Option<(Time, Tsn)>),
     /// The time-out was spurious (step 3b).
-    Needless,
+    Spurious,
 }
 
 impl Frto {
@@ -91,31 +91,31 @@ impl Frto {
         true
     }
 
-    /// Ends the processing of a SACK. `can_ask` is true if there is new data, and room for it.
-    pub(crate) fn decide(&mut self, cumulative: Tsn, can_ask: bool) -> Decision {
+    /// Ends the processing of a SACK. `can_send_new` is true if there is new data, and room for it.
+    pub(crate) fn decide(&mut self, cumulative: Tsn, can_send_new: bool) -> Decision {
         let (original, newer, again) = (self.original, self.newer, self.again);
         (self.original, self.newer, self.again) = (false, false, false);
         let all = cumulative.is_at_or_after(self.high);
         match self.step {
             Step::Off => Decision::Wait,
-            Step::First if all => self.right(),
+            Step::First if all => self.genuine(),
             Step::First if !again => Decision::Wait,
             Step::First | Step::Next if original => {
                 self.end();
-                Decision::Needless
+                Decision::Spurious
             }
-            Step::First if can_ask || self.held.is_none() => {
+            Step::First if can_send_new || self.held.is_none() => {
                 self.step = Step::Next;
-                Decision::Ask
+                Decision::SendNew
             }
             Step::Next if !(newer || again || all) => Decision::Wait,
-            Step::First | Step::Next => self.right(),
+            Step::First | Step::Next => self.genuine(),
         }
     }
 
-    fn right(&mut self) -> Decision {
+    fn genuine(&mut self) -> Decision {
         self.end();
-        Decision::Right(self.held.take())
+        Decision::Genuine(self.held.take())
     }
 }
 

@@ -1,21 +1,21 @@
-//! Loss detection by time, with the state in [`Rack`]: after each SACK, at its deadline, after T3-rtx, and for tail-loss
-//! probes.
+//! Loss detection by time (RFC 8985 section 6), with the state in [`Rack`]: after each SACK, at its deadline, after
+//! T3-rtx, and for tail-loss probes (section 7).
 //!
-//! | method of [`ByTime`] | called |
+//! | method of [`RackRecovery`] | called |
 //! |---|---|
-//! | [`conclude`](ByTime::conclude) | after each SACK, and when [`Rack::deadline`] passes: finds lost chunks |
-//! | [`on_path_refused`](ByTime::on_path_refused), [`on_shrunk`](ByTime::on_shrunk) | for retransmissions without a loss; after an ECN mark |
-//! | [`on_timeout`](ByTime::on_timeout), [`on_path_marked`](ByTime::on_path_marked) | after T3-rtx; [`Frto`](super::frto::Frto) detects whether it was spurious |
-//! | [`ProbingRetransmission`] | finds the answer to a time-out or window probe on another path |
-//! | [`on_window_probe`](ByTime::on_window_probe), [`path_to_ask`](ByTime::path_to_ask) | to probe a peer that had no room |
-//! | [`on_probe`](ByTime::on_probe) | for tail-loss probes |
+//! | [`detect_loss`](RackRecovery::detect_loss) | after each SACK, and when [`Rack::deadline`] passes |
+//! | [`on_timeout`](RackRecovery::on_timeout), [`on_path_marked`](RackRecovery::on_path_marked) | after T3-rtx; [`Frto`](super::frto::Frto) detects whether it was spurious |
+//! | [`on_path_marked_without_loss`](RackRecovery::on_path_marked_without_loss) | for retransmissions without a loss |
+//! | [`on_window_probe`](RackRecovery::on_window_probe), [`path_to_probe`](RackRecovery::path_to_probe) | to probe a peer that had no room |
+//! | [`on_shrunk`](RackRecovery::on_shrunk) | after an ECN mark |
+//! | [`on_probe`](RackRecovery::on_probe) | for tail-loss probes |
 
 use super::ack::PathAck;
-use super::congestion_event::Sent;
+use super::congestion_event::Transmission;
 use super::frto::Decision;
 use super::gaps::Gaps;
 use super::probing_retransmission::ProbingRetransmission;
-use super::rack::{Answer, LatestProbes, PathRack, Rack, Yardstick, is_before};
+use super::rack::{Answer, LatestProbes, LossThreshold, PathRack, Rack, was_sent_before};
 use super::send_window::SendWindow;
 use crate::number::Tsn;
 use crate::outbound::sent::outstanding::{
@@ -24,12 +24,12 @@ use crate::outbound::sent::outstanding::{
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
-/// Number of packets acknowledged beyond a gap from which on reordering is unlikely (DupThresh).
-const PACKETS_ACKED: u32 = 3;
+/// Number of packets acknowledged beyond a gap from which on reordering is unlikely.
+const DUP_THRESH: u32 = 3;
 
-/// Maximum number of chunks examined beyond the first one that is not lost yet. Later ones wait until it is judged,
-/// so that a SACK costs little however many chunks are missing.
-const LOOKED_AT_MAX: usize = 4096;
+/// Maximum number of chunks examined beyond the first one that is not lost yet. Later ones wait until it is lost or
+/// acknowledged, so that a SACK costs little however many chunks are missing.
+const EXAMINED_MAX: usize = 4096;
 
 /// Eighths of the round-trip time within which the answer to a chunk is still in flight.
 const ANSWER_EIGHTHS: u64 = 7;
@@ -43,131 +43,11 @@ pub(crate) struct Room {
 }
 
 /// For each path the highest index that a SACK reported for the first time beyond a gap.
-pub(crate) type Newly = PerPath<Option<usize>>;
-
-/// A gap in the data of a path.
-#[derive(Debug, Clone, Copy, Default)]
-struct Gap {
-    /// Index of the first missing chunk.
-    first: Option<usize>,
-    /// Bytes acknowledged beyond it.
-    behind: u32,
-}
-
-/// What the chunks in flight are judged by.
-#[derive(Debug)]
-struct Criteria {
-    of: PerPath<Option<Yardstick>>,
-    /// When the latest chunk of all that was acknowledged was sent.
-    newest: Time,
-    now: Time,
-}
-
-/// The judgement of one chunk.
-enum Verdict {
-    /// It was sent after everything that has been acknowledged, on any path.
-    TooNew,
-    Waits,
-    Lost,
-}
-
-impl Rack {
-    /// Returns the criteria that chunks in flight are judged by.
-    fn criteria(&mut self, now: Time) -> Criteria {
-        let mut criteria = Criteria { of: PerPath::default(), newest: Time::ZERO, now };
-        for (stick, path) in criteria.of.iter_mut().zip(self.paths.iter_mut()) {
-            let Some(latest) = path.latest else { continue };
-            let many_acked = path.beyond_gap.sacks >= PACKETS_ACKED
-                || (self.packet > 0 && path.beyond_gap.bytes >= PACKETS_ACKED * self.packet);
-            let patience_ns = path.rtt_ns.max(1) + path.reordering_window_ns(many_acked);
-            *stick = Some(Yardstick { latest, patience_ns });
-            criteria.newest = criteria.newest.max(latest.0);
-            self.stale |= path.judged_by != *stick;
-            path.judged_by = *stick;
-        }
-        criteria
-    }
-
-    /// Judges one chunk by its latest transmission. `taken_back` is true if it had been acknowledged: a SACK that was
-    /// overtaken by a later one revokes what the next one reports again, so the time is counted from there.
-    fn judge(
-        &mut self,
-        (path, taken_back): (PathIndex, bool),
-        sent: (Time, Tsn),
-        criteria: &Criteria,
-    ) -> Verdict {
-        #[cfg(test)]
-        {
-            self.judgements += 1;
-        }
-        if sent.0 > criteria.newest {
-            return Verdict::TooNew;
-        }
-        let Some(stick) = criteria.of[path].filter(|stick| is_before(sent, stick.latest)) else {
-            return Verdict::Waits;
-        };
-        let since = if taken_back { self.path(path).taken_back.max(sent.0) } else { sent.0 };
-        let at = Time::from_nanos(since.as_nanos().saturating_add(stick.patience_ns));
-        if at <= criteria.now {
-            return Verdict::Lost;
-        }
-        self.first_late = self.first_late.min(at);
-        let path = self.path(path);
-        path.deadline = path.deadline.max(Some(at));
-        Verdict::Waits
-    }
-
-    /// Forgets a path that is removed.
-    pub(crate) fn forget(&mut self, path: PathIndex) {
-        self.learnt.forget(path);
-        self.paths.reset(path);
-        self.stale = true;
-    }
-
-    /// Ends undo states when it is too late for proof.
-    fn settle_undo(&mut self) {
-        if !self.paths.iter().any(|path| path.spurious.is_open()) {
-            return;
-        }
-        let round_trip_ns = self.round_trip_ns();
-        for path in self.paths.iter_mut() {
-            if let Some((latest, _)) = path.latest {
-                path.spurious.settle(latest, round_trip_ns);
-            }
-        }
-    }
-}
-
-impl PathRack {
-    /// Judges the latest time-out after a SACK.
-    fn judge_timeout(&mut self, cumulative: Tsn, can_ask: bool, ack: &mut PathAck) {
-        let elsewhere = self.probing.take_answer(cumulative);
-        if let Some((at, tsn)) = elsewhere
-            && !self.frto.holds(at, tsn, true)
-        {
-            self.offer(at, tsn, Answer::Elsewhere);
-        }
-        // New data takes the other path too, and would answer nothing.
-        let can_ask = can_ask && elsewhere.is_none();
-        match self.frto.decide(cumulative, can_ask) {
-            Decision::Wait => {}
-            Decision::Ask => ack.asks = can_ask,
-            Decision::Right(Some((at, tsn))) => {
-                self.offer(at, tsn, if elsewhere.is_some() { Answer::Elsewhere } else { Answer::Again });
-            }
-            Decision::Right(None) => {}
-            Decision::Needless => {
-                self.spurious.close();
-                self.on_undone();
-                ack.undo = true;
-            }
-        }
-    }
-}
+pub(crate) type NewlyAcked = PerPath<Option<usize>>;
 
 /// The parts of a send window that loss detection by time works on.
 #[derive(Debug)]
-pub(crate) struct ByTime<'a> {
+pub(crate) struct RackRecovery<'a> {
     rack: &'a mut Rack,
     outstanding: &'a mut Outstanding,
     gaps: &'a Gaps,
@@ -176,42 +56,61 @@ pub(crate) struct ByTime<'a> {
 impl SendWindow {
     /// Returns what loss detection by time works on, or `None` with miss indications.
     #[inline]
-    pub(crate) fn by_time(&mut self) -> Option<ByTime<'_>> {
+    pub(crate) fn rack_recovery(&mut self) -> Option<RackRecovery<'_>> {
         let Self { rack, outstanding, gaps, .. } = self;
-        rack.as_deref_mut().map(|rack| ByTime { rack, outstanding, gaps })
+        rack.as_deref_mut().map(|rack| RackRecovery { rack, outstanding, gaps })
     }
 }
 
 /// After a SACK or a deadline.
-impl ByTime<'_> {
-    /// Draws the conclusions after a SACK or a deadline: what is lost, whether recovery continues, and whether
-    /// reactions were spurious. `news` is `None` if a SACK repeats the previous one for every chunk.
-    pub(crate) fn conclude(&mut self, now: Time, news: Option<Newly>, acks: &mut PerPath<PathAck>) {
-        let Self { rack, outstanding, .. } = self;
-        let cumulative = outstanding.cumulative_ack();
-        // An overdue chunk may have been sent before a retransmission that was acknowledged: there is no gap then, and
-        // nothing in the log any more.
-        let mut late = false;
-        let can_ask = rack.can_ask;
-        let moment = rack.moment(outstanding.next_tsn());
-        for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
-            path.judge_timeout(cumulative, can_ask, ack);
-            late |= path.settle(now);
-            if core::mem::take(&mut path.needless) {
-                path.widen(cumulative, moment.tsn);
-            }
-            path.on_cumulative(cumulative, moment, ack);
-            late |= path.deadline.is_some();
-        }
-        rack.settle_undo();
-        rack.judge_round_trips(acks);
-        if let Some(newly) = news {
-            self.count_behind_gaps(&newly);
+impl RackRecovery<'_> {
+    /// Takes in what a SACK acknowledged, finds lost chunks (RFC 8985 section 6.2: RACK_update and RACK_detect_loss),
+    /// and detects which reactions were spurious. When a deadline has passed, only time is new. `newly_acked` is `None`
+    /// if a SACK repeats the previous one for every chunk.
+    pub(crate) fn detect_loss(
+        &mut self,
+        now: Time,
+        newly_acked: Option<NewlyAcked>,
+        acks: &mut PerPath<PathAck>,
+    ) {
+        let overdue = self.update_paths(now, acks);
+        self.rack.end_certain_undo();
+        self.rack.apply_karn(acks);
+        if let Some(newly_acked) = newly_acked {
+            self.count_behind_gaps(&newly_acked);
             self.rack.stale = true;
         }
-        if late || !(self.gaps.is_empty() && self.rack.log.is_empty()) {
+        if overdue || !(self.gaps.is_empty() && self.rack.log.is_empty()) {
             self.find_lost(now, acks);
         }
+        self.finish_paths(acks);
+    }
+
+    /// Takes in what a SACK acknowledged on each path: F-RTO, RACK_update, the reordering window, the end of recovery.
+    /// Returns true if a chunk may be lost that neither a gap nor the log of retransmissions shows: it may have been
+    /// sent before a retransmission that was acknowledged.
+    #[inline]
+    fn update_paths(&mut self, now: Time, acks: &mut PerPath<PathAck>) -> bool {
+        let Self { rack, outstanding, .. } = self;
+        let cumulative = outstanding.cumulative_ack();
+        let mut overdue = false;
+        let can_send_new = rack.can_send_new;
+        let moment = rack.moment(outstanding.next_tsn());
+        for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
+            path.decide_frto(cumulative, can_send_new, ack);
+            overdue |= path.update(now);
+            if core::mem::take(&mut path.spurious_seen) {
+                path.widen_window(cumulative, moment.tsn);
+            }
+            path.on_cumulative(cumulative, moment, ack);
+            overdue |= path.deadline.is_some();
+        }
+        overdue
+    }
+
+    /// Undoes reactions that turned out to be spurious, and reports which paths are in recovery.
+    #[inline]
+    fn finish_paths(&mut self, acks: &mut PerPath<PathAck>) {
         for (path, ack) in self.rack.paths.iter_mut().zip(acks.iter_mut()) {
             if path.spurious.take_refuted() {
                 path.on_undone();
@@ -224,15 +123,15 @@ impl ByTime<'_> {
 
     /// Counts how much is acknowledged beyond a gap (RFC 8985 section 6.2 step 4). Late data of another path makes no
     /// gap in this one, also if that path is removed, or if the data is retransmitted on this one.
-    fn count_behind_gaps(&mut self, newly: &Newly) {
+    fn count_behind_gaps(&mut self, newly_acked: &NewlyAcked) {
         let Self { rack, outstanding, gaps } = self;
         let mut found = PerPath::<Gap>::default();
         if let Some(path) = outstanding.only_path() {
-            let first = (!gaps.is_empty()).then(|| outstanding.abandoned_first(LOOKED_AT_MAX));
+            let first = (!gaps.is_empty()).then(|| outstanding.abandoned_first(EXAMINED_MAX));
             found[path] = Gap { first, behind: outstanding.gap_acked_bytes() };
         } else {
-            let named = gaps.last().map_or(0, |last| last + 1);
-            for (index, record) in outstanding.range(0, named.min(LOOKED_AT_MAX)).enumerate() {
+            let reported = gaps.last().map_or(0, |last| last + 1);
+            for (index, record) in outstanding.range(0, reported.min(EXAMINED_MAX)).enumerate() {
                 if record.has(ORPHANED) {
                     continue;
                 }
@@ -248,8 +147,8 @@ impl ByTime<'_> {
                 }
             }
         }
-        for ((path, gap), newly) in rack.paths.iter_mut().zip(found).zip(newly) {
-            let reports = gap.first.zip(*newly).is_some_and(|(first, newly)| newly > first);
+        for ((path, gap), newest) in rack.paths.iter_mut().zip(found).zip(newly_acked) {
+            let reports = gap.first.zip(*newest).is_some_and(|(first, newest)| newest > first);
             path.beyond_gap.update(gap.first.map(|index| outstanding.tsn(index)), gap.behind, reports);
         }
     }
@@ -258,64 +157,66 @@ impl ByTime<'_> {
     /// retransmissions, in the order of time. If nothing new is known since the last time, and nothing became overdue
     /// meanwhile, the result would be the same.
     fn find_lost(&mut self, now: Time, acks: &mut PerPath<PathAck>) {
-        let criteria = self.rack.criteria(now);
-        if !self.rack.stale && now < self.rack.first_late {
+        let thresholds = self.rack.thresholds(now);
+        if !self.rack.stale && now < self.rack.next_loss_at {
             return;
         }
         self.rack.stale = false;
-        self.rack.first_late = Time::MAX;
+        self.rack.next_loss_at = Time::MAX;
         self.rack.paths.iter_mut().for_each(|path| path.deadline = None);
-        self.find_lost_once(&criteria, acks);
-        self.find_lost_again(&criteria, acks);
+        self.find_lost_first_transmissions(&thresholds, acks);
+        self.find_lost_retransmissions(&thresholds, acks);
     }
 
-    fn find_lost_once(&mut self, criteria: &Criteria, acks: &mut PerPath<PathAck>) {
+    /// Marks lost chunks that were sent once. Skips those below `Rack::examined`, and ends at the first one that was sent
+    /// too late to be lost.
+    fn find_lost_first_transmissions(&mut self, thresholds: &Thresholds, acks: &mut PerPath<PathAck>) {
         let gaps = self.gaps;
-        let mut judged = Some(self.rack.judged);
-        let mut left = LOOKED_AT_MAX;
+        let mut examined = Some(self.rack.examined);
+        let mut left = EXAMINED_MAX;
         'holes: for hole in gaps.holes(self.outstanding.len()) {
-            for index in hole.start.max(self.rack.judged)..hole.end {
+            for index in hole.start.max(self.rack.examined)..hole.end {
                 let Some(record) = self.outstanding.get(index) else { break 'holes };
                 // The latest SACK had no room for this chunk and the following ones.
-                if self.outstanding.is_unnamed(index) {
-                    self.rack.judged = judged.take().unwrap_or(self.rack.judged);
-                    self.let_go(index, criteria, acks);
+                if self.outstanding.is_unreported(index) {
+                    self.rack.examined = examined.take().unwrap_or(self.rack.examined);
+                    self.remove_overdue(index, thresholds, acks);
                     break 'holes;
                 }
                 let open = matches!(record.state(), State::InFlight | State::Overdue);
                 if open && !record.has(RESENT) {
-                    match self.judge_once(index, criteria) {
+                    match self.examine_first_transmission(index, thresholds) {
                         Verdict::TooNew => break 'holes,
-                        Verdict::Waits => self.rack.judged = judged.take().unwrap_or(self.rack.judged),
-                        Verdict::Lost => self.mark(index, acks),
+                        Verdict::Waits => self.rack.examined = examined.take().unwrap_or(self.rack.examined),
+                        Verdict::Lost => self.mark_lost(index, acks),
                     }
                 }
-                judged = judged.map(|_| index + 1);
-                left -= usize::from(judged.is_none());
+                examined = examined.map(|_| index + 1);
+                left -= usize::from(examined.is_none());
                 if left == 0 {
                     break 'holes;
                 }
             }
         }
-        self.rack.judged = judged.unwrap_or(self.rack.judged);
+        self.rack.examined = examined.unwrap_or(self.rack.examined);
     }
 
-    /// Judges a chunk that was sent once.
-    fn judge_once(&mut self, index: usize, criteria: &Criteria) -> Verdict {
+    /// Returns whether a chunk that was sent once is lost.
+    fn examine_first_transmission(&mut self, index: usize, thresholds: &Thresholds) -> Verdict {
         let Some(record) = self.outstanding.get(index) else { return Verdict::Waits };
         let path = (record.path, record.has(ACKED_BEFORE));
         let sent = self.outstanding.sent_at(index).map(|at| (at, self.outstanding.tsn(index)));
-        sent.map_or(Verdict::Waits, |sent| self.rack.judge(path, sent, criteria))
+        sent.map_or(Verdict::Waits, |sent| self.rack.examine(path, sent, thresholds))
     }
 
     /// Removes overdue chunks that were sent once from the flight, even if no SACK has room to report whether they
     /// arrived: they have left the network. Otherwise a window that has shrunk could be full of them, and nothing
     /// would be sent that SACKs could answer.
-    fn let_go(&mut self, from: usize, criteria: &Criteria, acks: &mut PerPath<PathAck>) {
+    fn remove_overdue(&mut self, from: usize, thresholds: &Thresholds, acks: &mut PerPath<PathAck>) {
         let from = from.max(self.rack.overdue);
-        self.rack.overdue = from + LOOKED_AT_MAX;
-        for index in from..from + LOOKED_AT_MAX {
-            let open = self.outstanding.get(index).filter(|_| self.outstanding.is_unnamed(index));
+        self.rack.overdue = from + EXAMINED_MAX;
+        for index in from..from + EXAMINED_MAX {
+            let open = self.outstanding.get(index).filter(|_| self.outstanding.is_unreported(index));
             let Some(record) = open else {
                 self.rack.overdue = index;
                 break;
@@ -323,7 +224,7 @@ impl ByTime<'_> {
             if record.state() != State::InFlight || record.has(RESENT) {
                 continue;
             }
-            if !matches!(self.judge_once(index, criteria), Verdict::Lost) {
+            if !matches!(self.examine_first_transmission(index, thresholds), Verdict::Lost) {
                 self.rack.overdue = index;
                 break;
             }
@@ -331,26 +232,28 @@ impl ByTime<'_> {
         }
     }
 
-    fn find_lost_again(&mut self, criteria: &Criteria, acks: &mut PerPath<PathAck>) {
+    /// Marks lost chunks that were retransmitted.
+    fn find_lost_retransmissions(&mut self, thresholds: &Thresholds, acks: &mut PerPath<PathAck>) {
         let Self { rack, outstanding, .. } = self;
         rack.log.prune(|tsn, number| outstanding.is_sent_as(tsn, number).is_some());
-        let mut left = LOOKED_AT_MAX;
-        for place in 0..self.rack.log.len() {
-            let Some((number, tsn, at)) = self.rack.log.entry(place) else { break };
+        let mut left = EXAMINED_MAX;
+        for entry in 0..self.rack.log.len() {
+            let Some((number, tsn, at)) = self.rack.log.entry(entry) else { break };
             let Some(index) = self.outstanding.is_sent_as(tsn, number) else { continue };
             let Some(record) = self.outstanding.get(index) else { continue };
             let path = (record.path, record.has(ACKED_BEFORE));
-            match self.rack.judge(path, (at, tsn), criteria) {
+            match self.rack.examine(path, (at, tsn), thresholds) {
                 Verdict::TooNew => break,
                 Verdict::Waits if left == 0 => break,
                 Verdict::Waits => left -= 1,
-                Verdict::Lost if self.outstanding.is_unnamed(index) => self.set_overdue(index, acks),
-                Verdict::Lost => self.mark(index, acks),
+                Verdict::Lost if self.outstanding.is_unreported(index) => self.set_overdue(index, acks),
+                Verdict::Lost => self.mark_lost(index, acks),
             }
         }
     }
 
-    fn mark(&mut self, index: usize, acks: &mut PerPath<PathAck>) {
+    /// Marks a lost chunk for retransmission, and assigns its loss to a congestion event.
+    fn mark_lost(&mut self, index: usize, acks: &mut PerPath<PathAck>) {
         let moment = self.rack.moment(self.outstanding.next_tsn());
         let Some(sent) = self.transmission(index) else { return };
         let Some(record) = self.outstanding.get_mut(index) else { return };
@@ -375,15 +278,132 @@ impl ByTime<'_> {
     }
 
     /// Returns the latest transmission of a chunk.
-    fn transmission(&self, index: usize) -> Option<Sent> {
+    fn transmission(&self, index: usize) -> Option<Transmission> {
         let record = self.outstanding.get(index)?;
-        let again = record.has(RESENT).then(|| Sent::Again(self.rack.log.whole(record.resent)));
-        Some(again.unwrap_or_else(|| Sent::Once(self.outstanding.tsn(index))))
+        let again = record.has(RESENT).then(|| Transmission::Again(self.rack.log.whole(record.resent)));
+        Some(again.unwrap_or_else(|| Transmission::First(self.outstanding.tsn(index))))
     }
 }
 
-/// For timers and other events.
-impl ByTime<'_> {
+/// A gap in the data of a path.
+#[derive(Debug, Clone, Copy, Default)]
+struct Gap {
+    /// Index of the first missing chunk.
+    first: Option<usize>,
+    /// Bytes acknowledged beyond it.
+    behind: u32,
+}
+
+/// What decides whether chunks in flight are lost.
+#[derive(Debug)]
+struct Thresholds {
+    of_path: PerPath<Option<LossThreshold>>,
+    /// When the latest chunk of all that was acknowledged was sent.
+    newest: Time,
+    now: Time,
+}
+
+/// The result for one chunk.
+enum Verdict {
+    /// It was sent after everything that has been acknowledged, on any path.
+    TooNew,
+    /// It is not late enough, or later data of its path was not acknowledged.
+    Waits,
+    Lost,
+}
+
+impl Rack {
+    /// Returns the thresholds for chunks in flight, and notes whether any has changed.
+    fn thresholds(&mut self, now: Time) -> Thresholds {
+        let mut thresholds = Thresholds { of_path: PerPath::default(), newest: Time::ZERO, now };
+        for (threshold, path) in thresholds.of_path.iter_mut().zip(self.paths.iter_mut()) {
+            let Some(latest) = path.latest else { continue };
+            let many_acked = path.beyond_gap.sacks >= DUP_THRESH
+                || (self.packet > 0 && path.beyond_gap.bytes >= DUP_THRESH * self.packet);
+            let loss_delay_ns = path.rtt_ns.max(1) + path.reordering_window_ns(many_acked);
+            *threshold = Some(LossThreshold { latest, loss_delay_ns });
+            thresholds.newest = thresholds.newest.max(latest.0);
+            self.stale |= path.threshold != *threshold;
+            path.threshold = *threshold;
+        }
+        thresholds
+    }
+
+    /// Returns whether a chunk is lost by its latest transmission: if something sent later on its path is acknowledged, and
+    /// RACK.rtt and the reordering window have passed. `was_acked` is true if it had been acknowledged: a SACK that was
+    /// overtaken by a later one revokes what the next one reports again, so the time is counted from there.
+    fn examine(
+        &mut self,
+        (path, was_acked): (PathIndex, bool),
+        sent: (Time, Tsn),
+        thresholds: &Thresholds,
+    ) -> Verdict {
+        #[cfg(test)]
+        {
+            self.examinations += 1;
+        }
+        if sent.0 > thresholds.newest {
+            return Verdict::TooNew;
+        }
+        let Some(threshold) =
+            thresholds.of_path[path].filter(|threshold| was_sent_before(sent, threshold.latest))
+        else {
+            return Verdict::Waits;
+        };
+        let since = if was_acked { self.path(path).reneged_at.max(sent.0) } else { sent.0 };
+        let at = Time::from_nanos(since.as_nanos().saturating_add(threshold.loss_delay_ns));
+        if at <= thresholds.now {
+            return Verdict::Lost;
+        }
+        self.next_loss_at = self.next_loss_at.min(at);
+        let path = self.path(path);
+        path.deadline = path.deadline.max(Some(at));
+        Verdict::Waits
+    }
+
+    /// Ends the undo states of losses that are certain by now.
+    fn end_certain_undo(&mut self) {
+        if !self.paths.iter().any(|path| path.spurious.is_open()) {
+            return;
+        }
+        let round_trip_ns = self.round_trip_ns();
+        for path in self.paths.iter_mut() {
+            if let Some((latest, _)) = path.latest {
+                path.spurious.settle(latest, round_trip_ns);
+            }
+        }
+    }
+}
+
+impl PathRack {
+    /// Decides after a SACK whether the latest time-out was spurious.
+    fn decide_frto(&mut self, cumulative: Tsn, can_send_new: bool, ack: &mut PathAck) {
+        let elsewhere = self.probing.take_answer(cumulative);
+        if let Some((at, tsn)) = elsewhere
+            && !self.frto.holds(at, tsn, true)
+        {
+            self.offer(at, tsn, Answer::Elsewhere);
+        }
+        // New data takes the other path too, and would answer nothing.
+        let can_send_new = can_send_new && elsewhere.is_none();
+        match self.frto.decide(cumulative, can_send_new) {
+            Decision::Wait => {}
+            Decision::SendNew => ack.asks = can_send_new,
+            Decision::Genuine(Some((at, tsn))) => {
+                self.offer(at, tsn, if elsewhere.is_some() { Answer::Elsewhere } else { Answer::Again });
+            }
+            Decision::Genuine(None) => {}
+            Decision::Spurious => {
+                self.spurious.close();
+                self.on_undone();
+                ack.undo = true;
+            }
+        }
+    }
+}
+
+/// After a timer or another event.
+impl RackRecovery<'_> {
     /// Handles an expiry of T3-rtx without another path: marks as many of the lowest chunks as fit `room`, that
     /// of a packet. Answers show whether the others are lost ([`Frto`](super::frto::Frto)). Returns the bytes marked,
     /// including headers and padding. `again` is true if nothing was acknowledged since the previous time-out, so that
@@ -408,7 +428,7 @@ impl ByTime<'_> {
     /// Handles an expiry of T3-rtx while the peer reports a closed window: the same chunks probe the window, which is
     /// no loss.
     pub(crate) fn on_window_probe(&mut self, path: PathIndex, room: Room) -> u32 {
-        self.on_path_refused(path);
+        self.on_path_marked_without_loss(path);
         let probing = &mut self.rack.path(path).probing;
         mark_first(self.outstanding, path, room, |tsn, _| probing.ask_with(tsn))
     }
@@ -416,7 +436,7 @@ impl ByTime<'_> {
     /// Returns the path of the lowest chunk, which may be retransmitted to learn its fate. Called when the peer's
     /// window has opened by a SACK that acknowledges nothing. Returns `None` if the chunk was sent so recently that
     /// the answer is still in flight.
-    pub(crate) fn path_to_ask(&self, now: Time) -> Option<PathIndex> {
+    pub(crate) fn path_to_probe(&self, now: Time) -> Option<PathIndex> {
         let lowest = self.outstanding.get(0).filter(|record| record.state() == State::InFlight)?;
         let sent_at = match lowest.has(RESENT) {
             true => self.rack.log.at(lowest.resent),
@@ -449,7 +469,7 @@ impl ByTime<'_> {
 
     /// Handles the marking of everything in flight on the path without a sign of loss. Duplicates no longer show
     /// whether an earlier loss was spurious.
-    pub(crate) fn on_path_refused(&mut self, path: PathIndex) {
+    pub(crate) fn on_path_marked_without_loss(&mut self, path: PathIndex) {
         let state = self.rack.path(path);
         state.probes = LatestProbes::default();
         state.spurious.close();
@@ -476,8 +496,8 @@ impl ByTime<'_> {
                 .is_some_and(|record| record.path == path && record.state() == State::InFlight)
         };
         // SACKs have no room to report an answer for the others.
-        let mut named = (0..outstanding.len()).rev().filter(|index| !outstanding.is_unnamed(*index));
-        let Some(index) = named.find(in_flight) else { return 0 };
+        let mut reported = (0..outstanding.len()).rev().filter(|index| !outstanding.is_unreported(*index));
+        let Some(index) = reported.find(in_flight) else { return 0 };
         let sent = self.transmission(index);
         let tsn = self.outstanding.tsn(index);
         let Some(record) = self.outstanding.get_mut(index).filter(|record| may_probe(tsn, record)) else {

@@ -4,10 +4,10 @@ use strandline_wire::GapBlock;
 
 use super::ack::PathAck;
 use super::gaps::Gaps;
-use super::loss_detection::Newly;
+use super::loss_detection::NewlyAcked;
 use super::miss_indications::{self, Missing};
 use super::rack::Rack;
-use super::send_window::{SendWindow, TAKEN_BACK_MAX, tell_acked};
+use super::send_window::{RENEGED_MAX, SendWindow, report_acked};
 use super::spurious::RESENT_MAX;
 use crate::number::Tsn;
 use crate::outbound::messages::Messages;
@@ -38,7 +38,7 @@ pub(crate) struct Progress {
     pub(crate) entered_fast_recovery: bool,
     pub(crate) in_fast_recovery: bool,
     /// True if the peer keeps revoking what it acknowledged.
-    pub(crate) taken_back_too_often: bool,
+    pub(crate) reneges_too_often: bool,
 }
 
 impl SendWindow {
@@ -56,7 +56,7 @@ impl SendWindow {
     }
 
     /// True if the gap blocks, counted from `steps` beyond the ack point, contain a TSN that was never sent.
-    pub(crate) fn names_unsent(&self, steps: usize, blocks: impl Iterator<Item = GapBlock>) -> bool {
+    pub(crate) fn reports_unsent(&self, steps: usize, blocks: impl Iterator<Item = GapBlock>) -> bool {
         Gaps::highest(blocks).is_some_and(|highest| steps + highest >= self.outstanding.len())
     }
 
@@ -70,19 +70,19 @@ impl SendWindow {
         paths: &mut PerPath<PathAck>,
     ) -> (bool, usize) {
         if let Some(rack) = &mut self.rack {
-            rack.begin(now);
+            rack.begin_sack(now);
         }
         let (newly_acked, delivered) = self.take_front(steps, messages, paths);
         self.gaps.advance(steps);
         if let Some(kept) = &mut self.kept {
             kept.advance(steps);
         }
-        self.patience = TAKEN_BACK_MAX.min(self.patience + steps as u32);
+        self.renege_budget = RENEGED_MAX.min(self.renege_budget + steps as u32);
         self.recovery.on_cumulative(self.outstanding.cumulative_ack());
         (newly_acked, delivered)
     }
 
-    /// Processes a SACK that `classify` and `names_unsent` found possible.
+    /// Processes a SACK that `classify` and `reports_unsent` found possible.
     pub(crate) fn acknowledge(
         &mut self,
         now: Time,
@@ -97,58 +97,58 @@ impl SendWindow {
             newly_acked,
             entered_fast_recovery: false,
             in_fast_recovery: self.recovery.is_active(),
-            taken_back_too_often: false,
+            reneges_too_often: false,
         };
-        let mut newly = Newly::default();
-        let mut tells = steps > 0;
+        let mut acked = NewlyAcked::default();
+        let mut is_new = steps > 0;
         if blocks.clone().next().is_some() || !self.gaps.is_empty() {
-            newly = self.take_gaps(steps, blocks, &mut progress, paths);
-            tells |= self.gaps.differ();
+            acked = self.process_gap_blocks(steps, blocks, &mut progress, paths);
+            is_new |= self.gaps.differ();
         } else {
-            self.outstanding.set_unnamed(None);
+            self.outstanding.set_unreported(None);
         }
-        if let Some(mut by_time) = self.by_time() {
-            by_time.conclude(now, tells.then_some(newly), paths);
+        if let Some(mut rack) = self.rack_recovery() {
+            rack.detect_loss(now, is_new.then_some(acked), paths);
         }
         self.gaps.settle();
         if self.kept.is_some() {
-            self.ask_again(&mut progress, paths);
+            self.retransmit_revoked(&mut progress, paths);
         }
         progress
     }
 
-    /// Sends the chunk after the cumulative TSN again if the peer had said that it never revokes it: it is missing there
-    /// now. If it has left, the peer can't get it any more.
+    /// Retransmits the chunk after the cumulative TSN if an NR-SACK reported that it is never revoked: the peer misses it
+    /// now. If it has left the send window, the peer can't get it any more.
     #[cold]
-    fn ask_again(&mut self, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
-        let Self { outstanding, lowest, rack, patience, .. } = self;
+    fn retransmit_revoked(&mut self, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
+        let Self { outstanding, lowest, rack, renege_budget, .. } = self;
         match outstanding.get(0).map(Record::state) {
             Some(State::Kept) => {
                 outstanding.change(0, State::GapAcked);
                 let cost = renege((outstanding, lowest), rack.as_deref_mut(), 0, false, paths);
-                progress.taken_back_too_often |= *patience < cost;
-                *patience = patience.saturating_sub(cost);
+                progress.reneges_too_often |= *renege_budget < cost;
+                *renege_budget = renege_budget.saturating_sub(cost);
             }
-            Some(State::Freed) => progress.taken_back_too_often = true,
+            Some(State::Freed) => progress.reneges_too_often = true,
             _ => {}
         }
     }
 
-    /// Processes the gap blocks of an NR-SACK that the peer never revokes, after all of its blocks. Returns the bytes that
-    /// left, or `None` if it keeps leaving out what it had named.
-    pub(crate) fn keep(
+    /// Processes the non-renegable gap blocks of an NR-SACK, after all of its blocks. Returns the bytes that left, or
+    /// `None` if the peer omits too often what it had reported.
+    pub(crate) fn process_non_renegable(
         &mut self,
         blocks: impl Iterator<Item = GapBlock>,
         messages: &mut Messages,
     ) -> Option<usize> {
-        let Self { outstanding, kept, patience, rack, .. } = self;
+        let Self { outstanding, kept, renege_budget, rack, .. } = self;
         let kept = kept.get_or_insert_default();
         kept.replace(blocks, rack.is_some());
         let runs = kept.added().map(|run| usize::from(run.start)..=usize::from(run.end));
         let freed = runs.flatten().map(|index| outstanding::keep(outstanding, index, messages)).sum();
-        // Chunks that were named stay kept. To name them again costs time.
-        let left_out = kept.withdrawn().map(|run| u32::from(run.end - run.start) + 1).sum();
-        *patience = patience.checked_sub(left_out)?;
+        // Chunks that were reported stay kept. To report them again costs time.
+        let omitted = kept.withdrawn().map(|run| u32::from(run.end - run.start) + 1).sum();
+        *renege_budget = renege_budget.checked_sub(omitted)?;
         kept.settle();
         Some(freed)
     }
@@ -163,8 +163,8 @@ impl SendWindow {
         paths: &mut PerPath<PathAck>,
     ) -> Progress {
         let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
-        if let Some(mut by_time) = self.by_time() {
-            by_time.conclude(now, Some(Newly::default()), paths);
+        if let Some(mut rack) = self.rack_recovery() {
+            rack.detect_loss(now, Some(NewlyAcked::default()), paths);
         }
         let in_fast_recovery = self.recovery.is_active();
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
@@ -185,39 +185,46 @@ impl SendWindow {
 
     /// Processes the gap blocks: what they add, which chunks that shows as missing, and what they revoke, in this
     /// order. Returns for each path the highest index that they acknowledge for the first time.
-    fn take_gaps(
+    fn process_gap_blocks(
         &mut self,
         steps: usize,
         blocks: impl Iterator<Item = GapBlock>,
         progress: &mut Progress,
         paths: &mut PerPath<PathAck>,
-    ) -> Newly {
-        let Self { outstanding, gaps, lowest, recovery, rack, .. } = self;
-        let overtaken = gaps.last().unwrap_or(0);
-        gaps.replace(blocks, rack.is_some());
-        let mut newly = Newly::default();
-        let mut first_acked = PerPath::filled(usize::MAX);
-        let mut highest = 0;
+    ) -> NewlyAcked {
+        let overtaken = self.gaps.last().unwrap_or(0);
+        self.gaps.replace(blocks, self.rack.is_some());
+        let acked = self.ack_added(overtaken, paths);
+        progress.newly_acked |= acked.any;
+        self.outstanding.set_unreported(self.gaps.cut_at());
+        let missing = Missing { below: acked.highest, all: progress.in_fast_recovery && steps > 0 };
+        self.find_missing(missing, &acked.lowest_of, progress, paths);
+        self.renege_withdrawn(steps == 0, progress, paths);
+        acked.highest_of
+    }
+
+    /// Marks the chunks as acknowledged that the gap blocks report and the previous SACK did not. Chunks below index
+    /// `overtaken` were overtaken by one acknowledged before.
+    fn ack_added(&mut self, overtaken: usize, paths: &mut PerPath<PathAck>) -> GapAcked {
+        let Self { outstanding, gaps, rack, .. } = self;
+        let mut acked = GapAcked::default();
         for run in gaps.added() {
             for index in usize::from(run.start)..=usize::from(run.end) {
+                // These states outlast what SACKs report.
                 let lasts =
                     |record: &Record| matches!(record.state(), State::Kept | State::Freed | State::Abandoned);
                 if outstanding.get(index).is_some_and(lasts) {
                     continue;
                 }
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
-                let (at, timed) = (outstanding.sent_at(index), !outstanding.is_unnamed(index));
+                let (at, timed) = (outstanding.sent_at(index), !outstanding.is_unreported(index));
                 if count_acked(&record, (at, timed), &mut paths[record.path]) {
-                    highest = index;
-                    progress.newly_acked = true;
-                    if !record.has(ORPHANED) {
-                        let first = &mut first_acked[record.path];
-                        *first = (*first).min(index);
-                        newly[record.path] = Some(index);
-                        if let Some(rack) = rack {
-                            let run = Run::single(index, &record);
-                            tell_acked(rack, outstanding, &run, at.map(|at| (at, timed)), overtaken);
-                        }
+                    acked.add(index, &record);
+                    if let Some(rack) = rack
+                        && !record.has(ORPHANED)
+                    {
+                        let run = Run::single(index, &record);
+                        report_acked(rack, outstanding, &run, at.map(|at| (at, timed)), overtaken);
                     }
                 }
                 if let Some(record) = outstanding.get_mut(index) {
@@ -225,41 +232,75 @@ impl SendWindow {
                 }
             }
         }
-        outstanding.set_unnamed(gaps.cut_at());
-        let missing = Missing { below: highest, all: progress.in_fast_recovery && steps > 0 };
-        let mut first_missing = PerPath::filled(usize::MAX);
+        acked
+    }
+
+    /// Finds the lowest missing chunk of each path, and with miss indications which chunks are lost. `lowest_acked` is
+    /// the lowest index of each path that the gap blocks acknowledge for the first time.
+    fn find_missing(
+        &mut self,
+        missing: Missing,
+        lowest_acked: &PerPath<usize>,
+        progress: &mut Progress,
+        paths: &mut PerPath<PathAck>,
+    ) {
+        let Self { outstanding, gaps, lowest, recovery, rack, .. } = self;
+        let mut lowest_missing = PerPath::filled(usize::MAX);
         if rack.is_none() {
-            progress.entered_fast_recovery = miss_indications::count_misses(
-                outstanding,
-                gaps,
-                missing,
-                recovery,
-                &mut first_missing,
-                paths,
-            );
+            let lowest = &mut lowest_missing;
+            progress.entered_fast_recovery =
+                miss_indications::count_misses(outstanding, gaps, missing, recovery, lowest, paths);
         } else {
-            first_missing = lowest.find_all(outstanding, &first_acked, highest);
+            lowest_missing = lowest.find_all(outstanding, lowest_acked, missing.below);
         }
-        for ((path, acked), missing) in paths.iter_mut().zip(first_acked).zip(first_missing) {
-            path.lowest_acked |= acked < missing;
+        for ((path, acked), missing) in paths.iter_mut().zip(lowest_acked).zip(lowest_missing) {
+            path.lowest_acked |= *acked < missing;
         }
-        self.take_back(steps == 0, progress, paths);
-        newly
     }
 
     /// Processes what the gap blocks revoke. `overtaken` is true if the SACK may be older than the previous one.
-    fn take_back(&mut self, overtaken: bool, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
-        let Self { outstanding, gaps, lowest, rack, patience, .. } = self;
+    fn renege_withdrawn(&mut self, overtaken: bool, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
+        let Self { outstanding, gaps, lowest, rack, renege_budget, .. } = self;
         for run in gaps.withdrawn() {
             for index in usize::from(run.start)..=usize::from(run.end) {
                 let window = (&mut *outstanding, &mut *lowest);
                 let cost = renege(window, rack.as_deref_mut(), index, overtaken, paths);
-                let Some(left) = patience.checked_sub(cost) else {
-                    progress.taken_back_too_often = true;
+                let Some(left) = renege_budget.checked_sub(cost) else {
+                    progress.reneges_too_often = true;
                     return;
                 };
-                *patience = left;
+                *renege_budget = left;
             }
+        }
+    }
+}
+
+/// What the gap blocks of a SACK acknowledge for the first time.
+struct GapAcked {
+    /// For each path the lowest and the highest index, without chunks of removed paths.
+    lowest_of: PerPath<usize>,
+    highest_of: NewlyAcked,
+    /// The highest index of all; 0 if there is none.
+    highest: usize,
+    any: bool,
+}
+
+impl Default for GapAcked {
+    fn default() -> Self {
+        let lowest_of = PerPath::filled(usize::MAX);
+        Self { lowest_of, highest_of: NewlyAcked::default(), highest: 0, any: false }
+    }
+}
+
+impl GapAcked {
+    /// Adds a chunk; they come in the order of indices.
+    fn add(&mut self, index: usize, record: &Record) {
+        self.any = true;
+        self.highest = index;
+        if !record.has(ORPHANED) {
+            let lowest = &mut self.lowest_of[record.path];
+            *lowest = (*lowest).min(index);
+            self.highest_of[record.path] = Some(index);
         }
     }
 }
@@ -296,17 +337,17 @@ fn renege(
 ) -> u32 {
     let path = match outstanding.get(index) {
         Some(record) if record.state() == State::GapAcked => record.path,
-        // To leave it out has no effect, but to name it again costs time.
+        // To omit it has no effect, but to report it again costs time.
         Some(record) if matches!(record.state(), State::Kept | State::Freed) => return 1,
         _ => return 0,
     };
     outstanding.change(index, State::InFlight);
     lowest.on_outstanding(path, outstanding.tsn(index));
-    let again = rack.map_or(0, |rack| rack.on_reneged(index, path, overtaken));
+    let examined_again = rack.map_or(0, |rack| rack.on_reneged(index, path, overtaken));
     let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.misses = 1;
     let path = &mut paths[record.path];
     path.reneged_bytes += record.chunk_len();
     path.reneged = true;
-    1 + again as u32
+    1 + examined_again as u32
 }

@@ -4,15 +4,15 @@
 //!
 //! | method | concern |
 //! |---|---|
-//! | [`Rack::on_acked`], [`Rack::on_resent_acked`] | the acknowledged chunk of each path that was sent last |
+//! | [`Rack::on_acked`], [`Rack::on_resent_acked`], [`PathRack::update`] | the acknowledged chunk of each path that was sent last |
 //! | [`Rack::on_resent`], [`Rack::on_duplicate`] | retransmissions, and which were spurious |
 //! | [`PathRack::on_lost`] | losses of one event: [`congestion_event`](super::congestion_event) |
-//! | [`Rack::deadline`] | when time alone makes a chunk lost; `loss_detection` finds the lost chunks |
+//! | [`Rack::deadline`] | when time alone makes a chunk lost; [`loss_detection`](super::loss_detection) finds the lost chunks |
 
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 use super::ack::PathAck;
-use super::congestion_event::{Moment, Sent};
+use super::congestion_event::{Moment, Transmission};
 use super::frto::Frto;
 use super::gaps::BeyondGap;
 use super::probing_retransmission::ProbingRetransmission;
@@ -23,7 +23,7 @@ use crate::path_index::{PathIndex, PathVec, PerPath};
 use crate::time::Time;
 
 /// Number of recoveries after which a wider reordering window is reset, unless a spurious retransmission renews it.
-const PERSIST: u8 = 16;
+const REO_WND_PERSIST: u8 = 16;
 
 /// Period of a minimum round-trip time in nanoseconds; it holds for at most two of these.
 const MIN_RTT_PERIOD_NS: u64 = 30_000_000_000;
@@ -39,30 +39,30 @@ pub(crate) struct Rack {
     pub(crate) paths: PathVec<PathRack>,
     /// What was known about the paths before.
     pub(crate) learnt: Learnt,
-    /// No chunk below this index is in flight and was sent only once.
-    pub(crate) judged: usize,
+    /// No chunk below this index is in flight and was sent only once: loss detection begins here.
+    pub(crate) examined: usize,
     /// Below this index, chunks that no SACK had room to report and that were sent only once have left the flight.
     pub(crate) overdue: usize,
     /// Room of a packet in bytes of user data.
     pub(crate) packet: u32,
     /// True if there is new data that the peer has room for, which may test whether a time-out was spurious.
-    pub(crate) can_ask: bool,
-    /// When the latest retransmission acknowledged by this SACK was sent, unless the answer came too soon.
-    again: Option<Time>,
-    /// True if new information may change the judgement of chunks.
+    pub(crate) can_send_new: bool,
+    /// When the latest retransmission that this SACK acknowledges was sent, unless the answer came too soon.
+    latest_answered: Option<Time>,
+    /// True if new information may show that chunks are lost.
     pub(crate) stale: bool,
-    /// When the first chunk that was not lost yet at the last judgement is lost.
-    pub(crate) first_late: Time,
-    /// Number of chunks judged so far.
+    /// When the first of the chunks that were examined and not lost yet is lost.
+    pub(crate) next_loss_at: Time,
+    /// Number of chunks examined so far.
     #[cfg(test)]
-    pub(crate) judgements: usize,
+    pub(crate) examinations: usize,
 }
 
 /// What an acknowledgement shows about the round-trip time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It answers the only transmission.
-    Once,
+    First,
     /// The chunk had been retransmitted.
     Again,
     /// The peer may have had it long before there was room to report it.
@@ -77,8 +77,8 @@ pub(crate) struct Learnt {
     /// A bit for each path on which a chunk sent once arrived after one sent later.
     reordering: u8,
     /// The widest reordering window of these, and how long it persists.
-    quarters: u8,
-    persist: u8,
+    reo_wnd_mult: u8,
+    reo_wnd_persist: u8,
     /// Minimum round-trip time of the first path in the latest busy period, in microseconds; 0 if there is none.
     min_rtt_us: u32,
 }
@@ -94,47 +94,51 @@ impl Learnt {
 
     fn path(self, path: PathIndex) -> PathRack {
         let reordering = self.reordering & path.bit() != 0;
-        let known_ns = if path == PathIndex::FIRST { u64::from(self.min_rtt_us) * 1000 } else { 0 };
-        let Self { quarters, persist, .. } = if reordering { self } else { Self::default() };
-        PathRack { reordering, quarters, persist, known_ns, ..PathRack::default() }
+        let earlier_min_rtt_ns = if path == PathIndex::FIRST { u64::from(self.min_rtt_us) * 1000 } else { 0 };
+        let Self { reo_wnd_mult, reo_wnd_persist, .. } = if reordering { self } else { Self::default() };
+        PathRack { reordering, reo_wnd_mult, reo_wnd_persist, earlier_min_rtt_ns, ..PathRack::default() }
     }
 }
 
-/// The criteria by which the chunks of a path are judged.
+/// What decides whether the chunks of a path are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Yardstick {
+pub(crate) struct LossThreshold {
+    /// See [`PathRack::latest`].
     pub(crate) latest: (Time, Tsn),
-    /// A chunk sent this long ago, and before `latest`, is lost.
-    pub(crate) patience_ns: u64,
+    /// A chunk sent this long ago, and before `latest`, is lost: RACK.rtt and the reordering window.
+    pub(crate) loss_delay_ns: u64,
 }
 
 /// See [`PathRack::note_probe`].
-pub(crate) type LatestProbes = [Option<(Tsn, Sent)>; 2];
+pub(crate) type LatestProbes = [Option<(Tsn, Transmission)>; 2];
 
 /// The loss detection state of one path.
 #[derive(Debug, Default)]
 pub(crate) struct PathRack {
-    /// The acknowledged chunk that was sent last. Those of one instant were sent in the order of TSNs.
+    /// The acknowledged chunk that was sent last (RACK.xmit_ts and RACK.end_seq). Those of one instant were sent in the
+    /// order of TSNs.
     pub(crate) latest: Option<(Time, Tsn)>,
-    /// The latest chunk that the current SACK acknowledges.
-    fresh: Option<(Time, Tsn, Answer)>,
-    /// Round-trip time of `latest` in nanoseconds.
+    /// The latest one that the current SACK acknowledges.
+    latest_in_sack: Option<(Time, Tsn, Answer)>,
+    /// Round-trip time of `latest` in nanoseconds (RACK.rtt).
     pub(crate) rtt_ns: u64,
     srtt_ns: u64,
-    /// Minima of the current period and of the one before; 0 if there is none.
+    /// Minima of the current period and of the one before (RACK.min_RTT); 0 if there is none.
     min_rtt_ns: [u64; 2],
     min_since: Time,
     /// The minimum of the previous busy period; 0 if unknown.
-    pub(crate) known_ns: u64,
-    /// Length of the reordering window in quarters of the minimum round-trip time.
-    pub(crate) quarters: u8,
-    persist: u8,
-    /// True if a chunk sent once arrived after one sent later.
+    pub(crate) earlier_min_rtt_ns: u64,
+    /// Length of the reordering window in quarters of the minimum round-trip time (RACK.reo_wnd_mult).
+    pub(crate) reo_wnd_mult: u8,
+    /// Number of recoveries until the window is reset (RACK.reo_wnd_persist).
+    reo_wnd_persist: u8,
+    /// True if a chunk sent once arrived after one sent later (RACK.reordering_seen).
     reordering: bool,
     /// True if the current SACK reported a spurious retransmission.
-    pub(crate) needless: bool,
-    /// Spurious retransmissions widen the window once per round trip: not before this is acknowledged.
-    widen_after: Option<Tsn>,
+    pub(crate) spurious_seen: bool,
+    /// Spurious retransmissions widen the window once per round trip: not before this is acknowledged
+    /// (RACK.dsack_round).
+    dsack_round: Option<Tsn>,
     /// When the latest congestion event began; `None` once everything sent before is acknowledged.
     pub(crate) began: Option<Moment>,
     /// Losses of the event are repaired until everything up to here is acknowledged.
@@ -146,21 +150,21 @@ pub(crate) struct PathRack {
     pub(crate) recovering: bool,
     /// Set if T3-rtx expired and not everything up to here, which was sent before, is acknowledged.
     pub(crate) timed_out: Option<Tsn>,
-    /// The retransmissions by the two latest tail-loss probes, with the previous transmissions, until judged.
+    /// The retransmissions by the two latest tail-loss probes, with the previous transmissions, until their effect is known.
     pub(crate) probes: LatestProbes,
     pub(crate) spurious: Spurious,
     pub(crate) frto: Frto,
     pub(crate) probing: ProbingRetransmission,
     pub(crate) deadline: Option<Time>,
-    /// The criteria of the last judgement.
-    pub(crate) judged_by: Option<Yardstick>,
+    /// The threshold when chunks were last examined.
+    pub(crate) threshold: Option<LossThreshold>,
     pub(crate) beyond_gap: BeyondGap,
     /// When an acknowledgement was last revoked by a SACK that may have been overtaken (same cumulative TSN).
-    pub(crate) taken_back: Time,
+    pub(crate) reneged_at: Time,
 }
 
-/// True if the first was sent before the second, in order of transmission.
-pub(crate) fn is_before((at, tsn): (Time, Tsn), (later_at, later_tsn): (Time, Tsn)) -> bool {
+/// True if the first was sent before the second (RACK_sent_after with the arguments exchanged).
+pub(crate) fn was_sent_before((at, tsn): (Time, Tsn), (later_at, later_tsn): (Time, Tsn)) -> bool {
     at < later_at || (at == later_at && tsn.is_before(later_tsn))
 }
 
@@ -181,23 +185,24 @@ impl PathRack {
     }
 
     pub(crate) fn offer(&mut self, at: Time, tsn: Tsn, answer: Answer) {
-        if self.fresh.is_none_or(|(best, best_tsn, _)| is_before((best, best_tsn), (at, tsn))) {
-            self.fresh = Some((at, tsn, answer));
+        if self.latest_in_sack.is_none_or(|(best, best_tsn, _)| was_sent_before((best, best_tsn), (at, tsn)))
+        {
+            self.latest_in_sack = Some((at, tsn, answer));
         }
     }
 
-    /// Processes what a SACK acknowledged (RFC 8985 section 6.2 steps 1 and 2). Returns true if the latest of all had
+    /// RACK_update (RFC 8985 section 6.2 steps 1 and 2): takes in what a SACK acknowledged. Returns true if the latest of all had
     /// been retransmitted: everything sent before it is then overdue, even if no gap shows it any more.
-    pub(crate) fn settle(&mut self, now: Time) -> bool {
-        let Some((at, tsn, answer)) = self.fresh.take() else { return false };
+    pub(crate) fn update(&mut self, now: Time) -> bool {
+        let Some((at, tsn, answer)) = self.latest_in_sack.take() else { return false };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
-        if answer == Answer::Once {
+        if answer == Answer::First {
             self.on_rtt(now, rtt_ns);
         }
-        let is_latest = self.latest.is_none_or(|latest| is_before(latest, (at, tsn)));
+        let is_latest = self.latest.is_none_or(|latest| was_sent_before(latest, (at, tsn)));
         if is_latest {
             self.latest = Some((at, tsn));
-            if matches!(answer, Answer::Once | Answer::Again) || self.rtt_ns == 0 {
+            if matches!(answer, Answer::First | Answer::Again) || self.rtt_ns == 0 {
                 self.rtt_ns = now.since(at).as_nanos() as u64;
             }
         }
@@ -220,31 +225,31 @@ impl PathRack {
         if !self.reordering && (self.exit.is_some() || many_acked) {
             return 0;
         }
-        (self.min_rtt_ns() / 4 * u64::from(self.quarters.max(1))).min(self.srtt_ns)
+        (self.min_rtt_ns() / 4 * u64::from(self.reo_wnd_mult.max(1))).min(self.srtt_ns)
     }
 
-    /// Widens the reordering window after a spurious retransmission.
-    pub(crate) fn widen(&mut self, cumulative: Tsn, next: Tsn) {
-        self.persist = PERSIST;
-        if self.widen_after.is_none_or(|after| cumulative.is_at_or_after(after)) {
-            self.widen_after = Some(next);
-            self.quarters = self.quarters.max(1).saturating_add(1);
+    /// Widens the reordering window after a spurious retransmission (RFC 8985 section 6.2 step 4).
+    pub(crate) fn widen_window(&mut self, cumulative: Tsn, next: Tsn) {
+        self.reo_wnd_persist = REO_WND_PERSIST;
+        if self.dsack_round.is_none_or(|after| cumulative.is_at_or_after(after)) {
+            self.dsack_round = Some(next);
+            self.reo_wnd_mult = self.reo_wnd_mult.max(1).saturating_add(1);
             self.reordering = true;
         }
     }
 
     /// Ends recovery when everything that was outstanding at its start is acknowledged.
     pub(crate) fn on_cumulative(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
-        self.judge_probe(cumulative, now, ack);
+        self.detect_probe_repairs(cumulative, now, ack);
         self.spurious.forget_probes(cumulative);
-        if self.widen_after.is_some_and(|after| cumulative.is_after(after)) {
-            self.widen_after = None;
+        if self.dsack_round.is_some_and(|after| cumulative.is_after(after)) {
+            self.dsack_round = None;
         }
         if self.exit.is_some_and(|exit| cumulative.is_at_or_after(exit)) {
             self.exit = None;
-            self.persist = self.persist.saturating_sub(1);
-            if self.persist == 0 {
-                self.quarters = 1;
+            self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+            if self.reo_wnd_persist == 0 {
+                self.reo_wnd_mult = 1;
             }
         }
         if self.timed_out.is_some_and(|exit| cumulative.is_at_or_after(exit)) {
@@ -257,9 +262,9 @@ impl PathRack {
         }
     }
 
-    /// Judges probes whose following data has been acknowledged without a report of a second copy: such a probe
-    /// repaired a loss (RFC 8985 section 7.4.2), which is certain.
-    fn judge_probe(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
+    /// Detects tail-loss probes that repaired a loss (RFC 8985 section 7.4.2): their following data has been
+    /// acknowledged without a report of a second copy. Such a loss is certain.
+    fn detect_probe_repairs(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
         for at in 0..self.probes.len() {
             let probe =
                 self.probes.get_mut(at).and_then(|probe| probe.take_if(|(tsn, _)| cumulative.is_after(*tsn)));
@@ -273,12 +278,12 @@ impl PathRack {
     }
 
     /// True if the transmission belongs to no congestion event so far.
-    fn is_new(&self, sent: Sent) -> bool {
+    fn is_new(&self, sent: Transmission) -> bool {
         self.began.is_none_or(|began| began.is_before(sent))
     }
 
     /// Handles a transmission of a chunk that was declared lost.
-    pub(crate) fn on_lost(&mut self, tsn: Tsn, sent: Sent, now: Moment, ack: &mut PathAck) {
+    pub(crate) fn on_lost(&mut self, tsn: Tsn, sent: Transmission, now: Moment, ack: &mut PathAck) {
         if self.is_new(sent) {
             self.recover(now);
             ack.fast_retransmit_loss = true;
@@ -292,8 +297,8 @@ impl PathRack {
             ack.repairs = true;
         }
         match sent {
-            Sent::Once(_) => self.spurious.on_marked(),
-            Sent::Again(_) => self.spurious.on_marked_again(tsn),
+            Transmission::First(_) => self.spurious.on_marked(),
+            Transmission::Again(_) => self.spurious.on_marked_again(tsn),
         }
     }
 
@@ -305,7 +310,7 @@ impl PathRack {
     }
 
     /// Handles a transmission that has arrived.
-    fn on_arrived(&mut self, sent: Sent) {
+    fn on_arrived(&mut self, sent: Transmission) {
         if self.recovering && self.is_new(sent) {
             self.recovering = false;
         }
@@ -332,7 +337,7 @@ impl PathRack {
     }
 
     /// Records the retransmission of a tail-loss probe. Two are kept, since duplicates may be reported late.
-    pub(crate) fn note_probe(&mut self, tsn: Tsn, sent: Sent) {
+    pub(crate) fn note_probe(&mut self, tsn: Tsn, sent: Transmission) {
         let [latest, before] = self.probes;
         let others = latest.filter(|(probe, _)| *probe != tsn).or(before.filter(|(probe, _)| *probe != tsn));
         self.probes = [Some((tsn, sent)), others];
@@ -369,17 +374,17 @@ impl Rack {
         Self {
             now: Time::ZERO,
             log: ResentLog::default(),
-            again: None,
+            latest_answered: None,
             paths: PathVec::new(),
             learnt,
-            judged: 0,
+            examined: 0,
             overdue: 0,
             packet: 0,
-            can_ask: false,
+            can_send_new: false,
             stale: true,
-            first_late: Time::MAX,
+            next_loss_at: Time::MAX,
             #[cfg(test)]
-            judgements: 0,
+            examinations: 0,
         }
     }
 
@@ -406,10 +411,17 @@ impl Rack {
             PathIndex::ALL.into_iter().zip(self.paths.iter()).filter(|(_, path)| path.reordering);
         reordering.fold(old, |learnt, (index, path)| Learnt {
             reordering: learnt.reordering | index.bit(),
-            quarters: learnt.quarters.max(path.quarters),
-            persist: learnt.persist.max(path.persist),
+            reo_wnd_mult: learnt.reo_wnd_mult.max(path.reo_wnd_mult),
+            reo_wnd_persist: learnt.reo_wnd_persist.max(path.reo_wnd_persist),
             ..learnt
         })
+    }
+
+    /// Forgets a path that is removed.
+    pub(crate) fn forget(&mut self, path: PathIndex) {
+        self.learnt.forget(path);
+        self.paths.reset(path);
+        self.stale = true;
     }
 
     /// Returns the current point in the order of transmissions. `next` is the TSN of the next chunk.
@@ -423,7 +435,7 @@ impl Rack {
     }
 
     /// Begins the processing of a SACK.
-    pub(crate) fn begin(&mut self, now: Time) {
+    pub(crate) fn begin_sack(&mut self, now: Time) {
         self.now = now;
     }
 
@@ -451,12 +463,12 @@ impl Rack {
         let alone = self.paths.len() <= 1;
         let path = self.path(path);
         path.frto.on_acked(first, tsn);
-        path.on_arrived(Sent::Once(tsn));
+        path.on_arrived(Transmission::First(tsn));
         // A chunk on another path may overtake without any reordering.
         path.reordering |=
             overtaken && (alone || path.latest.is_some_and(|(_, latest)| latest.is_after(tsn)));
         if let Some((at, timed)) = sent {
-            path.offer(at, tsn, if timed { Answer::Once } else { Answer::Late });
+            path.offer(at, tsn, if timed { Answer::First } else { Answer::Late });
         }
     }
 
@@ -467,12 +479,12 @@ impl Rack {
     /// packet may be faster than any of a full queue was.
     pub(crate) fn on_resent_acked(&mut self, index: PathIndex, entry: u16, (tsn, len): (Tsn, u32)) {
         let (Some(at), now) = (self.log.at(entry), self.now) else { return };
-        let sent = Sent::Again(self.log.whole(entry));
+        let sent = Transmission::Again(self.log.whole(entry));
         let (alone, packet) = (self.paths.len() <= 1, self.packet_len());
         let path = self.path(index);
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
         if alone && path.timed_out.is_none() && rtt_ns < path.answer_ns(len, packet) {
-            path.needless |= path.spurious.on_answered_too_soon(at, tsn);
+            path.spurious_seen |= path.spurious.on_answered_too_soon(at, tsn);
         }
         let in_time = rtt_ns >= self.least_answer_ns(index);
         let path = self.path(index);
@@ -481,7 +493,7 @@ impl Rack {
             path.offer(at, tsn, Answer::Again);
         }
         if in_time {
-            self.again = self.again.max(Some(at));
+            self.latest_answered = self.latest_answered.max(Some(at));
         }
         for (other, path) in PathIndex::ALL.into_iter().zip(self.paths.iter_mut()) {
             path.probing.on_acked(tsn, Some(at).filter(|_| in_time && other != index));
@@ -490,10 +502,10 @@ impl Rack {
 
     /// Applies Karn's rule (RFC 9260 section 6.3.1 C5) if SACKs were lost: this SACK answers a retransmission, and
     /// data sent before that, on any path, may have arrived long ago. Called after each SACK.
-    pub(crate) fn judge_round_trips(&mut self, acks: &mut PerPath<PathAck>) {
-        let Some(again) = self.again.take() else { return };
+    pub(crate) fn apply_karn(&mut self, acks: &mut PerPath<PathAck>) {
+        let Some(answered) = self.latest_answered.take() else { return };
         for ack in acks.iter_mut() {
-            ack.rtt_overtaken = ack.rtt_sample_sent_at.is_some_and(|at| at < again);
+            ack.rtt_overtaken = ack.rtt_sample_sent_at.is_some_and(|at| at < answered);
         }
     }
 
@@ -541,17 +553,17 @@ impl Rack {
         for (path, ack) in self.paths.iter_mut().zip(acks) {
             if path.has_probed_with(tsn) {
                 path.forget_probe(tsn);
-                ack.probe_needless = true;
+                ack.probe_spurious = true;
             }
             if path.spurious.on_refuted(tsn) {
-                path.widen(cumulative, next);
+                path.widen_window(cumulative, next);
             }
         }
     }
 
     /// Records that the first `steps` chunks have left.
     pub(crate) fn advance(&mut self, steps: usize) {
-        self.judged = self.judged.saturating_sub(steps);
+        self.examined = self.examined.saturating_sub(steps);
         self.overdue = self.overdue.saturating_sub(steps);
     }
 
@@ -560,10 +572,10 @@ impl Rack {
     pub(crate) fn on_reneged(&mut self, index: usize, path: PathIndex, overtaken: bool) -> usize {
         let now = self.now;
         if overtaken {
-            self.path(path).taken_back = now;
+            self.path(path).reneged_at = now;
         }
-        let again = self.judged.saturating_sub(index);
-        self.judged -= again;
+        let again = self.examined.saturating_sub(index);
+        self.examined -= again;
         again
     }
 

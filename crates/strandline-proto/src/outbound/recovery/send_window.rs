@@ -19,7 +19,7 @@ use crate::time::Time;
 
 /// Maximum number of revoked chunks in a row. A peer short of memory rarely revokes some; each chunk acknowledged for
 /// good allows another one. Without a limit every SACK could change everything outstanding.
-pub(crate) const TAKEN_BACK_MAX: u32 = 4 * CHUNKS_MAX as u32;
+pub(crate) const RENEGED_MAX: u32 = 4 * CHUNKS_MAX as u32;
 
 /// The send window.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ pub(crate) struct SendWindow {
     pub(crate) recovery: Recovery,
     /// State of loss detection by time; `None` with miss indications.
     pub(crate) rack: Option<Box<Rack>>,
-    /// Number of chunks that the peer may still revoke, including look-ups that this causes: see [`TAKEN_BACK_MAX`].
-    pub(crate) patience: u32,
+    /// Number of chunks that the peer may still revoke, including look-ups that this causes: see [`RENEGED_MAX`].
+    pub(crate) renege_budget: u32,
 }
 
 impl SendWindow {
@@ -47,7 +47,7 @@ impl SendWindow {
             lowest: Lowest::new(first),
             recovery: Recovery::default(),
             rack: (mode == Mode::Rack).then(|| Box::new(Rack::new(learnt))),
-            patience: TAKEN_BACK_MAX,
+            renege_budget: RENEGED_MAX,
         }
     }
 
@@ -117,12 +117,12 @@ impl SendWindow {
         ack.acked_chunks += run.chunks;
         ack.offer_answer(!run.has(MOVED), run.state == State::InFlight);
         // The last one of a run was sent last, and only its time counts.
-        let (at, timed) = (outstanding.sent_at(run.last()), !outstanding.is_unnamed(run.last()));
+        let (at, timed) = (outstanding.sent_at(run.last()), !outstanding.is_unreported(run.last()));
         if !run.has(RESENT) {
             ack.offer_rtt(at, timed);
         }
         if let Some(rack) = rack {
-            tell_acked(rack, outstanding, run, at.map(|at| (at, timed)), overtaken);
+            report_acked(rack, outstanding, run, at.map(|at| (at, timed)), overtaken);
         }
         true
     }
@@ -147,7 +147,7 @@ impl SendWindow {
         self.lowest.on_moved(from, to);
         self.recovery.forget(from);
         if let Some(rack) = &mut self.rack {
-            rack.bequeath(from, to, round_trip);
+            rack.pass_on_min_rtt(from, to, round_trip);
             rack.forget(from);
         }
         marked
@@ -159,10 +159,10 @@ impl SendWindow {
     }
 }
 
-/// Informs loss detection by time of chunks that are acknowledged for the first time. `sent` is the time of the last
+/// Reports chunks that are acknowledged for the first time to loss detection by time. `sent` is the time of the last
 /// one, and whether that measures a round-trip time. Chunks below index `overtaken` were overtaken by one acknowledged
 /// before.
-pub(crate) fn tell_acked(
+pub(crate) fn report_acked(
     rack: &mut Rack,
     outstanding: &Outstanding,
     run: &Run,

@@ -14,8 +14,8 @@ const FASTER_AFTER_TIMEOUT: u64 = 8;
 
 impl PathRack {
     /// Returns the minimum of this busy period, or that of the one before.
-    fn known_min_rtt_ns(&self) -> Option<u64> {
-        [self.min_rtt_ns(), self.known_ns].into_iter().find(|ns| *ns > 0)
+    fn any_min_rtt_ns(&self) -> Option<u64> {
+        [self.min_rtt_ns(), self.earlier_min_rtt_ns].into_iter().find(|ns| *ns > 0)
     }
 
     /// Returns the minimum time for an answer to a chunk of `len` bytes, with packets of `packet` bytes: three
@@ -24,7 +24,8 @@ impl PathRack {
     /// queue.
     pub(crate) fn answer_ns(&self, len: u32, packet: u32) -> u64 {
         let min_ns = self.min_rtt_ns();
-        let least_ns = if self.known_ns == 0 { min_ns } else { min_ns.min(self.known_ns) };
+        let least_ns =
+            if self.earlier_min_rtt_ns == 0 { min_ns } else { min_ns.min(self.earlier_min_rtt_ns) };
         let whole_ns = u128::from(least_ns / 4 * TOO_SOON_QUARTERS);
         (whole_ns * u128::from(len.min(packet)) / u128::from(packet.max(1))) as u64
     }
@@ -34,12 +35,12 @@ impl Rack {
     /// Takes the minimum round-trip time of a path that is removed, or else the smoothed one of another path, for the minimum
     /// of the other path if it has no measurement: what was in flight on the first is retransmitted there, and its answers
     /// are still on their way.
-    pub(crate) fn bequeath(&mut self, from: PathIndex, to: PathIndex, round_trip: Option<Duration>) {
+    pub(crate) fn pass_on_min_rtt(&mut self, from: PathIndex, to: PathIndex, round_trip: Option<Duration>) {
         let smoothed_ns = round_trip.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let known_ns = self.path(from).known_min_rtt_ns().unwrap_or(smoothed_ns);
-        let heir = self.path(to);
-        if heir.known_min_rtt_ns().is_none() {
-            heir.known_ns = known_ns;
+        let earlier_min_rtt_ns = self.path(from).any_min_rtt_ns().unwrap_or(smoothed_ns);
+        let successor = self.path(to);
+        if successor.any_min_rtt_ns().is_none() {
+            successor.earlier_min_rtt_ns = earlier_min_rtt_ns;
         }
     }
 
@@ -50,7 +51,7 @@ impl Rack {
         let path = self.paths.iter().nth(index.number().into());
         match path.map_or(0, PathRack::min_rtt_ns) {
             0 => {
-                let least_ns = self.paths.iter().filter_map(PathRack::known_min_rtt_ns).min().unwrap_or(0);
+                let least_ns = self.paths.iter().filter_map(PathRack::any_min_rtt_ns).min().unwrap_or(0);
                 let timed_out = self.paths.iter().any(|path| path.timed_out.is_some());
                 least_ns / if timed_out { FASTER_AFTER_TIMEOUT } else { FASTER }
             }

@@ -398,7 +398,7 @@ impl Outstanding {
     }
 
     /// Ends the processing of a SACK. `cut_at` is the highest index that it reported, if it had no room for more.
-    pub(crate) fn set_unnamed(&mut self, cut_at: Option<usize>) {
+    pub(crate) fn set_unreported(&mut self, cut_at: Option<usize>) {
         self.unnamed = cut_at.map(|index| (self.tsn(index), self.next_tsn()));
     }
 

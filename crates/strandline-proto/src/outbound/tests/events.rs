@@ -16,7 +16,7 @@ impl Fixture {
 /// Chunk 0 is lost again and again; meanwhile each round trip loses something that was sent in it.
 #[test]
 fn each_round_trip_with_losses_is_an_event() {
-    let mut fixture = Fixture::by_time(10);
+    let mut fixture = Fixture::with_rack(10);
     fixture.wait(9);
     let (_, acks) = fixture.sack(0, &[(1, 4)]);
     assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery);
@@ -50,7 +50,7 @@ fn each_round_trip_with_losses_is_an_event() {
 /// Losses of data sent before T3-rtx expired belong to the time-out; the loss of a retransmission after it does not.
 #[test]
 fn retransmission_lost_after_time_out_is_new_event() {
-    let mut fixture = Fixture::by_time(4);
+    let mut fixture = Fixture::with_rack(4);
     fixture.wait(1000);
     let bytes = fixture.out.on_first_timeout(at(0), false, ROOM as u32);
     fixture.flight[0] -= bytes;
@@ -71,7 +71,7 @@ fn retransmission_lost_after_time_out_is_new_event() {
 /// A gap on one path does not prolong the recovery of another.
 #[test]
 fn each_path_has_its_own_round_trips() {
-    let mut fixture = Fixture::by_time(0);
+    let mut fixture = Fixture::with_rack(0);
     for path in [1, 0, 0, 0, 0, 0] {
         fixture.push(FULL);
         fixture.packet(path);
@@ -89,7 +89,7 @@ fn each_path_has_its_own_round_trips() {
 /// A router refused the flight: that is no loss, and an earlier event is not undone with it.
 #[test]
 fn what_a_router_refused_opens_no_doubt() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
     assert!(acks[0].fast_retransmit_loss);
@@ -118,7 +118,7 @@ fn what_a_router_refused_opens_no_doubt() {
 /// Refused data that arrives anyway refutes no loss that waits for its repair.
 #[test]
 fn arrival_does_not_refute_an_icmp_refusal() {
-    let mut fixture = Fixture::by_time(10);
+    let mut fixture = Fixture::with_rack(10);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
     assert!(acks[0].fast_retransmit_loss);
@@ -132,7 +132,7 @@ fn arrival_does_not_refute_an_icmp_refusal() {
 /// Duplicates that arrive much later prove nothing: those of an earlier recovery do not undo a later one.
 #[test]
 fn undo_window_closes_when_proof_is_impossible() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     fixture.sack(0, &[(1, 5)]);
     assert_eq!(fixture.tsns(0), [0]);
@@ -150,7 +150,7 @@ fn undo_window_closes_when_proof_is_impossible() {
 /// before.
 #[test]
 fn successive_doubts_are_one() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
     assert!(acks[0].fast_retransmit_loss && !acks[0].undo_continues);
@@ -170,7 +170,7 @@ fn successive_doubts_are_one() {
 /// A loss that a tail-loss probe repaired is certain: an older event does not undo it.
 #[test]
 fn a_loss_that_a_probe_repaired_is_certain() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     fixture.sack(0, &[(1, 5)]);
     assert_eq!(fixture.tsns(0), [0]);
@@ -190,7 +190,7 @@ fn a_loss_that_a_probe_repaired_is_certain() {
 #[test]
 fn losses_of_marked_chunks_are_one_event() {
     for by_time in [true, false] {
-        let mut fixture = if by_time { Fixture::by_time(6) } else { Fixture::with_outstanding(6) };
+        let mut fixture = if by_time { Fixture::with_rack(6) } else { Fixture::with_outstanding(6) };
         fixture.wait(105);
         fixture.out.on_shrunk(at(0));
         for last in 1..=5 {

@@ -14,7 +14,7 @@ fn every_second(first: u32) -> Vec<(u32, u32)> {
 /// Chunks 0 to 59 are in flight, the even ones are lost, and a SACK reports 1 to 31. The chunks that it shows as lost
 /// are retransmitted.
 fn after_a_full_sack() -> Fixture {
-    let mut fixture = Fixture::by_time(60);
+    let mut fixture = Fixture::with_rack(60);
     fixture.wait(60);
     let (_, acks) = fixture.sack(0, &every_second(1));
     assert_eq!(acks[0].lost_bytes, BLOCKS * ROOM as u32);

@@ -146,12 +146,12 @@ fn window_of_any_size_is_taken() {
 /// that repeats itself therefore costs little, however many chunks are missing.
 #[test]
 fn what_sacks_repeat_is_not_judged_again() {
-    let judgements = |fixture: &Fixture| {
+    let examinations = |fixture: &Fixture| {
         let rack = fixture.out.busy.as_ref().unwrap().sent.rack.as_ref().unwrap();
-        rack.judgements
+        rack.examinations
     };
     // On a path that reorders, so that nothing is lost at once.
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     fixture.sack(0, &[(1, 1)]);
     fixture.sack(3, &[]);
     let many = 3000;
@@ -162,19 +162,19 @@ fn what_sacks_repeat_is_not_judged_again() {
     fixture.wait(100);
     let repeated = |fixture: &mut Fixture, next: u32, gaps: &[(u32, u32)]| {
         fixture.sack(next, gaps);
-        let before = judgements(fixture);
+        let before = examinations(fixture);
         for _ in 0..100 {
             fixture.sack_twice(next, gaps, &[1]);
         }
-        judgements(fixture) - before
+        examinations(fixture) - before
     };
     let last = (many + 2, many + 2);
     assert_eq!(repeated(&mut fixture, 3, &[last]), 0);
     // Time has passed, by the timer or by a SACK that arrives then.
-    let before = judgements(&fixture);
+    let before = examinations(&fixture);
     fixture.now = fixture.out.loss_deadline();
     let (_, acks) = fixture.sack(3, &[last]);
-    assert_eq!((acks[0].lost_bytes, judgements(&fixture) - before), (36 * (many - 1), many as usize - 1));
+    assert_eq!((acks[0].lost_bytes, examinations(&fixture) - before), (36 * (many - 1), many as usize - 1));
     // All are retransmitted, and one of them arrives.
     assert_eq!(fixture.tsns(0).len(), many as usize - 1);
     fixture.wait(100);

@@ -133,7 +133,7 @@ impl Fixture {
     /// Returns a fixture with loss detection by time. The first window was acknowledged after 100 ms, so that the
     /// round-trip time is known, and `chunks` chunks are outstanding again, one sent per millisecond; TSNs from 0
     /// count these.
-    fn by_time(chunks: usize) -> Self {
+    fn with_rack(chunks: usize) -> Self {
         let mut fixture = Self::new();
         fixture.config.recovery = Recovery::Rack;
         fixture.out = Outbound::new(Tsn(INITIAL).previous(), 1 << 20, 100);
@@ -154,7 +154,7 @@ impl Fixture {
     /// Returns the reordering window of path 0.
     fn quarters(&mut self) -> u8 {
         let rack = self.out.busy.as_mut().and_then(|busy| busy.sent.rack.as_mut());
-        rack.map_or(0, |rack| rack.path(PathIndex::FIRST).quarters)
+        rack.map_or(0, |rack| rack.path(PathIndex::FIRST).reo_wnd_mult)
     }
 
     fn wait(&mut self, ms: u64) {

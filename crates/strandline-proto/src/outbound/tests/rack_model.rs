@@ -63,7 +63,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// Creates an oracle after the first chunk of [`Fixture::by_time`], which took 100 ms.
+    /// Creates an oracle after the first chunk of [`Fixture::with_rack`], which took 100 ms.
     fn new() -> Self {
         let rtt = Duration::from_millis(100);
         Self {
@@ -350,7 +350,7 @@ proptest! {
         ways in prop::collection::vec(way(), 1..60),
         sack_losses in prop::collection::vec(prop::bool::weighted(0.2), 1..20),
     ) {
-        let fixture = Fixture::by_time(0);
+        let fixture = Fixture::with_rack(0);
         let mut at = fixture.now;
         let mut world = World {
             fixture,

@@ -10,7 +10,7 @@ fn removed(fixture: &mut Fixture, from: u8, to: u8) {
 
 /// Returns a fixture with TSNs 0 to 2 on path 0 and 3 to 5 on path 1.
 fn two_paths(by_time: bool) -> Fixture {
-    let mut fixture = if by_time { Fixture::by_time(3) } else { Fixture::with_outstanding(3) };
+    let mut fixture = if by_time { Fixture::with_rack(3) } else { Fixture::with_outstanding(3) };
     for _ in 0..3 {
         fixture.push(FULL);
         assert_eq!(fixture.packet(1).len(), 1);
@@ -107,7 +107,7 @@ fn nothing_outstanding_is_nothing_to_move() {
 #[test]
 fn answers_to_a_removed_path_make_nothing_lost() {
     for measured in [false, true] {
-        let mut fixture = Fixture::by_time(2);
+        let mut fixture = Fixture::with_rack(2);
         if measured {
             fixture.wait(100);
             fixture.sack(2, &[]);
@@ -129,7 +129,7 @@ fn answers_to_a_removed_path_make_nothing_lost() {
 /// reordering window of the other path stays open.
 #[test]
 fn removed_path_ends_no_reordering_window() {
-    let mut fixture = Fixture::by_time(1);
+    let mut fixture = Fixture::with_rack(1);
     fixture.wait(100);
     fixture.sack(1, &[]);
     for path in [1, 0, 0, 1, 1] {

@@ -4,7 +4,7 @@ use super::*;
 
 /// Chunk 0 of six was declared lost and retransmitted; a quarter of the round trip of 100 ms is the margin.
 fn sent_again(size: usize) -> Fixture {
-    let mut fixture = Fixture::by_time(0);
+    let mut fixture = Fixture::with_rack(0);
     for len in [size, FULL, FULL, FULL, FULL, FULL] {
         fixture.push(len);
         fixture.new_chunk(0, ROOM).unwrap();
@@ -65,7 +65,7 @@ fn two_retransmissions_prove_nothing() {
 /// One of two was really lost.
 #[test]
 fn one_real_loss_is_enough() {
-    let mut fixture = Fixture::by_time(8);
+    let mut fixture = Fixture::with_rack(8);
     fixture.wait(7);
     fixture.sack(0, &[(2, 7)]);
     assert_eq!(fixture.tsns(0), [0, 1]);
@@ -80,7 +80,7 @@ fn one_real_loss_is_enough() {
 /// It was retransmitted on another path, which may be faster.
 #[test]
 fn of_two_paths_only_duplicates_tell() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.push(FULL);
     fixture.new_chunk(1, ROOM).unwrap();
     fixture.wait(5);

@@ -5,7 +5,7 @@ use super::*;
 /// Chunk 0 was only late: it was retransmitted, and the peer reports the second copy.
 #[test]
 fn a_recovery_for_a_late_packet_is_undone() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
     assert!(acks[0].fast_retransmit_loss);
@@ -23,7 +23,7 @@ fn a_recovery_for_a_late_packet_is_undone() {
 /// It arrived even before its retransmission.
 #[test]
 fn wrong_mark_is_undone_at_once() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     fixture.sack(0, &[(1, 5)]);
     let (_, acks) = fixture.sack(6, &[]);
@@ -34,7 +34,7 @@ fn wrong_mark_is_undone_at_once() {
 /// One of two was really lost.
 #[test]
 fn one_real_loss_is_enough() {
-    let mut fixture = Fixture::by_time(8);
+    let mut fixture = Fixture::with_rack(8);
     fixture.wait(7);
     fixture.sack(0, &[(2, 7)]);
     assert_eq!(fixture.tsns(0), [0, 1]);
@@ -46,7 +46,7 @@ fn one_real_loss_is_enough() {
 /// The network duplicated something that was never retransmitted.
 #[test]
 fn duplicates_that_are_not_ours_undo_nothing() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     fixture.sack_twice(0, &[(1, 5)], &[3]);
     assert_eq!(fixture.tsns(0), [0]);
@@ -58,7 +58,7 @@ fn duplicates_that_are_not_ours_undo_nothing() {
 /// RFC 8985 section 6.2 step 4: the reordering window grows by a quarter of the round trip.
 #[test]
 fn a_needless_retransmission_widens_the_reordering_window() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     fixture.sack(0, &[(1, 5)]);
     fixture.packet(0);
@@ -79,7 +79,7 @@ fn a_needless_retransmission_widens_the_reordering_window() {
 /// shows that the path was slow, not dead.
 #[test]
 fn time_out_that_moved_data_is_undone() {
-    let mut fixture = Fixture::by_time(5);
+    let mut fixture = Fixture::with_rack(5);
     fixture.wait(1000);
     assert_eq!(fixture.timeout(0), 5 * ROOM as u32);
     assert_eq!(fixture.tsns(1), [0, 1, 2, 3, 4]);
@@ -99,7 +99,7 @@ fn time_out_that_moved_data_is_undone() {
 fn copies_of_several_time_outs_must_be_reported() {
     for again in [false, true] {
         for (duplicates, is_undone) in [(&[0, 1][..], false), (&[0, 1, 1], false), (&[0, 1, 0, 1], again)] {
-            let mut fixture = Fixture::by_time(2);
+            let mut fixture = Fixture::with_rack(2);
             fixture.wait(1000);
             fixture.timeout(0);
             assert_eq!(fixture.tsns(0), [0, 1]);
@@ -119,7 +119,7 @@ fn copies_of_several_time_outs_must_be_reported() {
 fn probes_before_the_time_out_are_copies_too() {
     for (duplicates, is_undone) in [(&[0, 1, 2][..], false), (&[0, 1, 2, 2], false), (&[0, 1, 2, 2, 2], true)]
     {
-        let mut fixture = Fixture::by_time(3);
+        let mut fixture = Fixture::with_rack(3);
         for _ in 0..2 {
             fixture.wait(100);
             let bytes = fixture.out.on_probe(Time::ZERO, at(0), false);
@@ -140,7 +140,7 @@ fn probes_before_the_time_out_are_copies_too() {
 #[test]
 fn copies_on_two_paths_must_be_reported_twice() {
     for (duplicates, is_undone) in [(&[0, 1][..], false), (&[0, 1, 0, 1], true)] {
-        let mut fixture = Fixture::by_time(2);
+        let mut fixture = Fixture::with_rack(2);
         fixture.wait(1000);
         fixture.timeout(0);
         assert_eq!(fixture.tsns(1), [0, 1]);
@@ -157,7 +157,7 @@ fn copies_on_two_paths_must_be_reported_twice() {
 #[test]
 fn of_many_duplicates_the_first_count() {
     for (others, undone) in [(255, true), (256, false)] {
-        let mut fixture = Fixture::by_time(6);
+        let mut fixture = Fixture::with_rack(6);
         fixture.wait(5);
         fixture.sack(0, &[(1, 5)]);
         assert_eq!(fixture.tsns(0), [0]);

@@ -18,7 +18,7 @@ impl Fixture {
 /// The answer takes as long as usual: the others were sent before what has arrived, and are lost.
 #[test]
 fn answer_to_the_first_packet_proves_losses() {
-    let mut fixture = Fixture::by_time(5);
+    let mut fixture = Fixture::with_rack(5);
     fixture.wait(1000);
     assert_eq!(fixture.first_timeout(0), ROOM as u32);
     assert_eq!(fixture.tsns(0), [0]);
@@ -34,7 +34,7 @@ fn answer_to_the_first_packet_proves_losses() {
 #[test]
 fn answer_on_another_path_proves_losses() {
     for new_data in [false, true] {
-        let mut fixture = Fixture::by_time(5);
+        let mut fixture = Fixture::with_rack(5);
         fixture.wait(1000);
         fixture.first_timeout(0);
         assert_eq!(fixture.tsns(1), [0]);
@@ -53,7 +53,7 @@ fn answer_on_another_path_proves_losses() {
 /// The first transmissions were only late, though the path counts as failed.
 #[test]
 fn late_answers_end_the_test_on_another_path() {
-    let mut fixture = Fixture::by_time(5);
+    let mut fixture = Fixture::with_rack(5);
     fixture.wait(1000);
     fixture.first_timeout(0);
     assert_eq!(fixture.tsns(1), [0]);
@@ -67,7 +67,7 @@ fn late_answers_end_the_test_on_another_path() {
 #[test]
 fn spurious_time_out_sends_one_packet() {
     for late in [10, 250] {
-        let mut fixture = Fixture::by_time(5);
+        let mut fixture = Fixture::with_rack(5);
         fixture.wait(1000);
         fixture.first_timeout(0);
         assert_eq!(fixture.tsns(0), [0]);
@@ -88,7 +88,7 @@ fn spurious_time_out_sends_one_packet() {
 
 /// Five chunks are outstanding, the first was retransmitted, and there is new data.
 fn asking() -> Fixture {
-    let mut fixture = Fixture::by_time(5);
+    let mut fixture = Fixture::with_rack(5);
     fixture.wait(1000);
     fixture.first_timeout(0);
     assert_eq!(fixture.tsns(0), [0]);
@@ -127,7 +127,7 @@ fn new_data_decides_the_time_out() {
 /// copy of it proves more.
 #[test]
 fn all_at_once_prove_nothing() {
-    let mut fixture = Fixture::by_time(5);
+    let mut fixture = Fixture::with_rack(5);
     fixture.wait(1000);
     fixture.first_timeout(0);
     assert_eq!(fixture.tsns(0), [0]);
@@ -141,7 +141,7 @@ fn all_at_once_prove_nothing() {
 /// The first packet's chunks are sent together, as in RFC 9260 section 6.3.3 rule E3.
 #[test]
 fn as_many_as_fit_a_packet() {
-    let mut fixture = Fixture::by_time(0);
+    let mut fixture = Fixture::with_rack(0);
     for _ in 0..40 {
         fixture.push(100);
         fixture.packet(0);
@@ -165,7 +165,7 @@ fn a_time_out_after_an_answer_marks_all() {
 #[test]
 fn consecutive_time_outs_are_tested_alike() {
     for times in 2..5 {
-        let mut fixture = Fixture::by_time(5);
+        let mut fixture = Fixture::with_rack(5);
         fixture.wait(1000);
         fixture.first_timeout(0);
         assert_eq!(fixture.tsns(0), [0]);
@@ -183,7 +183,7 @@ fn consecutive_time_outs_are_tested_alike() {
 /// If they were genuine, the answer to the last one shows it.
 #[test]
 fn genuine_consecutive_time_outs_resend_all() {
-    let mut fixture = Fixture::by_time(5);
+    let mut fixture = Fixture::with_rack(5);
     fixture.wait(1000);
     fixture.first_timeout(0);
     fixture.packet(0);
@@ -200,7 +200,7 @@ fn genuine_consecutive_time_outs_resend_all() {
 /// here.
 #[test]
 fn a_fast_answer_after_a_time_out_counts() {
-    let mut fixture = Fixture::by_time(5);
+    let mut fixture = Fixture::with_rack(5);
     fixture.wait(1000);
     fixture.first_timeout(0);
     fixture.packet(0);

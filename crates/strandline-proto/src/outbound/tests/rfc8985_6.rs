@@ -8,7 +8,7 @@ const LOST: u32 = ROOM as u32;
 /// beyond a gap rule out reordering (step 4).
 #[test]
 fn three_packets_beyond_a_gap_show_loss() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     for last in [1, 2] {
         let (_, acks) = fixture.sack(0, &[(1, last)]);
         assert_eq!(acks[0].lost_bytes, 0);
@@ -23,7 +23,7 @@ fn three_packets_beyond_a_gap_show_loss() {
 /// Packets beyond one gap say nothing of the next one (step 4): that waits for reordering again.
 #[test]
 fn each_gap_counts_its_own_packets() {
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     for last in [1, 2] {
         fixture.wait(1);
         fixture.sack(0, &[(1, last)]);
@@ -45,7 +45,7 @@ fn each_gap_counts_its_own_packets() {
 /// Fewer than three: a quarter of the round trip is waited for a packet that may only be late.
 #[test]
 fn one_packet_beyond_a_gap_waits() {
-    let mut fixture = Fixture::by_time(2);
+    let mut fixture = Fixture::with_rack(2);
     fixture.wait(1);
     let before = fixture.now;
     let (_, acks) = fixture.sack(0, &[(1, 1)]);
@@ -59,7 +59,7 @@ fn one_packet_beyond_a_gap_waits() {
 /// If it arrives in time there was no loss, and nothing is waited for any more.
 #[test]
 fn a_late_packet_is_not_lost() {
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     fixture.sack(0, &[(1, 1)]);
     fixture.wait(5);
     let (outcome, acks) = fixture.sack(2, &[]);
@@ -71,7 +71,7 @@ fn a_late_packet_is_not_lost() {
 /// Step 3: a path on which reordering was seen gets its window even after three packets.
 #[test]
 fn reordering_once_seen_is_reckoned_with() {
-    let mut fixture = Fixture::by_time(12);
+    let mut fixture = Fixture::with_rack(12);
     fixture.sack(0, &[(1, 1)]);
     fixture.sack(2, &[]);
     fixture.wait(5);
@@ -83,7 +83,7 @@ fn reordering_once_seen_is_reckoned_with() {
 /// Several are lost at once, whatever their number, in one event with one reduction of the window.
 #[test]
 fn all_that_is_late_is_lost_together() {
-    let mut fixture = Fixture::by_time(12);
+    let mut fixture = Fixture::with_rack(12);
     fixture.wait(11);
     let (_, acks) = fixture.sack(0, &[(8, 11)]);
     assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (8 * LOST, true));
@@ -99,7 +99,7 @@ fn all_that_is_late_is_lost_together() {
 /// RFC 9260 section 7.2.4 rule 5 leaves this to T3-rtx: a lost retransmission.
 #[test]
 fn lost_retransmission_is_found_without_time_out() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     fixture.sack(0, &[(1, 5)]);
     assert_eq!(fixture.tsns(0), [0]);
@@ -121,7 +121,7 @@ fn lost_retransmission_is_found_without_time_out() {
 /// Step 2: what arrives sooner than any answer was for an earlier transmission, and says nothing about those between.
 #[test]
 fn too_early_answer_is_for_the_original() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     fixture.sack(0, &[(1, 3)]);
     assert_eq!(fixture.tsns(0), [0], "4 and 5 are not late");
@@ -134,7 +134,7 @@ fn too_early_answer_is_for_the_original() {
 /// Each path is judged by its own data.
 #[test]
 fn paths_are_judged_apart() {
-    let mut fixture = Fixture::by_time(0);
+    let mut fixture = Fixture::with_rack(0);
     for path in [1, 0, 0, 0, 0] {
         fixture.push(FULL);
         fixture.packet(path);
@@ -150,7 +150,7 @@ fn paths_are_judged_apart() {
 /// Section 5: limited transmit (RFC 3042) needs no rule, because data in gap blocks has left the flight.
 #[test]
 fn new_data_goes_during_a_suspected_gap() {
-    let mut fixture = Fixture::by_time(4);
+    let mut fixture = Fixture::with_rack(4);
     fixture.push(FULL);
     let before = fixture.flight[0];
     fixture.sack(0, &[(1, 1)]);
@@ -161,7 +161,7 @@ fn new_data_goes_during_a_suspected_gap() {
 /// Revoked by the peer: in flight again, and overdue.
 #[test]
 fn what_the_peer_takes_back_is_judged_again() {
-    let mut fixture = Fixture::by_time(8);
+    let mut fixture = Fixture::with_rack(8);
     fixture.wait(7);
     fixture.sack(0, &[(1, 6)]);
     assert_eq!(fixture.tsns(0), [0]);
@@ -174,7 +174,7 @@ fn what_the_peer_takes_back_is_judged_again() {
 /// Steady loss allocates nothing once the log has its size.
 #[test]
 fn steady_loss_allocates_nothing() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     let mut next = 0;
     let mut rounds = |fixture: &mut Fixture, count: u32| {
         for _ in 0..count {
@@ -199,7 +199,7 @@ fn steady_loss_allocates_nothing() {
 /// Data of another path overtakes without any reordering, and no path gets a window for it.
 #[test]
 fn a_faster_path_is_no_reordering() {
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     for _ in 0..3 {
         fixture.push(FULL);
         assert_eq!(fixture.packet(1).len(), 1);
@@ -221,7 +221,7 @@ fn a_faster_path_is_no_reordering() {
 /// but later data has arrived.
 #[test]
 fn burst_end_is_lost_when_repairs_arrive() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(100);
     fixture.sack(0, &[(1, 4)]);
     assert_eq!(fixture.tsns(0), [0]);
@@ -235,7 +235,7 @@ fn burst_end_is_lost_when_repairs_arrive() {
 /// if none does within a round trip and the reordering window.
 #[test]
 fn overtaken_sack_marks_nothing_lost() {
-    let mut fixture = Fixture::by_time(12);
+    let mut fixture = Fixture::with_rack(12);
     fixture.wait(11);
     let (_, acks) = fixture.sack(0, &[(1, 9)]);
     assert_eq!(acks[0].lost_bytes, LOST);
@@ -258,7 +258,7 @@ fn overtaken_sack_marks_nothing_lost() {
 /// Step 4 counts data of the same path: late data of another one makes no gap here, and removes no reordering window.
 #[test]
 fn gaps_that_another_path_makes_do_not_count() {
-    let mut fixture = Fixture::by_time(0);
+    let mut fixture = Fixture::with_rack(0);
     let send = |fixture: &mut Fixture, path, packets| {
         for _ in 0..packets {
             fixture.wait(1);
@@ -283,7 +283,7 @@ fn gaps_that_another_path_makes_do_not_count() {
 /// Three SACKs instead of packets report something beyond a gap.
 #[test]
 fn sacks_behind_another_paths_gap_do_not_count() {
-    let mut fixture = Fixture::by_time(0);
+    let mut fixture = Fixture::with_rack(0);
     let send = |fixture: &mut Fixture, path, len| {
         fixture.wait(1);
         fixture.push(len);
@@ -308,7 +308,7 @@ fn sacks_behind_another_paths_gap_do_not_count() {
 /// What was acknowledged on a path before a chunk of another one was retransmitted there shows nothing about later gaps.
 #[test]
 fn chunks_that_change_path_make_no_gap() {
-    let mut fixture = Fixture::by_time(0);
+    let mut fixture = Fixture::with_rack(0);
     for path in [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0] {
         fixture.wait(1);
         fixture.push(FULL);
@@ -330,7 +330,7 @@ fn chunks_that_change_path_make_no_gap() {
 #[test]
 fn truncated_sacks_do_not_lengthen_the_rtt() {
     for (blocks, measures) in [(16, false), (15, true)] {
-        let mut fixture = Fixture::by_time(60);
+        let mut fixture = Fixture::with_rack(60);
         let gaps: Vec<_> = (0..blocks).map(|block| (2 * block + 1, 2 * block + 1)).collect();
         fixture.sack(0, &gaps);
         fixture.wait(500);
@@ -346,7 +346,7 @@ fn truncated_sacks_do_not_lengthen_the_rtt() {
 fn truncation_is_reported_to_the_path() {
     for (blocks, late) in [(16, true), (15, false)] {
         for repaired in [true, false] {
-            let mut fixture = Fixture::by_time(60);
+            let mut fixture = Fixture::with_rack(60);
             let gaps: Vec<_> = (0..blocks).map(|block| (2 * block + 1, 2 * block + 1)).collect();
             let (_, acks) = fixture.sack(0, &gaps);
             assert!(acks[0].rtt_sample_sent_at.is_some() && !acks[0].rtt_late);
@@ -364,7 +364,7 @@ fn truncation_is_reported_to_the_path() {
 /// RFC 9260 section 6.3.1 C5: a retransmission is no measurement when a gap block reports it either.
 #[test]
 fn retransmissions_measure_nothing_behind_a_gap() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     let (_, acks) = fixture.sack(0, &[(1, 1), (3, 5)]);
     assert_eq!(acks[0].lost_bytes, 2 * LOST);
     assert_eq!(fixture.tsns(0), [0, 2]);
@@ -378,7 +378,7 @@ fn retransmissions_measure_nothing_behind_a_gap() {
 #[test]
 fn unmeasured_path_is_not_much_faster() {
     for (ms, lost) in [(1, 0), (49, 0), (51, LOST)] {
-        let mut fixture = Fixture::by_time(8);
+        let mut fixture = Fixture::with_rack(8);
         fixture.wait(7);
         fixture.sack(0, &[(2, 7)]);
         assert_eq!(fixture.tsns(1), [0, 1]);
@@ -392,7 +392,7 @@ fn unmeasured_path_is_not_much_faster() {
 #[test]
 fn min_rtt_before_idle_judges_answers() {
     for (ms, lost) in [(1, 0), (51, LOST)] {
-        let mut fixture = Fixture::by_time(0);
+        let mut fixture = Fixture::with_rack(0);
         fixture.out.release_idle();
         for _ in 0..2 {
             fixture.push(FULL);

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn new_data_is_the_best_probe() {
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     fixture.push(FULL);
     assert_eq!(fixture.out.on_probe(Time::ZERO, at(0), true), 0);
     assert_eq!(fixture.tsns(0), [3]);
@@ -13,7 +13,7 @@ fn new_data_is_the_best_probe() {
 /// Section 7.3: without new data the highest chunk in flight is retransmitted; it is not declared lost.
 #[test]
 fn else_the_last_chunk_goes_again() {
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     let bytes = fixture.out.on_probe(Time::ZERO, at(0), true);
     fixture.flight[0] -= bytes;
     assert_eq!(bytes, ROOM as u32);
@@ -24,7 +24,7 @@ fn else_the_last_chunk_goes_again() {
 /// New data that the peer has no room for does not count.
 #[test]
 fn a_closed_window_leaves_only_what_was_sent() {
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     fixture.a_rwnd = 2 * FULL as u32;
     fixture.sack(1, &[]);
     fixture.push(FULL);
@@ -38,7 +38,7 @@ fn a_closed_window_leaves_only_what_was_sent() {
 #[test]
 fn the_answer_shows_a_lost_tail() {
     for answered_after in [100, 95] {
-        let mut fixture = Fixture::by_time(5);
+        let mut fixture = Fixture::with_rack(5);
         fixture.sack(2, &[]);
         fixture.wait(200);
         let bytes = fixture.out.on_probe(Time::ZERO, at(0), true);
@@ -55,7 +55,7 @@ fn the_answer_shows_a_lost_tail() {
 /// data has arrived and the peer reported no second copy.
 #[test]
 fn a_loss_that_the_probe_repaired_counts() {
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     fixture.sack(2, &[]);
     fixture.wait(200);
     let bytes = fixture.out.on_probe(Time::ZERO, at(0), true);
@@ -73,7 +73,7 @@ fn a_loss_that_the_probe_repaired_counts() {
 
 #[test]
 fn a_needless_probe_counts_for_nothing() {
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     fixture.sack(2, &[]);
     let bytes = fixture.out.on_probe(Time::ZERO, at(0), true);
     fixture.flight[0] -= bytes;

@@ -201,7 +201,7 @@ fn full_packet_is_counted_with_chunk_headers() {
 #[test]
 fn answered_probe_fills_the_rest_of_a_gap() {
     for probing_path in [0, 1] {
-        let mut fixture = Fixture::by_time(5);
+        let mut fixture = Fixture::with_rack(5);
         fixture.push(FULL);
         assert_eq!(fixture.tsns(1), [5]);
         fixture.a_rwnd = 0;
@@ -221,7 +221,7 @@ fn answered_probe_fills_the_rest_of_a_gap() {
 #[test]
 fn dropped_probe_shows_no_loss() {
     for probing_path in [0, 1] {
-        let mut fixture = Fixture::by_time(5);
+        let mut fixture = Fixture::with_rack(5);
         fixture.a_rwnd = 0;
         fixture.sack(0, &[]);
         for _ in 0..3 {

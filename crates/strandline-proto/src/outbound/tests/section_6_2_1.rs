@@ -108,7 +108,7 @@ fn gap_acknowledgement_taken_back() {
 /// A SACK with many blocks may be full: it revokes nothing that it has no room for. One with few does.
 #[test]
 fn full_sack_says_nothing_beyond_its_end() {
-    let mut fixture = Fixture::by_time(60);
+    let mut fixture = Fixture::with_rack(60);
     // The odd ones up to 40 have arrived, then only up to 32 are reported.
     let blocks =
         |count: u32| -> Vec<(u32, u32)> { (1..=count).map(|block| (2 * block, 2 * block)).collect() };
@@ -217,7 +217,7 @@ fn sack_with_nothing_outstanding() {
 /// nothing about the other chunks: none is retransmitted.
 #[test]
 fn shutdown_that_acknowledges_opens_the_window() {
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     fixture.a_rwnd = 700;
     fixture.sack(0, &[]);
     assert!(fixture.out.window_is_shut());

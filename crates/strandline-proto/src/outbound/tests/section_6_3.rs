@@ -120,7 +120,7 @@ fn timeout_without_anything_in_flight() {
 #[test]
 fn lost_sacks_do_not_lengthen_the_rtt() {
     for probed in [false, true] {
-        let mut fixture = Fixture::by_time(6);
+        let mut fixture = Fixture::with_rack(6);
         fixture.wait(2000);
         if probed {
             fixture.flight[0] -= fixture.out.on_probe(Time::ZERO, at(0), false);
@@ -139,7 +139,7 @@ fn lost_sacks_do_not_lengthen_the_rtt() {
 /// An answer that is too soon for the retransmission is for earlier data: it is a measurement.
 #[test]
 fn too_early_answer_measures_earlier_data() {
-    let mut fixture = Fixture::by_time(3);
+    let mut fixture = Fixture::with_rack(3);
     fixture.sack(1, &[]);
     fixture.wait(300);
     fixture.flight[0] -= fixture.out.on_probe(Time::ZERO, at(0), false);
@@ -152,7 +152,7 @@ fn too_early_answer_measures_earlier_data() {
 /// Data of one path is retransmitted on another after T3-rtx: its answer says nothing about the first path either.
 #[test]
 fn retransmission_elsewhere_measures_nothing() {
-    let mut fixture = Fixture::by_time(6);
+    let mut fixture = Fixture::with_rack(6);
     fixture.wait(2000);
     fixture.flight[0] -= fixture.out.on_first_timeout(at(0), false, ROOM as u32);
     assert_eq!(fixture.tsns(1), [0]);
@@ -167,7 +167,7 @@ fn retransmission_elsewhere_measures_nothing() {
 fn time_out_marks_one_packet() {
     let chunk = 100 + 16;
     for (room, chunks) in [(5 * chunk, 5), (5 * chunk - 1, 4), (20 * chunk, 10), (50, 1)] {
-        let mut fixture = Fixture::by_time(0);
+        let mut fixture = Fixture::with_rack(0);
         for _ in 0..10 {
             fixture.push(100);
         }

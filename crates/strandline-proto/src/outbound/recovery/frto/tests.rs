@@ -19,7 +19,7 @@ fn timed_out() -> Frto {
 fn asked() -> Frto {
     let mut frto = timed_out();
     assert!(frto.holds(at(1000), Tsn(100), true));
-    assert_eq!(frto.decide(Tsn(100), true), Decision::Ask);
+    assert_eq!(frto.decide(Tsn(100), true), Decision::SendNew);
     frto
 }
 
@@ -38,7 +38,7 @@ fn step_2_waits_for_the_first() {
     assert_eq!(frto.decide(Tsn(99), true), Decision::Wait);
     // Earlier information no longer counts.
     frto.holds(at(1000), Tsn(100), true);
-    assert_eq!(frto.decide(Tsn(100), false), Decision::Right(Some((at(1000), Tsn(100)))));
+    assert_eq!(frto.decide(Tsn(100), false), Decision::Genuine(Some((at(1000), Tsn(100)))));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn step_2a_all_at_once_proves_nothing() {
     let mut frto = timed_out();
     frto.holds(at(1000), Tsn(100), true);
     frto.on_acked(Tsn(101), HIGH);
-    assert_eq!(frto.decide(HIGH, true), Decision::Right(Some((at(1000), Tsn(100)))));
+    assert_eq!(frto.decide(HIGH, true), Decision::Genuine(Some((at(1000), Tsn(100)))));
     assert_eq!(frto.decide(HIGH, true), Decision::Wait, "once");
 }
 
@@ -55,7 +55,7 @@ fn step_2b_asks_or_gives_up() {
     asked();
     let mut frto = timed_out();
     frto.holds(at(1000), Tsn(100), true);
-    assert_eq!(frto.decide(Tsn(100), false), Decision::Right(Some((at(1000), Tsn(100)))));
+    assert_eq!(frto.decide(Tsn(100), false), Decision::Genuine(Some((at(1000), Tsn(100)))));
 }
 
 /// An answer that arrives too soon: waiting loses nothing.
@@ -63,9 +63,9 @@ fn step_2b_asks_or_gives_up() {
 fn a_hasty_answer_waits_for_the_next() {
     let mut frto = timed_out();
     assert!(frto.holds(at(1000), Tsn(100), false));
-    assert_eq!(frto.decide(Tsn(100), false), Decision::Ask);
+    assert_eq!(frto.decide(Tsn(100), false), Decision::SendNew);
     frto.on_acked(Tsn(101), Tsn(101));
-    assert_eq!(frto.decide(Tsn(101), false), Decision::Needless);
+    assert_eq!(frto.decide(Tsn(101), false), Decision::Spurious);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn together_with_the_first() {
     let mut frto = timed_out();
     frto.holds(at(1000), Tsn(100), true);
     frto.on_acked(Tsn(101), Tsn(101));
-    assert_eq!(frto.decide(Tsn(101), true), Decision::Needless);
+    assert_eq!(frto.decide(Tsn(101), true), Decision::Spurious);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn step_3a_only_newer_data() {
     let mut frto = asked();
     assert_eq!(frto.decide(Tsn(100), true), Decision::Wait, "a SACK that says nothing new");
     frto.on_acked(Tsn(108), Tsn(108));
-    assert_eq!(frto.decide(Tsn(100), true), Decision::Right(Some((at(1000), Tsn(100)))));
+    assert_eq!(frto.decide(Tsn(100), true), Decision::Genuine(Some((at(1000), Tsn(100)))));
     assert_eq!(frto.decide(Tsn(100), true), Decision::Wait);
 }
 
@@ -90,7 +90,7 @@ fn step_3b_older_data() {
     for (first, last) in [(101, 102), (101, 107), (104, 109)] {
         let mut frto = asked();
         frto.on_acked(Tsn(first), Tsn(last));
-        assert_eq!(frto.decide(Tsn(last), true), Decision::Needless);
+        assert_eq!(frto.decide(Tsn(last), true), Decision::Spurious);
         assert_eq!(frto.decide(Tsn(last), true), Decision::Wait);
     }
 }

@@ -44,7 +44,7 @@ impl Outstanding {
 
     /// True if the chunk may have arrived long before a SACK had room to report it, so that it measures no round-trip
     /// time.
-    pub(crate) fn is_unnamed(&self, index: usize) -> bool {
+    pub(crate) fn is_unreported(&self, index: usize) -> bool {
         let tsn = self.tsn(index);
         self.unnamed.is_some_and(|(named, next)| tsn.is_after(named) && tsn.is_before(next))
     }
