@@ -14,7 +14,7 @@ use super::offer::encode_cause;
 use super::timeout::room_after_timeout;
 use super::{Association, State, auth, multipath, reconfig};
 use crate::error::SendError;
-use crate::event::{CloseReason, Event, Message, SendInfo};
+use crate::event::{CloseReason, Event, Message, PathChange, SendInfo};
 use crate::inbound::DataOutcome;
 use crate::inbound::i_data::on_i_data;
 use crate::number::{StreamId, Tsn};
@@ -23,7 +23,7 @@ use crate::outbound::{
     FRTO_PACKETS, Outbound, PathAck, SackOutcome, is_blocked, on_nr_sack, waits_for_credit,
 };
 use crate::path::{FrtoPackets, PathLoss, PathSack};
-use crate::path_index::PerPath;
+use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
 impl Association {
@@ -63,7 +63,7 @@ impl Association {
 
     /// Shrinks the send buffer to what memory pressure allows.
     #[cold]
-    fn yield_room(&mut self, pressure: Pressure) {
+    fn shrink_send_buffer(&mut self, pressure: Pressure) {
         let rwnd = self.outbound.peer_rwnd();
         self.outbound.set_send_buffer(send_buffer(&self.config, &self.paths, rwnd, pressure));
     }
@@ -75,7 +75,7 @@ impl Association {
             return Err(SendError::Closed);
         }
         if pressure != Pressure::Low {
-            self.yield_room(pressure);
+            self.shrink_send_buffer(pressure);
         }
         Ok(self.outbound.is_empty())
     }
@@ -222,37 +222,36 @@ impl Association {
         outcome: SackOutcome,
         acks: &PerPath<PathAck>,
     ) {
-        let recovery_due;
-        let (cumulative_advanced, in_fast_recovery) = match outcome {
-            SackOutcome::Ignored => return,
-            SackOutcome::Violation(what) => return self.violate(cx, now, what),
-            SackOutcome::Applied {
-                cumulative_advanced,
-                newly_acked,
-                entered_fast_recovery,
-                in_fast_recovery,
-                all_acked,
-                writable,
-                delivered,
-            } => {
-                recovery_due = all_acked && self.flags.recovery_due;
-                cx.on_send_bytes_gone(delivered);
-                if newly_acked {
-                    self.errors.total = 0; // Section 8.1.
-                    self.errors.data_timeouts = 0;
-                    self.restart_linger(now);
-                }
-                let by_time = acks.iter().any(PathAck::begins_recovery);
-                self.stats.fast_recoveries += u32::from(entered_fast_recovery || by_time);
-                if writable {
-                    cx.event(self.id, Event::Writable);
-                }
-                (cumulative_advanced, in_fast_recovery)
+        let SackOutcome::Applied {
+            cumulative_advanced,
+            newly_acked,
+            entered_fast_recovery,
+            in_fast_recovery,
+            all_acked,
+            writable,
+            delivered,
+        } = outcome
+        else {
+            if let SackOutcome::Violation(what) = outcome {
+                self.violate(cx, now, what);
             }
+            return;
         };
+        let recovery_due = all_acked && self.flags.recovery_due;
+        cx.on_send_bytes_gone(delivered);
+        if newly_acked {
+            self.errors.total = 0; // Section 8.1.
+            self.errors.data_timeouts = 0;
+            self.restart_linger(now);
+        }
+        let recovers = entered_fast_recovery || acks.iter().any(PathAck::begins_recovery);
+        self.stats.fast_recoveries += u32::from(recovers);
+        if writable {
+            cx.event(self.id, Event::Writable);
+        }
         self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
         settle_timers(self, now);
-        self.ask_opened(now);
+        self.probe_opened_window(now);
         self.assert_flights();
         if recovery_due {
             self.adopt_recovery();
@@ -268,7 +267,7 @@ impl Association {
 
     /// Probes the peer's window after it has opened: the data without room is sent at once, as often as probes are
     /// allowed.
-    fn ask_opened(&mut self, now: Time) {
+    fn probe_opened_window(&mut self, now: Time) {
         let Some(index) = self.outbound.take_window_opened(now) else { return };
         if self.paths.get(index).may_ask_opened(now) {
             let bytes = self.outbound.ask_opened(index, room_after_timeout(self, index));
@@ -321,24 +320,10 @@ impl Association {
             if self.ecn.is_some() {
                 self.judge_ecn(now, index, ack.rtt_sample_sent_at, ack.lost_bytes > 0);
             }
-            let path = self.paths.get_mut(index);
-            let mut change = None;
-            path.flight = path.flight.saturating_add(ack.reported_bytes).saturating_sub(ack.overdue_bytes);
-            if ack.reneged {
-                path.flight = path.flight.saturating_add(ack.reneged_bytes);
-                path.start_rtx(now);
-            }
-            if ack.acked_bytes > 0 || ack.flight_drop > 0 {
-                let marked = self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index));
-                let (overdue, share) = (self.outbound.has_overdue(index), shares.map(|shares| shares[index]));
-                let sack = path_sack(ack, cumulative_advanced, in_fast_recovery, marked);
-                let sack = PathSack { overdue, share, ..sack };
-                change = path.on_sack(now, &sack, &self.config);
-            }
-            if ack.skipped && ack.acked_bytes == 0 {
-                change = path.on_skipped();
-            }
+            let share = shares.map(|shares| shares[index]);
+            let change = apply_acked(self, now, index, ack, (cumulative_advanced, in_fast_recovery), share);
             let loss = path_loss(ack, cumulative_advanced);
+            let path = self.paths.get_mut(index);
             if ack.probe_spurious {
                 path.on_needless_probe();
             }
@@ -351,15 +336,7 @@ impl Association {
             if self.ecn.is_some() && (ack.fast_retransmit_loss || ack.undo) {
                 self.on_window_changed(now, index, ack);
             }
-            let mtu = self.paths.get(index).pmtu.mtu();
-            if loss.lost_bytes > 0 {
-                let len = auth::lost_len(self, loss.lost_bytes);
-                let path = self.paths.get_mut(index);
-                if path.on_long_lost(len, &self.config) {
-                    cx.known.forget_mtu(path.remote.ip());
-                }
-            }
-            log_mtu_change(self, index, mtu);
+            apply_lost_len(self, cx, index, loss.lost_bytes);
             log_losses(self, index, ack);
             if let Some(change) = change {
                 self.on_path_change(cx, index, change);
@@ -373,6 +350,55 @@ impl Association {
     }
 }
 
+/// Applies what is acknowledged, and no longer, to a path: flight, RTT, growth of the window, T3-rtx, reachability.
+#[inline]
+fn apply_acked(
+    association: &mut Association,
+    now: Time,
+    index: PathIndex,
+    ack: &PathAck,
+    (cumulative_advanced, in_fast_recovery): (bool, bool),
+    share: Option<f32>,
+) -> Option<PathChange> {
+    let path = association.paths.get_mut(index);
+    path.flight = path.flight.saturating_add(ack.reported_bytes).saturating_sub(ack.overdue_bytes);
+    if ack.reneged {
+        path.flight = path.flight.saturating_add(ack.reneged_bytes);
+        path.start_rtx(now);
+    }
+    let mut change = None;
+    if ack.acked_bytes > 0 || ack.flight_drop > 0 {
+        let marked = association.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index));
+        let overdue = association.outbound.has_overdue(index);
+        let sack = path_sack(ack, cumulative_advanced, in_fast_recovery, marked);
+        let sack = PathSack { overdue, share, ..sack };
+        change = path.on_sack(now, &sack, &association.config);
+    }
+    if ack.skipped && ack.acked_bytes == 0 {
+        change = path.on_skipped();
+    }
+    change
+}
+
+/// Lowers the path MTU if lost packets were as long as it allows.
+#[inline]
+fn apply_lost_len(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    index: PathIndex,
+    lost_bytes: u32,
+) {
+    let mtu = association.paths.get(index).pmtu.mtu();
+    if lost_bytes > 0 {
+        let len = auth::lost_len(association, lost_bytes);
+        let path = association.paths.get_mut(index);
+        if path.on_long_lost(len, &association.config) {
+            cx.known.forget_mtu(path.remote.ip());
+        }
+    }
+    log_mtu_change(association, index, mtu);
+}
+
 /// Processes an NR-SACK.
 #[cold]
 pub(super) fn on_nr_sack_chunk(
@@ -381,19 +407,19 @@ pub(super) fn on_nr_sack_chunk(
     now: Time,
     sack: &NrSack<'_>,
 ) {
-    let take = |outbound: &mut Outbound, acks: &mut PerPath<PathAck>| on_nr_sack(outbound, now, sack, acks);
-    on_report(association, cx, now, sack.cumulative_tsn(), take);
+    let apply = |outbound: &mut Outbound, acks: &mut PerPath<PathAck>| on_nr_sack(outbound, now, sack, acks);
+    on_report(association, cx, now, sack.cumulative_tsn(), apply);
 }
 
-/// Processes a SACK or NR-SACK, which `take` takes in. It is accepted from COOKIE-ECHOED on, where data may have gone
-/// with the COOKIE ECHO.
+/// Processes a SACK or NR-SACK, which `apply` gives to the sending half. It is accepted from COOKIE-ECHOED on, where data
+/// may have gone with the COOKIE ECHO.
 #[inline]
 fn on_report(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
     cumulative: Tsn,
-    take: impl FnOnce(&mut Outbound, &mut PerPath<PathAck>) -> SackOutcome,
+    apply: impl FnOnce(&mut Outbound, &mut PerPath<PathAck>) -> SackOutcome,
 ) {
     if !(association.state.sends_data() || matches!(association.state, State::CookieEchoed(_))) {
         return;
@@ -403,7 +429,7 @@ fn on_report(
     }
     let recovering = watches_recovery(association);
     let mut acks = PerPath::default();
-    let outcome = take(&mut association.outbound, &mut acks);
+    let outcome = apply(&mut association.outbound, &mut acks);
     association.apply_outcome(cx, now, outcome, &acks);
     log_recovery_end(association, recovering);
     if matches!(association.state, State::CookieEchoed(_)) {

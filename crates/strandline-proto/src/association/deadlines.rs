@@ -1,4 +1,17 @@
-//! Deadlines of an association as a whole; those of its paths are in `path`. A restart of the peer resets them.
+//! Deadlines of an association as a whole. A restart of the peer resets them.
+//!
+//! | timers | deadline |
+//! |---|---|
+//! | T1-init, T1-cookie, T2-shutdown, RE-CONFIG requests | [`Deadlines::control`] |
+//! | T5-shutdown-guard, linger time | [`Deadlines::guard`] |
+//! | buffers that release memory, zero window probes, lifetimes of messages | [`Deadlines::idle`], [`Deadlines::probe`], [`Deadlines::expiry`] |
+//! | delayed SACK | `Inbound::sack_deadline` |
+//! | the reordering timer of RACK | `Outbound::loss_deadline` |
+//! | ASCONF | `Extras::deadline` |
+//! | T3-rtx, heartbeats, path MTU probes, pacing, tail-loss probes, for each path | `Path::next_deadline` |
+//!
+//! `Association::next_deadline` returns the earliest of all, and [`timeout`](super::timeout) handles those that have
+//! passed.
 
 use crate::time::Time;
 
@@ -12,7 +25,7 @@ pub(super) struct Deadlines {
     pub(super) guard: Time,
     /// When buffers that grew are released, unless data arrives before.
     pub(super) idle: Time,
-    /// When the next zero window probe may be sent (section 6.1 rule A).
+    /// When the next zero window probe may be sent (section 6.1 rule A), or the next question for credit of streams.
     pub(super) probe: Time,
     /// When the lifetime of a message ends (RFC 3758 section 4.1).
     pub(super) expiry: Time,

@@ -1,18 +1,28 @@
 //! Extensions of the protocol: which ones each side offers in INIT and INIT ACK, which ones both agree on, and how the
 //! State Cookie keeps the result.
 //!
+//! | step | |
+//! |---|---|
+//! | what this side offers | [`Features::offered_by`] the configuration, written by [`Features::offer`] |
+//! | what the peer offers | [`Declared::read`] for each parameter of its INIT or INIT ACK |
+//! | what both agree on | [`Features::agreed_with`]; procedures ask [`Features::has`] |
+//! | State Cookie | [`Features::to_bytes`], [`Features::from_bytes`] |
+//!
 //! A new extension is a constant of [`Extensions`] and a row of [`TABLE`]. From there it is offered if the
 //! configuration asks for it, as a parameter or by its chunk types in Supported Extensions (RFC 5061 section 4.2.7),
-//! agreed on if the peer offers it too, and kept in the cookie. The extension asks [`Features::has`]. The zero checksum
-//! stands beside the table, because its declaration has a value and each direction counts by itself.
+//! agreed on if the peer offers it too, and kept in the cookie. The zero checksum stands beside the table, because its
+//! declaration has a value and each direction counts by itself.
+
+mod initial_credit;
 
 use strandline_wire::chunk::kind;
 use strandline_wire::parameter::{self, Parameter};
 use strandline_wire::{EncodeTlv, TlvWriter};
 
+pub(crate) use self::initial_credit::InitialCredit;
 use super::zero_checksum::ZeroChecksum;
 use crate::authentication::ChunkTypes;
-use crate::config::{AssociationConfig, StreamCredit};
+use crate::config::AssociationConfig;
 
 /// An EDMID that no method has (RFC 9653 section 8).
 const EDMID_RESERVED: u32 = 0;
@@ -234,9 +244,7 @@ impl Declared {
         };
         self.extensions = self.extensions.or(declared);
     }
-}
 
-impl Declared {
     /// Returns the code point of an Adaptation Layer Indication (RFC 5061 section 4.2.6), if there is one.
     pub(crate) fn adaptation(&self) -> Option<u32> {
         self.extensions.has(Extensions::ADAPTATION).then_some(self.adaptation)
@@ -265,47 +273,6 @@ pub(crate) struct Features {
     agreed: Extensions,
     /// The initial credit of each stream.
     credit: InitialCredit,
-}
-
-/// The initial credit of each stream in both directions, as powers of two of 1,024 bytes, in four bits each: an association
-/// has no room for more. What a peer grants beyond a power of two is used once it grants more.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct InitialCredit(u8);
-
-impl InitialCredit {
-    /// Number of bytes in a State Cookie.
-    pub(crate) const LEN: usize = 1;
-
-    /// Returns what a configuration grants the peer's streams.
-    fn granted_by(config: &AssociationConfig) -> Self {
-        let kib = config.extensions.stream_credit.map_or(1, StreamCredit::initial_kib);
-        Self((kib.max(1).ilog2() as u8) << 4)
-    }
-
-    /// Adds what the peer grants our streams, in units of 1,024 bytes.
-    fn with_outgoing(self, kib: u16) -> Self {
-        Self((self.0 & 0xf0) | kib.max(1).ilog2() as u8)
-    }
-
-    /// Returns the credit of the peer's streams, in units of 1,024 bytes.
-    pub(crate) const fn incoming_kib(self) -> u16 {
-        1 << (self.0 >> 4)
-    }
-
-    /// Returns the credit of our streams, in units of 1,024 bytes.
-    pub(crate) const fn outgoing_kib(self) -> u16 {
-        1 << (self.0 & 0xf)
-    }
-
-    /// Returns the bytes of a State Cookie.
-    pub(crate) const fn to_bytes(self) -> [u8; Self::LEN] {
-        [self.0]
-    }
-
-    /// Returns the credit according to a State Cookie.
-    pub(crate) const fn from_bytes([byte]: [u8; Self::LEN]) -> Self {
-        Self(byte)
-    }
 }
 
 impl Features {

@@ -83,21 +83,21 @@ impl Association {
         self.flags.burst_open = true;
         if let Some(index) = from {
             self.learn_port(index, source);
-            self.hear_from(cx, now, index);
+            self.probe_unconfirmed(cx, now, index);
         }
         let mut seen = Seen { sack_path: Some(self.sack_path), ..Seen::default() };
-        let lives = match self.features.has(Extensions::AUTHENTICATION) {
-            false => take_chunks(self, cx, now, packet, (source, from), &mut seen),
-            true => take_guarded(self, cx, now, packet, (source, from), &mut seen),
+        let is_open = match self.features.has(Extensions::AUTHENTICATION) {
+            false => handle_chunks(self, cx, now, packet, (source, from), &mut seen),
+            true => handle_chunks_with_auth(self, cx, now, packet, (source, from), &mut seen),
         };
-        if !lives {
+        if !is_open {
             return;
         }
         if let Some(ecn) = &mut self.ecn {
             ecn.end_packet();
         }
         seen.marked = marked;
-        self.after_packet(cx, now, from, &seen);
+        self.finish_packet(cx, now, from, &seen);
     }
 
     /// Updates the encapsulation port from the peer's packets (RFC 6951 section 5.4).
@@ -110,7 +110,7 @@ impl Association {
 
     /// Probes an unconfirmed address, because the peer uses it.
     #[inline]
-    fn hear_from(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
+    fn probe_unconfirmed(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         if !self.is_confirmed(index) && self.state.heartbeats() {
             hear_unconfirmed(self, cx, now, index);
         }
@@ -172,14 +172,14 @@ impl Association {
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
             // Those that were negotiated are processed before.
             Chunk::Auth(_) | Chunk::Asconf(_) | Chunk::AsconfAck(_) | Chunk::Unknown(_) => {
-                return Self::on_unknown(raw, seen);
+                return Self::on_unknown_chunk(raw, seen);
             }
             Chunk::Ecne(ecne) => self.on_ecne(now, &ecne),
             Chunk::Cwr(cwr) => self.on_cwr(cwr.lowest_tsn),
             // The endpoint handles a COOKIE ECHO before it passes the packet on, and drops an INIT. Padding has no
             // effect.
             Chunk::Heartbeat(_) | Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Pad(_) => {}
-            extension => return take_extension(self, cx, now, raw, &extension, (from, seen)),
+            extension => return on_extension_chunk(self, cx, now, raw, &extension, (from, seen)),
         }
         true
     }
@@ -206,7 +206,7 @@ impl Association {
     }
 
     /// Handles an unknown chunk according to the two high bits of its type (section 3.2).
-    fn on_unknown(raw: &RawChunk<'_>, seen: &mut Seen) -> bool {
+    fn on_unknown_chunk(raw: &RawChunk<'_>, seen: &mut Seen) -> bool {
         let action = raw.unrecognised_action();
         let reports = matches!(action, UnrecognisedAction::StopAndReport | UnrecognisedAction::SkipAndReport);
         if reports {
@@ -243,7 +243,7 @@ impl Association {
 
     /// Handles the effects of a whole packet: acknowledgement, report, shutdown progress, messages for the
     /// application.
-    fn after_packet(&mut self, cx: &mut EndpointContext, now: Time, from: Option<PathIndex>, seen: &Seen) {
+    fn finish_packet(&mut self, cx: &mut EndpointContext, now: Time, from: Option<PathIndex>, seen: &Seen) {
         // Until the COOKIE ACK only COOKIE ECHO may be sent (section 5.1 C).
         if !seen.report.is_empty() && !self.state.in_setup() {
             let causes = strandline_wire::cause::Causes::new(&seen.report);
@@ -326,7 +326,7 @@ impl Association {
 
 /// Processes the chunks of a packet of an association without authentication. Returns false if that ended the association.
 #[inline]
-fn take_chunks(
+fn handle_chunks(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -337,14 +337,14 @@ fn take_chunks(
     // A length that points outside the packet: the chunks before it count (section 6.10, 8.4).
     for raw in packet.chunks().map_while(Result::ok) {
         let came_from = from.unwrap_or(association.control_path);
-        let goes_on = match raw.parse_data() {
+        let continues = match raw.parse_data() {
             Some(Ok(data)) => {
                 seen.chunks += 1;
                 association.on_data_chunk(cx, now, &data, came_from, seen)
             }
             _ => association.handle_chunk(cx, now, &raw, source, came_from, seen),
         };
-        if !goes_on {
+        if !continues {
             break;
         }
         if association.state.is_closed() {
@@ -358,7 +358,7 @@ fn take_chunks(
 /// ended the association.
 #[cold]
 #[inline(never)]
-fn take_guarded(
+fn handle_chunks_with_auth(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -383,19 +383,19 @@ fn take_guarded(
             }
         }
         let came_from = from.unwrap_or(association.control_path);
-        let goes_on = match raw.kind {
+        let continues = match raw.kind {
             kind::ASCONF | kind::ASCONF_ACK if dynamic => {
                 seen.chunks += 1;
-                let goes_on = take_asconf(association, cx, now, &raw, source, &mut asconfs);
+                let continues = on_asconf_chunk(association, cx, now, &raw, source, &mut asconfs);
                 // It may have added the address that it comes from.
                 from = association.paths.by_address(source.ip());
-                goes_on
+                continues
             }
             // From any other address only ASCONF is accepted (RFC 5061 section 5.3.2).
             _ if from.is_none() => true,
             _ => association.handle_chunk(cx, now, &raw, source, came_from, seen),
         };
-        if !goes_on {
+        if !continues {
             break;
         }
         if association.state.is_closed() {
@@ -418,14 +418,14 @@ fn on_malformed(
     seen: &mut Seen,
 ) -> bool {
     if association.features.is_unknown(raw.kind) {
-        return Association::on_unknown(raw, seen);
+        return Association::on_unknown_chunk(raw, seen);
     }
     association.violate(cx, now, "a chunk with a wrong length");
     false
 }
 
 /// Processes an ASCONF or ASCONF-ACK chunk. `asconfs` is the number of ASCONF chunks in the packet so far.
-fn take_asconf(
+fn on_asconf_chunk(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -445,7 +445,7 @@ fn take_asconf(
 
 /// Processes a chunk of an extension.
 #[cold]
-fn take_extension(
+fn on_extension_chunk(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -454,13 +454,13 @@ fn take_extension(
     context: (PathIndex, &mut Seen),
 ) -> bool {
     if association.features.is_unknown(raw.kind) {
-        return Association::on_unknown(raw, context.1);
+        return Association::on_unknown_chunk(raw, context.1);
     }
     match chunk {
-        Chunk::ReConfig(chunk) => take_re_config(association, cx, now, chunk, context),
-        Chunk::ForwardTsn(chunk) => take_forward_tsn(association, cx, now, chunk, context),
-        Chunk::IData(data) => take_i_data(association, cx, now, data, context),
-        Chunk::IForwardTsn(chunk) => take_i_forward_tsn(association, cx, now, chunk, context),
+        Chunk::ReConfig(chunk) => on_re_config_chunk(association, cx, now, chunk, context),
+        Chunk::ForwardTsn(chunk) => on_forward_tsn_chunk(association, cx, now, chunk, context),
+        Chunk::IData(data) => on_i_data_chunk(association, cx, now, data, context),
+        Chunk::IForwardTsn(chunk) => on_i_forward_tsn_chunk(association, cx, now, chunk, context),
         Chunk::NrSack(sack) => {
             context.1.sack = true;
             on_nr_sack_chunk(association, cx, now, sack);
@@ -499,7 +499,7 @@ fn take_extension(
 }
 
 /// Processes a RE-CONFIG chunk (RFC 6525).
-fn take_re_config(
+fn on_re_config_chunk(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -514,7 +514,7 @@ fn take_re_config(
 }
 
 /// Processes a FORWARD TSN chunk (RFC 3758 section 3.6).
-fn take_forward_tsn(
+fn on_forward_tsn_chunk(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -535,7 +535,7 @@ fn take_forward_tsn(
 }
 
 /// Processes an I-FORWARD-TSN chunk (RFC 8260 section 2.3.1).
-fn take_i_forward_tsn(
+fn on_i_forward_tsn_chunk(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -557,7 +557,7 @@ fn take_i_forward_tsn(
 }
 
 /// Processes an I-DATA chunk (RFC 8260 section 2.2.3).
-fn take_i_data(
+fn on_i_data_chunk(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,

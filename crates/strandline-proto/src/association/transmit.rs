@@ -1,12 +1,13 @@
-//! Output: bundling (RFC 9260 section 6.10). Order in a packet: COOKIE ECHO or COOKIE ACK, SACK, retransmitted DATA,
-//! new DATA. A burst has as many packets of one size to one destination as window, burst limit and buffer allow, so
-//! that the carrier can hand it to the kernel in one call.
+//! Output: bundling (RFC 9260 section 6.10), top to bottom: path, burst, packet, chunks. Order in a packet: COOKIE ECHO
+//! (`cookie_echo`) or COOKIE ACK, SACK, retransmitted DATA, new DATA. A burst has as many packets of one size to one
+//! destination as window, burst limit and buffer allow, so that the carrier can hand it to the kernel in one call.
+
+mod cookie_echo;
 
 use std::sync::Arc;
 
-use strandline_wire::cause::Causes;
-use strandline_wire::chunk::{CookieAck, CookieEcho, Error, Pad};
-use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
+use strandline_wire::chunk::CookieAck;
+use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
 use super::abandon::write_forward;
 use super::buffers::share_receive_queue;
@@ -18,7 +19,7 @@ use super::gather::{allow_gathered, gathers};
 use super::multipath::{choose_path, end_burst, uses_several};
 use super::stream_credit::report_writable;
 use super::{Association, State, auth};
-use crate::config::{FastRetransmit, Recovery};
+use crate::config::FastRetransmit;
 use crate::event::Transmit;
 use crate::inbound::stream_credit::write_sack;
 use crate::outbound::partial::forward_due;
@@ -50,12 +51,6 @@ const FULL_PACKET: u32 = 1500 - 20 - 8 - COMMON_HEADER_LEN as u32;
 /// With this many bytes in flight an acknowledgement arrives in any case: the maximum that an adaptive receiver like
 /// ours acknowledges at a time.
 const ACKNOWLEDGED_ANYWAY: u32 = 16 * FULL_PACKET;
-
-/// Bytes for which a packet needs room besides the cookie: headers, padding and a margin.
-const COOKIE_OVERHEAD: usize = 32;
-
-/// Number of attempts to send a COOKIE ECHO together with DATA.
-const COOKIE_ECHO_WITH_DATA_MAX: u16 = 2;
 
 impl Association {
     /// True if `poll_transmit` may return something. Cheap to call.
@@ -132,14 +127,14 @@ impl Association {
     /// replacement.
     fn choose_data_path(&mut self) -> PathIndex {
         match self.outbound.retransmission() {
-            Some(again) => self.way_of(&again),
+            Some(again) => self.path_of_retransmission(&again),
             None if uses_several(self) => choose_path(self),
             None => self.paths.data_path().unwrap_or(self.control_path),
         }
     }
 
     /// Returns the path of a retransmission.
-    fn way_of(&self, again: &Retransmission) -> PathIndex {
+    fn path_of_retransmission(&self, again: &Retransmission) -> PathIndex {
         let last = again.last_path;
         if !again.fast {
             return self.paths.alternate(last).unwrap_or(last);
@@ -153,8 +148,8 @@ impl Association {
 
     /// True if a chunk to be retransmitted uses another path than this one: each packet contains chunks of one path.
     /// A COOKIE ECHO carries any chunks.
-    fn goes_elsewhere(&self, again: &Retransmission, index: PathIndex) -> bool {
-        self.paths.has_several() && !self.state.in_setup() && self.way_of(again) != index
+    fn uses_other_path(&self, again: &Retransmission, index: PathIndex) -> bool {
+        self.paths.has_several() && !self.state.in_setup() && self.path_of_retransmission(again) != index
     }
 
     /// True if data waits to be sent or retransmitted.
@@ -173,6 +168,16 @@ impl Association {
         }
     }
 
+    /// Probes the path MTU while data flows.
+    pub(super) fn probe_mtu(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
+        if self.config.probes_mtu()
+            && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)
+        {
+            self.send_mtu_probe(cx, now, index, size);
+        }
+    }
+
+    /// Builds as many packets of one size as window, burst limit and buffer allow.
     fn build_burst(
         &mut self,
         now: Time,
@@ -338,6 +343,7 @@ impl Association {
         filled
     }
 
+    /// Fills a packet with marked chunks, while they use this path.
     fn fill_retransmissions(
         &mut self,
         now: Time,
@@ -349,7 +355,7 @@ impl Association {
         loop {
             // A probe that uses another path than the one it was to test.
             let again = self.outbound.retransmission();
-            if again.is_some_and(|again| self.goes_elsewhere(&again, index)) {
+            if again.is_some_and(|again| self.uses_other_path(&again, index)) {
                 break;
             }
             let moves = again.filter(|again| again.probe && again.last_path != index);
@@ -374,6 +380,8 @@ impl Association {
         }
     }
 
+    /// Fills a packet with new DATA. `full` is the packet size that messages are fragmented for; with `asks`, the packet
+    /// asks for an immediate acknowledgement unless more follows.
     fn fill_new(
         &mut self,
         now: Time,
@@ -453,132 +461,5 @@ impl Association {
         matches!(self.state, State::Established)
             && self.outbound.unacknowledged_bytes() > 0
             && !self.outbound.has_full_packet(empty_space)
-    }
-
-    /// Builds packets with COOKIE ECHO and whatever data fits; nothing else may be sent until it is answered (section
-    /// 5.1 C). Further data goes with a copy of the COOKIE ECHO (decision 49): the first to arrive creates the
-    /// association for all of them.
-    fn transmit_cookie_echo(
-        &mut self,
-        now: Time,
-        buffer: &mut [u8],
-        segments_max: usize,
-    ) -> Option<Transmit> {
-        let payload_max = self.paths.get(self.control_path).payload_max();
-        let (mut len, mut segment_size, mut fragment) = (0, 0, None);
-        for _ in 0..segments_max {
-            let room =
-                buffer.get_mut(len..).filter(|room| self.flags.cookie_echo_due && room.len() >= segment_size);
-            let Some(room) = room else { break };
-            let Some((packet_len, oversize)) = self.echo_packet(now, room, segment_size) else { break };
-            len += packet_len;
-            fragment = fragment.or(oversize);
-            let full =
-                if segment_size == 0 { payload_max * FULL_ENOUGH.0 / FULL_ENOUGH.1 } else { segment_size };
-            segment_size = segment_size.max(packet_len);
-            if packet_len < full {
-                break;
-            }
-        }
-        let path = self.paths.get_mut(self.control_path);
-        if !self.flags.cookie_echo_due {
-            path.end_burst();
-        }
-        // T1-cookie replaces T3-rtx until the answer arrives.
-        path.stop_rtx();
-        let (destination, source) = (path.remote, path.local);
-        (len > 0).then_some(Transmit { destination, source, len, segment_size, fragment, ecn_capable: false })
-    }
-
-    /// Builds one of these packets. Returns its length, at most `most` unless that is 0, and the size of IP fragments.
-    fn echo_packet(&mut self, now: Time, buffer: &mut [u8], most: usize) -> Option<(usize, Option<u16>)> {
-        self.flags.cookie_echo_due = false;
-        let index = self.control_path;
-        let payload_max = self.paths.get(index).payload_max().min(buffer.len());
-        let full = if most > 0 { payload_max.min(most) } else { payload_max };
-        let State::CookieEchoed(setup) = &self.state else { return None };
-        // A cookie larger than the path MTU is sent alone, and IP may fragment it.
-        let reserve = auth::reserve(self);
-        let oversize = setup.cookie.len() + COOKIE_OVERHEAD + reserve > full;
-        let cut_from = self.paths.get(index).pmtu.cut_from();
-        let leaves_room = setup.cookie.len() <= full / 2;
-        let (attempts, echoes) = (setup.attempts, setup.echoes);
-        if self.deadlines.control == Time::MAX {
-            // Start T1-cookie even if the packet cannot be built: a cookie that fits no buffer must not stop the
-            // set-up for ever.
-            self.deadlines.control = now + self.paths.get(index).rto.rto();
-        }
-        let room = if oversize { buffer } else { buffer.get_mut(..full)? };
-        let inner = room.split_at_mut(room.len().saturating_sub(reserve)).0;
-        let mut packet = PacketBuilder::new(inner, self.local_port, self.peer_port, self.peer_tag);
-        if !packet.push(&CookieEcho { cookie: &setup.cookie }) {
-            return None;
-        }
-        if !setup.report.is_empty() && echoes == 0 {
-            let causes = Self::unrecognised_report(&setup.report);
-            let _ = packet.push(&Error { causes: Causes::new(&causes) });
-        }
-        let config = Arc::clone(&self.config);
-        let most_packets = self.cookie_echo_packets();
-        let path = self.paths.get_mut(index);
-        match (echoes, most_packets) {
-            (0, 1) => path.allow_burst(now, &config),
-            (0, _) => path.allow_first_window(now),
-            _ => {}
-        }
-        // After several unanswered attempts it may be too long for the path with DATA behind it.
-        let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
-        let filled =
-            if alone { Filled::default() } else { self.fill(now, index, &mut packet, full - reserve, false) };
-        if echoes > 0 && filled.bytes == 0 {
-            return None;
-        }
-        let spare = cut_from.checked_sub(packet.len() + reserve + CHUNK_HEADER_LEN).filter(|_| oversize);
-        if let Some(padding_len) = spare {
-            // Without padding IP leaves the packet as it is, which may work.
-            let _ = packet.push(&Pad { padding_len });
-        }
-        let len = packet.finish_with_zero_checksum();
-        self.echo_again(filled.bytes > 0 && attempts == 0 && leaves_room);
-        // Always with a checksum (RFC 9653 section 5.2): the receiver may have no association to look at.
-        let len = auth::seal(self, room, len, true);
-        self.account(now, index, len, filled);
-        self.paths.get_mut(index).on_control_sent(now);
-        self.stats.packets_sent += 1;
-        // A cookie that stays unanswered may still be too long for the path.
-        let pmtu = &self.paths.get(index).pmtu;
-        let doubtful = attempts >= COOKIE_ECHO_WITH_DATA_MAX && len > pmtu.floor_len();
-        let fragment = match () {
-            () if doubtful => Some(pmtu.smallest()),
-            () if oversize => Some(pmtu.mtu()),
-            () => None,
-        };
-        Some((len, fragment))
-    }
-
-    /// Returns the maximum number of packets with the COOKIE ECHO at one attempt.
-    fn cookie_echo_packets(&self) -> u8 {
-        match self.config.recovery {
-            Recovery::Rfc9260 => 1,
-            Recovery::Rack => self.config.cookie_echo_packets_max,
-        }
-    }
-
-    /// Schedules another COOKIE ECHO if there is more data to send with it. Only at the first attempt: after a
-    /// failure, one packet first tests whether the peer accepts it.
-    fn echo_again(&mut self, allowed: bool) {
-        let most = self.cookie_echo_packets();
-        let State::CookieEchoed(setup) = &mut self.state else { return };
-        setup.on_echoed();
-        self.flags.cookie_echo_due = allowed && setup.echoes < most && self.outbound.has_pending();
-    }
-
-    /// Probes the path MTU while data flows.
-    pub(super) fn probe_mtu(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
-        if self.config.probes_mtu()
-            && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)
-        {
-            self.send_mtu_probe(cx, now, index, size);
-        }
     }
 }

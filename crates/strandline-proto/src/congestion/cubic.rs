@@ -63,16 +63,16 @@ pub struct Cubic {
     min_us: [u32; 2],
     /// Start of the current period: the low bits of the seconds.
     period_s: u16,
-    aside: Option<Box<Aside>>,
+    extra: Option<Box<Extra>>,
 }
 
 /// State that exists only during the first slow start or after a loss.
 #[derive(Debug, Clone)]
-enum Aside {
+enum Extra {
     /// The first slow start, in which HyStart++ watches the delay.
-    Start(HyStart),
+    SlowStart(HyStart),
     /// The window before a loss, in case the loss is spurious.
-    Before(Before),
+    BeforeLoss(Before),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +105,7 @@ impl Cubic {
             rtt_us: 0,
             min_us: [0; 2],
             period_s: 0,
-            aside: None,
+            extra: None,
         }
     }
 
@@ -122,8 +122,8 @@ impl Cubic {
             }
             return;
         }
-        let start = || Box::new(Aside::Start(HyStart::default()));
-        let Aside::Start(hystart) = &mut **self.aside.get_or_insert_with(start) else { return };
+        let start = || Box::new(Extra::SlowStart(HyStart::default()));
+        let Extra::SlowStart(hystart) = &mut **self.extra.get_or_insert_with(start) else { return };
         if hystart.flight_of_round(ack.flight_before) < self.cwnd.div_ceil(2) && !ack.window_full {
             return;
         }
@@ -131,15 +131,16 @@ impl Cubic {
             Step::Grow(bytes) => self.cwnd = self.cwnd.saturating_add(bytes),
             Step::Done => {
                 self.ssthresh = self.cwnd;
-                self.aside = None;
+                self.extra = None;
             }
         }
     }
 
-    /// Congestion avoidance (sections 4.2 to 4.5).
+    /// Congestion avoidance (sections 4.2 to 4.5): the larger of W_cubic and W_est, the window of a sender that adds
+    /// packets.
     fn congestion_avoidance(&mut self, ack: &Ack) {
         if !ack.window_full || self.idle {
-            self.skip(ack.now);
+            self.exclude_unused_time(ack.now);
         }
         if !ack.window_full {
             return;
@@ -148,21 +149,22 @@ impl Cubic {
             self.begin_epoch(ack.now);
         }
         let share = f64::from(ack.share);
-        let pace = if share < 1.0 { self.slow_down(ack.now, share) } else { 1.0 };
+        let pace = if share < 1.0 { self.scale_time(ack.now, share) } else { 1.0 };
         self.known_ms = millis(ack.now);
         let rtt_s = f64::from(self.rtt_us) / 1e6;
         let t = ack.now.since(self.epoch).as_secs_f64() + rtt_s * pace;
-        let w_max = self.packets(self.w_max);
-        let cubic = (C * (t - f64::from(self.k)).powi(3) + w_max) * f64::from(self.pmdcs);
+        let cubic = self.w_cubic(t);
         let cwnd = f64::from(self.cwnd);
         let target = cubic.clamp(cwnd, TARGET_MAX * cwnd);
         let acked = f64::from(ack.acked_bytes);
-        // Compare with W_max instead of cwnd_prior, whatever share the loss left (decision 24).
+        // W_est (section 4.3). Compare with W_max instead of cwnd_prior, whatever share the loss left
+        // (decision 24).
         let alpha = if self.w_est >= f64::from(self.w_max) { 1.0 } else { ALPHA };
         self.w_est += alpha * share * f64::from(self.pmdcs) * acked / cwnd;
         let cubic_growth = (target - cwnd) * acked / cwnd;
         let friendly_growth = self.w_est - cwnd;
-        let growth = if friendly_growth > 0.0 && cubic < self.w_est { friendly_growth } else { cubic_growth };
+        let reno_friendly = friendly_growth > 0.0 && cubic < self.w_est;
+        let growth = if reno_friendly { friendly_growth } else { cubic_growth };
         // Grow no faster than slow start.
         let growth = growth.min(acked) + f64::from(self.fraction) / FRACTIONS_PER_BYTE;
         self.cwnd = self.cwnd.saturating_add(growth as u32);
@@ -180,10 +182,16 @@ impl Cubic {
         }
     }
 
+    /// W_cubic(t) (section 4.2), in bytes; `t` is in seconds.
+    #[inline]
+    fn w_cubic(&self, t: f64) -> f64 {
+        (C * (t - f64::from(self.k)).powi(3) + self.packets(self.w_max)) * f64::from(self.pmdcs)
+    }
+
     /// Excludes the time since the last acknowledgement from t, because the application or the peer's receiver window
     /// limited the sender (sections 4.2 and 5.8). Time within a round trip after an acknowledgement with a full
     /// window counts (decision 24).
-    fn skip(&mut self, now: Time) {
+    fn exclude_unused_time(&mut self, now: Time) {
         let now_ms = millis(now);
         if self.epoch != Time::MAX {
             let unused = Duration::from_millis(u64::from(now_ms.wrapping_sub(self.known_ms)));
@@ -199,27 +207,27 @@ impl Cubic {
     /// With an increase scaled by `share`, the rate of a sender that adds packets falls with its square root. CUBIC's falls
     /// with the fourth root of C (section 5.1), so C is scaled by the square. C t^3 stays what it is if t is scaled by its
     /// cube root instead.
-    fn slow_down(&mut self, now: Time, share: f64) -> f64 {
+    fn scale_time(&mut self, now: Time, share: f64) -> f64 {
         let pace = (share * share).cbrt();
         let passed = Duration::from_millis(u64::from(millis(now).wrapping_sub(self.known_ms)));
         self.epoch = now.min(self.epoch + passed.mul_f64(1.0 - pace));
         pace
     }
 
-    fn note_rtt(&mut self, ack: &Ack) {
+    fn update_rtt(&mut self, ack: &Ack) {
         let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX).max(1);
         if let Some(rtt_us) = ack.rtt.map(micros) {
             let old = self.rtt_us;
             self.rtt_us = if old == 0 { rtt_us } else { old - old / 8 + rtt_us / 8 };
         }
         if let Some(rtt_us) = ack.delay().map(micros) {
-            let min_us = self.note_min(ack.now, rtt_us);
+            let min_us = self.min_rtt_with(ack.now, rtt_us);
             self.queued = rtt_us - min_us >= min_us / QUEUE_DIVISOR + QUEUE_MIN_US;
         }
     }
 
     /// Returns the minimum round-trip time in microseconds, including `rtt_us`.
-    fn note_min(&mut self, now: Time, rtt_us: u32) -> u32 {
+    fn min_rtt_with(&mut self, now: Time, rtt_us: u32) -> u32 {
         let now_s = (now.as_nanos() / 1_000_000_000) as u16;
         let [current, before] = &mut self.min_us;
         if now_s.wrapping_sub(self.period_s) > MIN_RTT_PERIOD_S {
@@ -237,12 +245,12 @@ impl Cubic {
     /// Reduces the window (sections 4.6 and 4.7). `mild` is true if no queue overflowed.
     fn on_loss(&mut self, mild: bool) {
         let Self { cwnd, ssthresh, w_max, w_est, k, epoch, .. } = *self;
-        if let Some(Aside::Before(before)) = self.aside.as_deref_mut() {
+        if let Some(Extra::BeforeLoss(before)) = self.extra.as_deref_mut() {
             // Of several losses in a row the largest window counts.
             (before.cwnd, before.ssthresh) = (before.cwnd.max(cwnd), before.ssthresh.max(ssthresh));
         } else {
             let before = Before { cwnd, ssthresh, w_max, w_est, k, epoch };
-            self.aside = Some(Box::new(Aside::Before(before)));
+            self.extra = Some(Box::new(Extra::BeforeLoss(before)));
         }
         let beta = if mild { BETA_UNQUEUED } else { BETA };
         // A loss below the last maximum means that another flow claims its share (fast convergence).
@@ -265,7 +273,7 @@ impl Controller for Cubic {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        self.note_rtt(ack);
+        self.update_rtt(ack);
         if ack.in_fast_recovery || ack.marked {
             return;
         }
@@ -282,7 +290,7 @@ impl Controller for Cubic {
 
     fn on_sent(&mut self, now: Time, _bytes: u32) {
         if self.idle {
-            self.skip(now);
+            self.exclude_unused_time(now);
         }
     }
 
@@ -304,12 +312,12 @@ impl Controller for Cubic {
     }
 
     fn on_certain(&mut self) {
-        self.aside.take_if(|aside| matches!(**aside, Aside::Before(_)));
+        self.extra.take_if(|extra| matches!(**extra, Extra::BeforeLoss(_)));
     }
 
     fn on_undo(&mut self) {
-        if let Some(Aside::Before(before)) = self.aside.as_deref().cloned() {
-            self.aside = None;
+        if let Some(Extra::BeforeLoss(before)) = self.extra.as_deref().cloned() {
+            self.extra = None;
             self.cwnd = self.cwnd.max(before.cwnd);
             self.ssthresh = self.ssthresh.max(before.ssthresh);
             self.w_max = before.w_max;
@@ -326,11 +334,11 @@ impl Controller for Cubic {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.aside.as_ref().map_or(0, |_| size_of::<Aside>())
+        self.extra.as_ref().map_or(0, |_| size_of::<Extra>())
     }
 
     fn release_idle(&mut self) {
-        self.aside = None;
+        self.extra = None;
     }
 
     fn on_idle(&mut self, rto_periods: u32) {

@@ -44,8 +44,8 @@ impl Endpoint {
         if packet.verification_tag().0 == 0 && !self.charge_init(now, datagram.source.ip()) {
             return diagnostics::ignored(&datagram, "init_rate_max was reached");
         }
-        let owner = self.owner_of(&packet);
-        if packet.checksum() == 0 && self.goes_unchecked(owner, &packet, &datagram) {
+        let owner = self.association_of(&packet);
+        if packet.checksum() == 0 && self.accepts_zero_checksum_of(owner, &packet, &datagram) {
             self.context.stats.zero_checksums_received += 1;
         } else if !packet.verify_checksum() {
             self.context.stats.checksum_errors += 1;
@@ -68,62 +68,8 @@ impl Endpoint {
         }
     }
 
-    /// True if an INIT from the source would be processed now instead of being dropped because of
-    /// [`init_rate_max`](crate::config::EndpointConfig::init_rate_max).
-    #[must_use]
-    pub fn has_time_for_init(&self, now: Time, source: IpAddr) -> bool {
-        self.inits.has(now, zone::bare(source))
-    }
-
-    /// Charges an INIT to the budget, even if it is only passed to another endpoint of the host. Returns false if the
-    /// budget is exhausted; the INIT must then be dropped and is counted as shed.
-    pub fn charge_init(&mut self, now: Time, source: IpAddr) -> bool {
-        let taken = self.inits.take(now, zone::bare(source));
-        self.context.stats.inits_shed += u64::from(!taken);
-        taken
-    }
-
-    /// Settles an association now, or at the end of the current train.
-    fn settle_later(&mut self, now: Time, slot: u32) {
-        let closed = self.table.at(slot).is_none_or(|association| association.state.is_closed());
-        if !self.in_train || closed {
-            return self.settle(now, slot);
-        }
-        if let Some(other) = self.unsettled.replace(slot)
-            && other != slot
-        {
-            self.settle(now, other);
-        }
-    }
-
-    /// True if the endpoint answers packets to the port that belong to no association (section 8.4). On a shared
-    /// carrier these are only its own ports, including those whose association has just ended: otherwise a peer that
-    /// lost our SHUTDOWN COMPLETE or ABORT would get no answer.
-    #[inline]
-    pub(super) fn answers_for(&self, now: Time, port: u16) -> bool {
-        self.context.config.owns_all_ports || self.ports.is_ours(now, port)
-    }
-
-    /// Returns the association with the packet's tag and ports.
-    fn owner_of(&self, packet: &Packet<'_>) -> Option<u32> {
-        self.demux.by_tag(packet.verification_tag()).filter(|slot| self.ports_match(*slot, packet))
-    }
-
-    /// True if a zero checksum is accepted: the association has declared it (RFC 9653 section 5.3). For
-    /// out-of-the-blue packets it is accepted if associations declare it by default, so that a peer learns that we
-    /// lost its association. INIT and COOKIE ECHO need a checksum (section 5.2).
-    fn goes_unchecked(&self, owner: Option<u32>, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
-        let echoes = starts_with(packet, kind::COOKIE_ECHO) || echoes_behind_auth(packet);
-        if packet.verification_tag().0 == 0 || echoes {
-            return false;
-        }
-        let slot = owner.or_else(|| self.find_by_peer(&PeerKey::of(packet, datagram)));
-        match slot.and_then(|slot| self.table.at(slot)) {
-            Some(association) => association.accepts_zero_checksum(),
-            None => self.context.config.association.extensions.zero_checksum.is_some(),
-        }
-    }
-
+    /// Finds what processes a packet: an INIT and a COOKIE ECHO need no association, all others are looked up by tag and
+    /// then by address.
     fn dispatch(&mut self, now: Time, owner: Option<u32>, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         if packet.verification_tag().0 == 0 {
             // Only an INIT has tag 0, and it must be alone (section 8.5.1 A).
@@ -144,21 +90,14 @@ impl Endpoint {
         }
     }
 
-    fn ports_match(&self, slot: u32, packet: &Packet<'_>) -> bool {
-        self.table.at(slot).is_some_and(|association| {
-            association.local_port == packet.destination_port()
-                && association.peer_port == packet.source_port()
-        })
-    }
-
     /// Delivers a packet with our tag. From an address that is not one of the peer's, only an INIT ACK is accepted,
     /// which a multi-homed peer may send from another address.
     fn deliver(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let Some(association) = self.table.at_mut(slot) else { return };
         let from = association.paths.by_address(datagram.source.ip());
         let waits = matches!(association.state, State::CookieWait(_));
-        let early = Early::of(packet);
-        if matches!(early, Early::Bundled) {
+        let precheck = Precheck::of(packet);
+        if matches!(precheck, Precheck::Bundled) {
             self.context.stats.malformed += 1;
             return diagnostics::discarded(datagram, "INIT, INIT ACK or SHUTDOWN COMPLETE is not alone");
         }
@@ -184,7 +123,7 @@ impl Endpoint {
             // Section 8.5.1 E: handled as out of the blue, and the set-up continues.
             return self.handle_out_of_the_blue(packet, datagram);
         }
-        if matches!(early, Early::TagReflected) {
+        if matches!(precheck, Precheck::TagReflected) {
             self.context.stats.wrong_tag += 1;
             return diagnostics::discarded(datagram, "wrong verification tag: the T bit is set");
         }
@@ -231,6 +170,74 @@ impl Endpoint {
         self.settle(now, slot);
     }
 
+    /// Settles an association now, or at the end of the current train.
+    fn settle_later(&mut self, now: Time, slot: u32) {
+        let closed = self.table.at(slot).is_none_or(|association| association.state.is_closed());
+        if !self.in_train || closed {
+            return self.settle(now, slot);
+        }
+        if let Some(other) = self.unsettled.replace(slot)
+            && other != slot
+        {
+            self.settle(now, other);
+        }
+    }
+
+    /// True if the endpoint answers packets to the port that belong to no association (section 8.4). On a shared
+    /// carrier these are only its own ports, including those whose association has just ended: otherwise a peer that
+    /// lost our SHUTDOWN COMPLETE or ABORT would get no answer.
+    #[inline]
+    pub(super) fn answers_for(&self, now: Time, port: u16) -> bool {
+        self.context.config.owns_all_ports || self.ports.is_ours(now, port)
+    }
+
+    /// Returns the association with the packet's tag and ports.
+    fn association_of(&self, packet: &Packet<'_>) -> Option<u32> {
+        self.demux.by_tag(packet.verification_tag()).filter(|slot| self.ports_match(*slot, packet))
+    }
+
+    fn ports_match(&self, slot: u32, packet: &Packet<'_>) -> bool {
+        self.table.at(slot).is_some_and(|association| {
+            association.local_port == packet.destination_port()
+                && association.peer_port == packet.source_port()
+        })
+    }
+
+    /// True if a zero checksum is accepted: the association has declared it (RFC 9653 section 5.3). For
+    /// out-of-the-blue packets it is accepted if associations declare it by default, so that a peer learns that we
+    /// lost its association. INIT and COOKIE ECHO need a checksum (section 5.2).
+    fn accepts_zero_checksum_of(
+        &self,
+        owner: Option<u32>,
+        packet: &Packet<'_>,
+        datagram: &Datagram<'_>,
+    ) -> bool {
+        let echoes = starts_with(packet, kind::COOKIE_ECHO) || echoes_behind_auth(packet);
+        if packet.verification_tag().0 == 0 || echoes {
+            return false;
+        }
+        let slot = owner.or_else(|| self.find_by_peer(&PeerKey::of(packet, datagram)));
+        match slot.and_then(|slot| self.table.at(slot)) {
+            Some(association) => association.accepts_zero_checksum(),
+            None => self.context.config.association.extensions.zero_checksum.is_some(),
+        }
+    }
+
+    /// True if an INIT from the source would be processed now instead of being dropped because of
+    /// [`init_rate_max`](crate::config::EndpointConfig::init_rate_max).
+    #[must_use]
+    pub fn has_time_for_init(&self, now: Time, source: IpAddr) -> bool {
+        self.inits.has(now, zone::bare(source))
+    }
+
+    /// Charges an INIT to the budget, even if it is only passed to another endpoint of the host. Returns false if the
+    /// budget is exhausted; the INIT must then be dropped and is counted as shed.
+    pub fn charge_init(&mut self, now: Time, source: IpAddr) -> bool {
+        let taken = self.inits.take(now, zone::bare(source));
+        self.context.stats.inits_shed += u64::from(!taken);
+        taken
+    }
+
     /// Returns the route of an answer to a datagram.
     pub(super) fn route_back(datagram: &Datagram<'_>) -> crate::association::context::Route {
         let destination: SocketAddr = datagram.source;
@@ -259,7 +266,7 @@ fn ending<'a>(packet: &Packet<'a>) -> Option<Chunk<'a>> {
 /// The result of checking the chunks before any DATA in a packet with our tag. Chunks after DATA are checked when
 /// they are processed, so that packets of DATA are not parsed twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Early {
+enum Precheck {
     Fine,
     /// INIT, INIT ACK or SHUTDOWN COMPLETE is bundled with other chunks (section 6.10), or an INIT has a tag (section
     /// 8.5.1 A). The whole packet is discarded silently, as section 8.5.1 A requires for INIT: with an ABORT, one
@@ -270,7 +277,7 @@ enum Early {
     TagReflected,
 }
 
-impl Early {
+impl Precheck {
     #[inline]
     fn of(packet: &Packet<'_>) -> Self {
         match packet.first_kind() {

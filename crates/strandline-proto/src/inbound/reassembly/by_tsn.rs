@@ -25,10 +25,69 @@ const CAPACITY_FACTOR: usize = 4;
 /// Shorter messages may have a buffer of this many bytes times the factor.
 const CAPACITY_MIN: usize = 16 << 10;
 
-/// The form of DATA chunks. Allocates for the first fragment.
+/// The fragments of incomplete messages in DATA chunks. Allocates for the first one.
 #[derive(Debug, Default)]
 pub(in super::super) struct ByTsn {
     held: Option<Box<Held>>,
+}
+
+/// The fragments that are held: those of the message at the cumulative TSN, joined, and those beyond gaps.
+#[derive(Debug, Default)]
+struct Held {
+    open: Option<Open>,
+    lengths: Lengths,
+    /// Runs by their first TSN, all beyond the cumulative TSN. Adjacent runs of one message are always joined.
+    runs: BTreeMap<Key, Run>,
+    /// The last TSN of what the peer gave up, if it may be in the middle of a message: fragments that directly follow it
+    /// are dropped.
+    given_up: Option<Tsn>,
+    /// The first and last TSN of the latest message that was completed beyond the cumulative TSN.
+    whole_beyond: Option<(Tsn, Tsn)>,
+}
+
+/// The message that has begun at or before the cumulative TSN and has not ended.
+#[derive(Debug)]
+struct Open {
+    header: Header,
+    /// TSN of the first fragment in `data`.
+    first: Tsn,
+    /// TSN of the last fragment that was joined.
+    last: Tsn,
+    /// True if no part of it was delivered yet.
+    begins: bool,
+    data: BytesMut,
+}
+
+/// Fragments of one message with consecutive TSNs, held because something before them is missing.
+#[derive(Debug)]
+struct Run {
+    header: Header,
+    first: Tsn,
+    /// True if it contains the first fragment of the message.
+    begins: bool,
+    /// True if it contains the last fragment of the message.
+    ends: bool,
+    /// Total payload in bytes.
+    bytes: usize,
+    /// One fragment for each TSN.
+    fragments: VecDeque<Bytes>,
+}
+
+/// Lengths of the latest part that began a message, and of the latest one that continued it: the next ones are likely
+/// to have the same, so their buffers are reserved at once.
+#[derive(Debug, Default)]
+struct Lengths {
+    beginning: u32,
+    continuing: u32,
+}
+
+/// The state at the border of a TSN, as far as its neighbour has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Neighbour {
+    /// The message of this header continues across the border.
+    Joined(Header),
+    /// A message ends or begins at the border.
+    Apart,
 }
 
 impl ByTsn {
@@ -276,31 +335,6 @@ impl ByTsn {
     }
 }
 
-fn release_run(window: &mut Window, run: &Run) {
-    window.release(run.bytes + run.fragments.len() * HELD_COST);
-}
-
-/// The message that has begun at or before the cumulative TSN and has not ended.
-#[derive(Debug)]
-struct Open {
-    header: Header,
-    /// TSN of the first fragment in `data`.
-    first: Tsn,
-    /// TSN of the last fragment that was joined.
-    last: Tsn,
-    /// True if no part of it was delivered yet.
-    begins: bool,
-    data: BytesMut,
-}
-
-/// Lengths of the latest part that began a message, and of the latest one that continued it: the next ones are likely
-/// to have the same, so their buffers are reserved at once.
-#[derive(Debug, Default)]
-struct Lengths {
-    beginning: u32,
-    continuing: u32,
-}
-
 impl Lengths {
     fn expected(&self, begins: bool) -> usize {
         (if begins { self.beginning } else { self.continuing }) as usize
@@ -354,21 +388,6 @@ impl PartialOrd for Key {
     }
 }
 
-/// Fragments of one message with consecutive TSNs, held because something before them is missing.
-#[derive(Debug)]
-struct Run {
-    header: Header,
-    first: Tsn,
-    /// True if it contains the first fragment of the message.
-    begins: bool,
-    /// True if it contains the last fragment of the message.
-    ends: bool,
-    /// Total payload in bytes.
-    bytes: usize,
-    /// One fragment for each TSN.
-    fragments: VecDeque<Bytes>,
-}
-
 impl Run {
     fn after(&self) -> Tsn {
         self.first + self.fragments.len() as u32
@@ -378,29 +397,6 @@ impl Run {
     fn open_end(&self) -> Option<Tsn> {
         (!self.ends).then(|| self.after().previous())
     }
-}
-
-/// The state at the border of a TSN, as far as its neighbour has arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Neighbour {
-    /// The message of this header continues across the border.
-    Joined(Header),
-    /// A message ends or begins at the border.
-    Apart,
-}
-
-/// The fragments held.
-#[derive(Debug, Default)]
-struct Held {
-    open: Option<Open>,
-    lengths: Lengths,
-    /// Runs by their first TSN, all beyond the cumulative TSN. Adjacent runs of one message are always joined.
-    runs: BTreeMap<Key, Run>,
-    /// The last TSN of what the peer gave up, if it may be in the middle of a message: fragments that directly follow it
-    /// are dropped.
-    given_up: Option<Tsn>,
-    /// The first and last TSN of the latest message that was completed beyond the cumulative TSN.
-    whole_beyond: Option<(Tsn, Tsn)>,
 }
 
 impl Held {
@@ -536,6 +532,11 @@ impl Held {
         }
         (records, payload)
     }
+}
+
+/// Releases what the window was charged for a run.
+fn release_run(window: &mut Window, run: &Run) {
+    window.release(run.bytes + run.fragments.len() * HELD_COST);
 }
 
 #[cfg(test)]
