@@ -110,6 +110,8 @@ impl Admin {
         page.gauge("associations", "Established associations.", self.gateway.associations().len() as f64);
         let help = "Associations that were established.";
         page.counter("associations_total", help, self.gateway.associations_total());
+        let help = "Associations that were refused: their peers had as many as they may.";
+        page.counter("associations_refused_total", help, self.gateway.limits.refused());
         let links = self.running.links();
         let up = links.iter().map(|link| (&*link.name, f64::from(u8::from(link.is_up()))));
         page.gauges("peer_up", "1 if there is an association with the peer.", "peer", up);

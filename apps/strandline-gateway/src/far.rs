@@ -22,7 +22,7 @@ use crate::limits::Place;
 use crate::onward;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::proxy_protocol;
-use crate::registry::{About, End, Tracked};
+use crate::registry::{About, Coming, End, Tracked};
 use crate::relay::{self, Before, arrived, first_message, prepare};
 use crate::who::Who;
 
@@ -74,12 +74,18 @@ pub(crate) async fn accept_streams(association: &Association, peer: &Arc<FarPeer
             Err(error) => return error,
         };
         let place = peer.gateway.limits.take(peer.who, now());
-        tokio::spawn(serve(association.clone(), stream, Arc::clone(peer), place));
+        let coming = peer.gateway.registry.expect();
+        tokio::spawn(serve(association.clone(), stream, Arc::clone(peer), (place, coming)));
     }
 }
 
 /// Serves one stream.
-async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, place: Option<Place>) {
+async fn serve(
+    association: Association,
+    stream: Stream,
+    peer: Arc<FarPeer>,
+    (place, coming): (Option<Place>, Coming),
+) {
     let number = stream.id().0;
     let (mut recv, send) = stream.into_split();
     let Ok(Ok(mut message)) = timeout(OPENING_TIMEOUT, first_message(&mut recv)).await else { return };
@@ -102,14 +108,14 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, pla
     match opening {
         Opening::Listen { at, token } => {
             // It holds nothing but the socket, and connections count for themselves.
-            drop(place);
+            drop((place, coming));
             let Ok(_held) = peer.services.listeners.try_acquire() else {
                 return refuse(send, Reason::Limit, format!("more than {LISTENERS_MAX} listeners")).await;
             };
             listen(association, Arc::clone(&peer), at, token, recv, send).await;
         }
         Opening::Report => {
-            drop(place);
+            drop((place, coming));
             let Ok(_held) = peer.services.reports.try_acquire() else {
                 return refuse(send, Reason::Limit, "a second report".to_owned()).await;
             };
@@ -157,7 +163,7 @@ async fn refuse(mut send: SendStream, reason: Reason, text: String) {
     let reply = Reply::Failed { reason, text: text.into() };
     if send.send(reply.encode().into()).await.is_ok() && send.finish().is_ok() {
         // Dropping the writer doesn't reset what is finished.
-        let _ = send.finished().await;
+        let _ = timeout(OPENING_TIMEOUT, send.finished()).await;
     }
 }
 
@@ -303,7 +309,11 @@ async fn listen(
                     let place = peer.gateway.limits.take(peer.who, now());
                     let Some(place) = place else { continue };
                     let (association, peer) = (association.clone(), Arc::clone(&peer));
-                    tokio::spawn(arrive(association, peer, at, token, tcp, source, place));
+                    let coming = peer.gateway.registry.expect();
+                    tokio::spawn(async move {
+                        arrive(association, peer, at, token, tcp, source, place).await;
+                        drop(coming);
+                    });
                 }
                 Err(error) => {
                     let found = errors.on_error(&error);

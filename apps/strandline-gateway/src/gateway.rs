@@ -45,8 +45,7 @@ pub(crate) enum Stage {
 
 impl Gateway {
     pub(crate) fn new(settings: Settings, registry: Registry) -> Self {
-        let limits = &settings.limits;
-        let limits = Arc::new(PeerLimits::new(limits.connections_max, limits.connections_per_sec));
+        let limits = Arc::new(PeerLimits::new(&settings.limits));
         Self {
             settings: RwLock::new(Arc::new(settings)),
             registry: Arc::new(registry),
@@ -67,7 +66,7 @@ impl Gateway {
 
     /// Replaces the configuration. Rules and limits count for new connections.
     pub(crate) fn replace_settings(&self, settings: Settings) {
-        self.limits.set(settings.limits.connections_max, settings.limits.connections_per_sec);
+        self.limits.set(&settings.limits);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 

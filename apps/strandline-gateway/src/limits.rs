@@ -1,12 +1,13 @@
-//! What one peer may use: connections at the same time, and new ones per second. Peers are told apart by
+//! What one peer may use: associations and connections at the same time, and new connections per second. Peers are told apart by
 //! their keys, or by their addresses if they have none.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
+use crate::config::Limits;
 use crate::who::{Unit, Who};
 
 /// Peers that are remembered while they have no connection, so that a new association brings no new burst.
@@ -15,13 +16,17 @@ const PEERS_MAX: usize = 4096;
 /// Connections of all peers.
 #[derive(Debug)]
 pub(crate) struct PeerLimits {
+    associations_max: AtomicU32,
     connections_max: AtomicU32,
     connections_per_sec: AtomicU32,
     peers: Mutex<HashMap<Unit, Use>>,
+    /// Associations that were refused.
+    refused: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Use {
+    associations: u32,
     open: u32,
     /// Connections that may come at once, at most one second's.
     tokens: f64,
@@ -35,27 +40,71 @@ pub(crate) struct Place {
     peer: Unit,
 }
 
+/// An association that counts until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    limits: Arc<PeerLimits>,
+    peer: Unit,
+}
+
 impl PeerLimits {
-    pub(crate) fn new(connections_max: u32, connections_per_sec: u32) -> Self {
-        let (connections_max, connections_per_sec) = (connections_max.into(), connections_per_sec.into());
-        Self { connections_max, connections_per_sec, peers: Mutex::default() }
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            associations_max: limits.associations_max.into(),
+            connections_max: limits.connections_max.into(),
+            connections_per_sec: limits.connections_per_sec.into(),
+            peers: Mutex::default(),
+            refused: AtomicU64::new(0),
+        }
     }
 
-    /// Changes the limits. Connections beyond them stay.
-    pub(crate) fn set(&self, connections_max: u32, connections_per_sec: u32) {
-        self.connections_max.store(connections_max, Ordering::Relaxed);
-        self.connections_per_sec.store(connections_per_sec, Ordering::Relaxed);
+    /// Changes the limits. Associations and connections beyond them stay.
+    pub(crate) fn set(&self, limits: &Limits) {
+        self.associations_max.store(limits.associations_max, Ordering::Relaxed);
+        self.connections_max.store(limits.connections_max, Ordering::Relaxed);
+        self.connections_per_sec.store(limits.connections_per_sec, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Unit, Use>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an association that a peer has set up.
+    ///
+    /// # Errors
+    /// The limit, if the peer has as many: this one is refused, and counted as such.
+    pub(crate) fn join(self: &Arc<Self>, peer: Who, now: Instant) -> Result<Joined, u32> {
+        let (peer, most) = (peer.unit(), self.associations_max.load(Ordering::Relaxed));
+        let mut peers = self.lock();
+        let used = self.used(&mut peers, peer, now);
+        if used.associations >= most {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(most);
+        }
+        used.associations += 1;
+        Ok(Joined { limits: Arc::clone(self), peer })
+    }
+
+    /// Returns how many associations were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Returns what a peer uses. Makes room for it by forgetting those that use nothing.
+    fn used<'a>(&self, peers: &'a mut HashMap<Unit, Use>, peer: Unit, now: Instant) -> &'a mut Use {
+        if peers.len() >= PEERS_MAX && !peers.contains_key(&peer) {
+            peers.retain(|_, used| used.open > 0 || used.associations > 0);
+        }
+        let tokens = f64::from(self.connections_per_sec.load(Ordering::Relaxed));
+        peers.entry(peer).or_insert(Use { associations: 0, open: 0, tokens, filled: now })
     }
 
     /// Counts a connection of a peer; `None` if it is beyond a limit.
     pub(crate) fn take(self: &Arc<Self>, peer: Who, now: Instant) -> Option<Place> {
         let peer = peer.unit();
         let rate = f64::from(self.connections_per_sec.load(Ordering::Relaxed));
-        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if peers.len() >= PEERS_MAX && !peers.contains_key(&peer) {
-            peers.retain(|_, used| used.open > 0);
-        }
-        let used = peers.entry(peer).or_insert(Use { open: 0, tokens: rate, filled: now });
+        let mut peers = self.lock();
+        let used = self.used(&mut peers, peer, now);
         let passed = now.saturating_duration_since(used.filled).as_secs_f64();
         used.tokens = (used.tokens + passed * rate).min(rate);
         used.filled = now;
@@ -70,9 +119,16 @@ impl PeerLimits {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut peers = self.limits.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(used) = peers.get_mut(&self.peer) {
+        if let Some(used) = self.limits.lock().get_mut(&self.peer) {
             used.open = used.open.saturating_sub(1);
+        }
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        if let Some(used) = self.limits.lock().get_mut(&self.peer) {
+            used.associations = used.associations.saturating_sub(1);
         }
     }
 }

@@ -28,6 +28,8 @@ const SET_UP: Duration = Duration::from_secs(5);
 /// Shortest and longest time between two attempts.
 const BACK_OFF_MIN: Duration = Duration::from_millis(250);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+/// The time between two attempts begins anew after an association that has lasted for this time.
+const STEADY: Duration = Duration::from_secs(10);
 /// Time between two attempts while connections wait.
 const WANTED_EVERY: Duration = Duration::from_millis(500);
 /// Time between two looks for connections of a peer that was removed.
@@ -138,7 +140,7 @@ impl Link {
     async fn is_over(&self, gateway: &Gateway) {
         // The sender lives as long as this value.
         let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
-        while gateway.registry.has_connections_of(&self.name) {
+        while self.users.load(Ordering::Relaxed) > 0 || gateway.registry.has_connections_of(&self.name) {
             tokio::time::sleep(OVER_EVERY).await;
         }
     }
@@ -233,8 +235,12 @@ impl Link {
                 match result {
                     Ok(association) => {
                         has_reported = false;
-                        back_off = BACK_OFF_MIN;
+                        let since = now();
                         let has_moved = self.keep(&gateway, association).await;
+                        // One that is refused ends at once.
+                        if has_moved || now().saturating_duration_since(since) >= STEADY {
+                            back_off = BACK_OFF_MIN;
+                        }
                         if has_moved || self.peer.keep == Keep::OnDemand {
                             continue;
                         }

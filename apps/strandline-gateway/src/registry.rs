@@ -147,7 +147,15 @@ pub(crate) struct Sums {
 struct State {
     next: u64,
     open: HashMap<u64, Arc<Entry>>,
+    /// What may become a connection.
+    coming: usize,
     sums: Sums,
+}
+
+impl State {
+    fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.coming == 0
+    }
 }
 
 /// All connections.
@@ -226,13 +234,20 @@ impl Registry {
         open.into_iter().take(limit).map(to_json).collect()
     }
 
-    /// Waits until no connection is open.
+    /// Counts what may become a connection, until the returned value is dropped: a client that has not said yet where it wants to
+    /// go, or a task that accepts.
+    pub(crate) fn expect(self: &Arc<Self>) -> Coming {
+        self.lock().coming += 1;
+        Coming(Arc::clone(self))
+    }
+
+    /// Waits until no connection is open, and none is coming.
     pub(crate) async fn wait_empty(&self) {
         loop {
             let emptied = self.emptied.notified();
             tokio::pin!(emptied);
             emptied.as_mut().enable();
-            if self.open() == 0 {
+            if self.lock().is_empty() {
                 return;
             }
             emptied.await;
@@ -249,6 +264,23 @@ impl Registry {
     /// Returns how many lines of the access log were lost; `None` if there is none.
     pub(crate) fn lost_lines(&self) -> Option<u64> {
         self.log.as_ref().map(AccessLog::lost)
+    }
+}
+
+/// What may become a connection, until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Coming(Arc<Registry>);
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        let is_last = {
+            let mut state = self.0.lock();
+            state.coming = state.coming.saturating_sub(1);
+            state.is_empty()
+        };
+        if is_last {
+            self.0.emptied.notify_waiters();
+        }
     }
 }
 
@@ -286,7 +318,7 @@ impl Drop for Tracked {
             }
             state.sums.bytes_up += up;
             state.sums.bytes_down += down;
-            state.open.is_empty()
+            state.is_empty()
         };
         if is_last {
             self.registry.emptied.notify_waiters();

@@ -316,6 +316,14 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
         tracing::warn!(peer = %address, "refusing an association: {lack}");
         return association.abort("a gateway needs more extensions");
     }
+    let joined = match gateway.limits.join(who, now()) {
+        Ok(joined) => joined,
+        Err(most) => {
+            tracing::warn!(peer = %name, %address, most, "refusing an association: the peer has as many as it may");
+            return association
+                .abort(format!("the peer has {most} associations already (limits.associations_max)"));
+        }
+    };
     if association.set_dynamic_streams(stacks::dynamic_streams()).is_err() {
         return;
     }
@@ -340,5 +348,5 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
     }
     let ended = association.closed().await;
     tracing::info!(peer = %name, %address, %ended, "association ended");
-    drop((listed, counted));
+    drop((listed, counted, joined));
 }

@@ -15,7 +15,6 @@ use strandline_output::{out, outln};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 
 use crate::clock::unix_time;
 use crate::config::{Args, Reverse, Settings, UdpForward, Way, WayKind};
@@ -65,7 +64,6 @@ struct Served {
     id: WayId,
     announced: AnnouncedWay,
     to: Goes,
-    task: AbortHandle,
     /// Another descriptor of the socket, for the next process; none once this one ends.
     socket: Option<OwnedFd>,
 }
@@ -292,9 +290,8 @@ impl Running {
                 state.ways.push(self.serve(id, socket, way, link, runtime)?);
             }
         }
-        for gone in old_ways {
-            gone.task.abort();
-        }
+        // Their tasks end, since nothing says any more where connections go.
+        drop(old_ways);
         state.links = links;
         intercept(&mut state, settings)
     }
@@ -312,26 +309,22 @@ impl Running {
             Bound::Tcp(listener) => listener.as_fd().try_clone_to_owned()?,
             Bound::Udp(socket) => socket.as_fd().try_clone_to_owned()?,
         };
-        let (listen, to, task) = match (socket, way) {
+        let (listen, to) = match (socket, way) {
             (Bound::Tcp(listener), Wanted::Tcp(way)) => {
                 let listen = listener.local_addr()?;
                 let (sender, target) = watch::channel(tcp_target(way, link));
-                (listen, Goes::Tcp(sender), runtime.spawn(ways::serve(listener, target, gateway)))
+                runtime.spawn(ways::serve(listener, target, gateway));
+                (listen, Goes::Tcp(sender))
             }
             (Bound::Udp(socket), Wanted::Udp(forward)) => {
                 let listen = socket.local_addr()?;
                 let (sender, target) = watch::channel(udp_target(forward, link));
-                (listen, Goes::Udp(sender), runtime.spawn(ways::serve_udp(socket, target, gateway)))
+                runtime.spawn(ways::serve_udp(socket, target, gateway));
+                (listen, Goes::Udp(sender))
             }
             _ => anyhow::bail!("a socket of another kind"),
         };
-        Ok(Served {
-            id,
-            announced: announced(listen, way, link),
-            to,
-            task: task.abort_handle(),
-            socket: Some(other),
-        })
+        Ok(Served { id, announced: announced(listen, way, link), to, socket: Some(other) })
     }
 }
 

@@ -15,4 +15,5 @@ mod programs;
 mod reload;
 mod restart;
 mod slow_path;
+mod unfinished;
 mod ways;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::common::{Gateway, World, at_last, patient, read_all, read_exactly};
+use crate::common::{Gateway, Home, World, at_last, patient, read_all, read_exactly};
 
 /// Whether a connection through the gateways works.
 fn works(world: &World) -> bool {
@@ -103,4 +103,33 @@ fn an_association_on_demand_ends_when_idle() {
         drop((client, served));
         at_last("the association ends", || associations() == 0);
     }
+}
+
+/// A peer with as many associations as it may have is told so, and gets in once one has ended.
+#[test]
+fn further_associations_of_a_peer_are_refused() {
+    let home = Home::new("associations");
+    let file = home.write("far.toml", "[limits]\nassociations_max = 1\n");
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let far = Gateway::start(&format!(
+        "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --allow {address} --config {file}"
+    ));
+    let near =
+        || Gateway::start(&format!("--peer far={} --admin 127.0.0.1:0 --forward 0={address}", far.listens()));
+    let is_up = |near: &Gateway| near.status()["peers"][0]["up"] == true;
+    let first = near();
+    at_last("the first has its association", || is_up(&first));
+    let second = near();
+    at_last("the second is refused", || second.log().contains("limits.associations_max"));
+    let refused = "strandline_gateway_associations_refused_total ";
+    let metrics = far.admin("metrics");
+    let count = metrics.lines().find_map(|line| line.strip_prefix(refused)).unwrap();
+    assert_ne!(count, "0");
+    let mut client = patient(TcpStream::connect(first.way(0)).unwrap());
+    client.write_all(b"goes on").unwrap();
+    assert_eq!(read_exactly(&mut patient(server.accept().unwrap().0), 7), b"goes on");
+    drop(client);
+    assert!(first.end());
+    at_last("the second gets in", || is_up(&second));
 }

@@ -199,6 +199,7 @@ impl<'de> Deserialize<'de> for Words {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Limits {
+    pub(super) associations_max: Option<u32>,
     pub(super) connections_max: Option<u32>,
     pub(super) connections_per_sec: Option<u32>,
     pub(super) connect_timeout_secs: Option<u32>,

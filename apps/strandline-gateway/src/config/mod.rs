@@ -39,6 +39,7 @@ const WAIT: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RESTART_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+const ASSOCIATIONS_MAX: u32 = 64;
 const CONNECTIONS_MAX: u32 = 20_000;
 const CONNECTIONS_PER_SEC: u32 = 2_000;
 const BUFFER_MIB: u32 = 64;
@@ -200,6 +201,7 @@ impl Access {
 /// Limits of each peer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
+    pub(crate) associations_max: u32,
     pub(crate) connections_max: u32,
     pub(crate) connections_per_sec: u32,
     pub(crate) connect_timeout: Duration,
@@ -364,6 +366,7 @@ fn check_limits(limits: &file::Limits) -> Result<Limits, ConfigError> {
         return Err(wrong("limits.buffer_mib", "a number from 4 to 1024"));
     }
     Ok(Limits {
+        associations_max: at_least_one("limits.associations_max", limits.associations_max, ASSOCIATIONS_MAX)?,
         connections_max: at_least_one("limits.connections_max", limits.connections_max, CONNECTIONS_MAX)?,
         connections_per_sec: at_least_one(
             "limits.connections_per_sec",

@@ -5,6 +5,7 @@ use strandline::encryption::Fingerprint;
 
 use super::PeerLimits;
 use crate::clock::now;
+use crate::config::Limits;
 use crate::who::Who;
 
 /// A peer at an address, without a key.
@@ -12,9 +13,35 @@ fn at(address: [u8; 4]) -> Who {
     Who { address: address.into(), key: None }
 }
 
+/// Limits of connections, and of 2 associations.
+fn limits(connections_max: u32, connections_per_sec: u32) -> Arc<PeerLimits> {
+    let limits = Limits {
+        associations_max: 2,
+        connections_max,
+        connections_per_sec,
+        connect_timeout: Duration::ZERO,
+        buffer_mib: 4,
+    };
+    Arc::new(PeerLimits::new(&limits))
+}
+
+#[test]
+fn associations_of_a_peer_are_limited() {
+    let (limits, now) = (limits(1, 1), now());
+    let key = |text: &[u8]| Some(Fingerprint::of_key(text));
+    let one = Who { key: key(b"one"), ..at([192, 0, 2, 1]) };
+    let first = limits.join(one, now);
+    let second = limits.join(Who { address: [192, 0, 2, 2].into(), ..one }, now);
+    assert!(first.is_ok() && second.is_ok());
+    assert_eq!((limits.join(one, now).err(), limits.refused()), (Some(2), 1));
+    assert!(limits.join(Who { key: None, ..one }, now).is_ok(), "by its address, it is another peer");
+    drop(first);
+    assert!(limits.join(one, now).is_ok());
+}
+
 #[test]
 fn connections_of_a_peer_are_limited() {
-    let (limits, now) = (Arc::new(PeerLimits::new(2, 100)), now());
+    let (limits, now) = (limits(2, 100), now());
     let (one, other) = (at([192, 0, 2, 1]), at([192, 0, 2, 2]));
     let first = limits.take(one, now);
     let second = limits.take(one, now);
@@ -26,7 +53,7 @@ fn connections_of_a_peer_are_limited() {
 
 #[test]
 fn new_connections_have_a_rate() {
-    let (limits, now) = (Arc::new(PeerLimits::new(1000, 10)), now());
+    let (limits, now) = (limits(1000, 10), now());
     let peer = at([192, 0, 2, 1]);
     let taken = |now| (0..100).filter(|_| limits.take(peer, now).is_some()).count();
     assert_eq!(taken(now), 10);
@@ -36,7 +63,7 @@ fn new_connections_have_a_rate() {
 
 #[test]
 fn limits_follow_keys_instead_of_addresses() {
-    let (limits, now) = (Arc::new(PeerLimits::new(1, 100)), now());
+    let (limits, now) = (limits(1, 100), now());
     let key = |text: &[u8]| Some(Fingerprint::of_key(text));
     let one = Who { key: key(b"one"), ..at([192, 0, 2, 1]) };
     let held = limits.take(one, now);

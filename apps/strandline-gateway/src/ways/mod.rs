@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
@@ -62,19 +63,23 @@ pub(crate) struct Target {
     pub(crate) link: Arc<Link>,
 }
 
-/// Accepts connections until the gateway ends.
-pub(crate) async fn serve(listener: TcpListener, target: watch::Receiver<Target>, gateway: Arc<Gateway>) {
+/// Accepts connections until the gateway ends, or the sender of the target is dropped. Those that have come until then are
+/// served.
+pub(crate) async fn serve(listener: TcpListener, mut target: watch::Receiver<Target>, gateway: Arc<Gateway>) {
+    let _may_accept = gateway.registry.expect();
     let own = listener.local_addr().ok();
     let sockets = Arc::<preload::Sockets>::default();
+    let targets = target.clone();
+    let begin = |tcp: TcpStream, client: SocketAddr| {
+        let Target { kind, link } = targets.borrow().clone();
+        let near = Near::new(Arc::clone(&gateway), link, client);
+        tokio::spawn(accepted(kind, tcp, near, own, Arc::clone(&sockets)));
+    };
     let accepting = async {
         let mut errors = AcceptErrors::default();
         loop {
             match listener.accept().await {
-                Ok((tcp, client)) => {
-                    let Target { kind, link } = target.borrow().clone();
-                    let near = Near { gateway: Arc::clone(&gateway), link, client };
-                    tokio::spawn(accepted(kind, tcp, near, own, Arc::clone(&sockets)));
-                }
+                Ok((tcp, client)) => begin(tcp, client),
                 Err(error) => {
                     let found = errors.on_error(&error);
                     if let Some(unlogged) = found.log {
@@ -87,8 +92,27 @@ pub(crate) async fn serve(listener: TcpListener, target: watch::Receiver<Target>
     };
     tokio::select! {
         () = accepting => {}
+        () = closed(&mut target) => {}
         () = gateway.reached(Stage::Draining) => {}
     }
+    // The clients of these are connected already: the end of the socket would reset them.
+    for _ in 0..BACKLOG {
+        let Ok((tcp, client)) = accept_at_once(&listener) else { break };
+        begin(tcp, client);
+    }
+}
+
+/// Waits until the sender is dropped.
+async fn closed<T>(receiver: &mut watch::Receiver<T>) {
+    while receiver.changed().await.is_ok() {}
+}
+
+/// Takes a connection that waits to be accepted, whether or not the runtime has heard of it.
+fn accept_at_once(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let tcp = TcpStream::from_std(rustix::net::accept_with(listener, flags)?.into())?;
+    let client = tcp.peer_addr()?;
+    Ok((tcp, client))
 }
 
 async fn accepted(

@@ -16,11 +16,11 @@ use crate::contexts::InUse;
 use crate::direct::{DirectNetworks, Moved};
 use crate::gateway::{Gateway, Stage};
 use crate::lanes::Lane;
-use crate::link::Link;
+use crate::link::{Link, User};
 use crate::mapping::{Decision, Direct, Map, Question, State, Way, decide};
 use crate::onward;
 use crate::protocol::{Destination, Host, Opening, Reason, Reply};
-use crate::registry::{About, End, Tracked};
+use crate::registry::{About, Coming, End, Tracked};
 use crate::relay::{self, Before, arrived, prepare, reply};
 use crate::rules::{Rules, is_special};
 
@@ -35,6 +35,8 @@ pub(super) struct Near {
     pub(super) gateway: Arc<Gateway>,
     pub(super) link: Arc<Link>,
     pub(super) client: SocketAddr,
+    /// While the client has not said where it wants to go, neither this process nor the association ends.
+    _coming: (Coming, User),
 }
 
 /// The way to the destination, before its answer.
@@ -60,6 +62,11 @@ pub(super) struct Answered {
 }
 
 impl Near {
+    pub(super) fn new(gateway: Arc<Gateway>, link: Arc<Link>, client: SocketAddr) -> Self {
+        let coming = (gateway.registry.expect(), link.user());
+        Self { gateway, link, client, _coming: coming }
+    }
+
     /// Adds the connection to the registry.
     pub(super) fn track(&self, way: &'static str, destination: &Destination) -> Tracked {
         self.gateway.registry.begin(About {

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, watch};
 
+use super::closed;
 use crate::config::UdpForward;
 use crate::flows::{self, Target, buffer, idle};
 use crate::gateway::{Gateway, Stage};
@@ -21,6 +23,10 @@ use crate::relay::reply;
 const CLIENTS_MAX: usize = 4096;
 /// Datagrams of a client that wait for its flow.
 const WAITING: usize = 64;
+
+/// Once a client can send no more, since this process takes nothing new, its flow ends when nothing has come for it for this time,
+/// or twice of it.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// Where the datagrams of new clients go. A reload may change it.
 #[derive(Debug, Clone)]
@@ -38,8 +44,13 @@ pub(crate) fn bind_udp(forward: &UdpForward) -> Result<UdpSocket> {
     bound.with_context(|| format!("listening on UDP {} for forward", forward.listen))
 }
 
-/// Passes datagrams until the gateway ends.
-pub(crate) async fn serve_udp(socket: UdpSocket, target: watch::Receiver<UdpTarget>, gateway: Arc<Gateway>) {
+/// Passes datagrams until the gateway ends, or the sender of the target is dropped.
+pub(crate) async fn serve_udp(
+    socket: UdpSocket,
+    mut target: watch::Receiver<UdpTarget>,
+    gateway: Arc<Gateway>,
+) {
+    let targets = target.clone();
     let socket = Arc::new(socket);
     let mut clients: HashMap<SocketAddr, mpsc::Sender<Bytes>> = HashMap::new();
     let mut room = buffer();
@@ -60,7 +71,7 @@ pub(crate) async fn serve_udp(socket: UdpSocket, target: watch::Receiver<UdpTarg
                 }
             }
             let (queue, waiting) = mpsc::channel(WAITING);
-            let UdpTarget { forward, link } = target.borrow().clone();
+            let UdpTarget { forward, link } = targets.borrow().clone();
             clients.insert(client, queue);
             let tracked = gateway.registry.begin(About {
                 way: "udp",
@@ -75,6 +86,7 @@ pub(crate) async fn serve_udp(socket: UdpSocket, target: watch::Receiver<UdpTarg
     };
     tokio::select! {
         () = passing => {}
+        () = closed(&mut target) => {}
         () = gateway.reached(Stage::Draining) => {}
     }
 }
@@ -124,9 +136,13 @@ impl Flow {
                 flows::send(&association, token, &datagram, self.forward.lifetime, &tracked.entry);
             }
         };
+        let last_answers = async {
+            passing.await;
+            idle(&tracked.entry, LAST_ANSWERS).await;
+        };
         tokio::select! {
             answered = answered => answered?,
-            () = passing => {}
+            () = last_answers => {}
             () = idle(&tracked.entry, self.forward.idle_timeout) => {}
         }
         let _ = send.finish();
