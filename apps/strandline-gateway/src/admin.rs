@@ -47,13 +47,22 @@ pub(crate) async fn listen(address: SocketAddr, running: Rc<Running>) -> Result<
 }
 
 fn reply(request: &Request, admin: &Admin, begun: u64) -> Reply {
-    if request.parts() != ["restart"] {
+    let parts = request.parts();
+    if !matches!(parts.as_slice(), ["restart" | "reload"]) {
         return answer(request, admin, begun).into();
     }
     if request.method != "POST" {
         return Answer::not_allowed("POST").into();
     }
     let (running, gateway) = (Rc::clone(&admin.running), Arc::clone(&admin.gateway));
+    if parts == ["reload"] {
+        return Reply::Later(Box::pin(async move {
+            match running.reload().await {
+                Ok(done) => Answer::json(200, &json!({"changed": done.changed, "kept": done.kept})),
+                Err(error) => Answer::error(422, &error.to_string(), "the configuration is unchanged"),
+            }
+        }));
+    }
     Reply::Later(Box::pin(async move {
         match running.restart().await {
             Ok(pid) => Answer::json(200, &json!({"pid": pid, "connections": gateway.registry.open()})),
@@ -64,15 +73,6 @@ fn reply(request: &Request, admin: &Admin, begun: u64) -> Reply {
 
 fn answer(request: &Request, admin: &Admin, begun: u64) -> Answer {
     let parts = request.parts();
-    if parts == ["reload"] {
-        if request.method != "POST" {
-            return Answer::not_allowed("POST");
-        }
-        return match admin.running.reload() {
-            Ok(done) => Answer::json(200, &json!({"changed": done.changed, "kept": done.kept})),
-            Err(error) => Answer::error(422, &error.to_string(), "the configuration is unchanged"),
-        };
-    }
     if !matches!(parts.as_slice(), ["metrics" | "status"]) {
         return Answer::error(404, "not found", "the paths are /metrics, /status, /reload and /restart");
     }
@@ -115,6 +115,10 @@ impl Admin {
         let links = self.running.links();
         let up = links.iter().map(|link| (&*link.name, f64::from(u8::from(link.is_up()))));
         page.gauges("peer_up", "1 if there is an association with the peer.", "peer", up);
+        if let Some(are_set) = self.running.captures.are_set() {
+            let help = "1 while the rules of captured connections are set.";
+            page.gauge("capture_up", help, f64::from(u8::from(are_set)));
+        }
         if let Some(lost) = self.gateway.registry.lost_lines() {
             page.counter("access_log_lost_lines_total", "Lines of the access log that were lost.", lost);
         }

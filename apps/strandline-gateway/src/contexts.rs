@@ -1,7 +1,8 @@
 //! The associations with a peer: each is a context of congestion control, with a window of its own.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use strandline::Association;
 use tokio::time::Instant;
@@ -12,6 +13,12 @@ use crate::health::{self, Seen};
 use crate::lanes::Lanes;
 use crate::mapping::{Flow, Health};
 
+/// Shortest and longest time until another one is set up after a failure.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(600);
+/// One that ends sooner counts as a failure.
+const STEADY: Duration = Duration::from_secs(10);
+
 /// An association with a peer.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -21,6 +28,8 @@ pub(crate) struct Context {
     begun: Instant,
     /// Streams of connections that use it.
     streams: AtomicU32,
+    /// The peer has left the process that it is with.
+    is_left: AtomicBool,
     meter: Mutex<FlowMeter>,
     /// The peer's direction, as it was last reported.
     down: Mutex<Option<Flow>>,
@@ -49,6 +58,7 @@ impl Context {
             association,
             begun: now(),
             streams: AtomicU32::new(0),
+            is_left: AtomicBool::new(false),
             meter: Mutex::default(),
             down: Mutex::new(None),
         })
@@ -62,6 +72,11 @@ impl Context {
 
     pub(crate) fn is_unused(&self) -> bool {
         self.streams.load(Ordering::Relaxed) == 0
+    }
+
+    /// Returns whether the peer has left the process that it is with.
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_left.load(Ordering::Relaxed)
     }
 
     /// Returns how it does; `None` if it has ended.
@@ -96,6 +111,28 @@ struct State {
     more: Vec<Arc<Context>>,
     /// Those that are being set up.
     coming: u32,
+    /// How often the peer has left for another process.
+    moves: u32,
+    /// After a failure none is set up until then, and for how long that was.
+    not_before: Option<Instant>,
+    pause: Duration,
+}
+
+/// One that is being set up.
+#[derive(Debug)]
+pub(crate) struct Coming {
+    moves: u32,
+}
+
+impl State {
+    fn pauses(&self, now: Instant) -> bool {
+        self.not_before.is_some_and(|time| now < time)
+    }
+
+    fn pause_from(&mut self, now: Instant) {
+        self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        self.not_before = Some(now + self.pause);
+    }
 }
 
 impl Contexts {
@@ -109,19 +146,39 @@ impl Contexts {
         1 + state.coming + state.more.len() as u32
     }
 
-    /// Counts one that is being set up; false if there are as many as there may be.
-    pub(crate) fn begin(&self, most: u32) -> bool {
+    /// Counts one that is being set up. `None` if there are as many as there may be, or the last one has failed lately.
+    pub(crate) fn begin(&self, most: u32, now: Instant) -> Option<Coming> {
         let mut state = self.lock();
-        let may = 1 + state.coming + (state.more.len() as u32) < most;
+        let may = 1 + state.coming + (state.more.len() as u32) < most && !state.pauses(now);
         state.coming += u32::from(may);
-        may
+        may.then_some(Coming { moves: state.moves })
     }
 
-    /// Adds the one that was being set up, if that has succeeded.
-    pub(crate) fn finish(&self, context: Option<Arc<Context>>) {
+    /// Adds the one that was being set up. Returns false if it is of no use: the peer has left the process meanwhile that it may
+    /// be with.
+    pub(crate) fn finish(&self, coming: Coming, context: Arc<Context>) -> bool {
         let mut state = self.lock();
         state.coming = state.coming.saturating_sub(1);
-        state.more.extend(context);
+        let is_of_use = coming.moves == state.moves;
+        state.more.extend(is_of_use.then_some(context));
+        is_of_use
+    }
+
+    /// Notes that the one that was being set up has failed.
+    pub(crate) fn fail(&self, _coming: Coming, now: Instant) {
+        let mut state = self.lock();
+        state.coming = state.coming.saturating_sub(1);
+        state.pause_from(now);
+    }
+
+    /// Notes that one has ended: after which time, and whether that was wanted.
+    pub(crate) fn end(&self, lasted: Duration, now: Instant) {
+        let mut state = self.lock();
+        if lasted >= STEADY {
+            (state.pause, state.not_before) = (Duration::ZERO, None);
+        } else {
+            state.pause_from(now);
+        }
     }
 
     pub(crate) fn remove(&self, context: &Arc<Context>) {
@@ -130,7 +187,11 @@ impl Contexts {
 
     /// Forgets further ones, which are with a process that the peer leaves: they end with their last stream.
     pub(crate) fn forget(&self) {
-        self.lock().more.clear();
+        let mut state = self.lock();
+        state.moves = state.moves.wrapping_add(1);
+        for context in state.more.drain(..) {
+            context.is_left.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Returns the one with the largest window for another stream.
@@ -147,13 +208,19 @@ impl Contexts {
     pub(crate) fn health(&self, first: Arc<Context>, most: u32) -> Option<Health> {
         let best = self.best(first);
         let seen = best.look()?;
+        let contexts = self.count();
+        // None is to be had for a while: as if there were as many as there may be.
+        let most = if self.lock().pauses(now()) { contexts.min(most) } else { most };
         Some(Health {
             answers: seen.answers,
             rtt: seen.rtt,
             up: seen.flow,
             down: *best.down(),
-            contexts: self.count(),
+            contexts,
             contexts_max: most,
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

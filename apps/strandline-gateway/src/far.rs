@@ -74,7 +74,7 @@ pub(crate) async fn accept_streams(association: &Association, peer: &Arc<FarPeer
             Err(error) => return error,
         };
         let place = peer.gateway.limits.take(peer.who, now());
-        let coming = peer.gateway.registry.expect();
+        let coming = peer.gateway.registry.coming();
         tokio::spawn(serve(association.clone(), stream, Arc::clone(peer), (place, coming)));
     }
 }
@@ -197,9 +197,9 @@ async fn connect(
             return refuse(send, reason, text).await;
         }
     };
-    let lane = lane(&peer, source, &send, &to);
+    let mut lane = lane(&peer, source, &send, &to);
     let done = Reply::Done { at: onward::local(&tcp) };
-    if send.send(done.encode().into()).await.is_err() {
+    if lane.send(&mut send, done.encode().into()).await.is_err() {
         return tracked.set_end(End::Lost);
     }
     let with_header = is_ruled && access.is_some_and(|access| access.proxy_protocol);
@@ -292,6 +292,9 @@ async fn listen(
     if !allowed {
         return refuse(send, Reason::NotAllowed, format!("listening at {at} is not allowed")).await;
     }
+    if peer.gateway.is_ending() {
+        return refuse(send, Reason::Other, "the gateway ends".to_owned()).await;
+    }
     let listener = match TcpListener::bind(at).await {
         Ok(listener) => listener,
         Err(error) => return refuse(send, Reason::of(&error), format!("{at}: {error}")).await,
@@ -309,7 +312,7 @@ async fn listen(
                     let place = peer.gateway.limits.take(peer.who, now());
                     let Some(place) = place else { continue };
                     let (association, peer) = (association.clone(), Arc::clone(&peer));
-                    let coming = peer.gateway.registry.expect();
+                    let coming = peer.gateway.registry.coming();
                     tokio::spawn(async move {
                         arrive(association, peer, at, token, tcp, source, place).await;
                         drop(coming);
@@ -382,11 +385,10 @@ async fn arrive(
     let (recv, mut send) = stream.into_split();
     let first = arrived(&tcp);
     let opening = Opening::Arrived { token, source: Some(source) };
-    if send.send(opening.encode(&first).into()).await.is_err() {
+    let mut lane = lane(&peer, Some(source), &send, &Destination::of(at));
+    if lane.send(&mut send, opening.encode(&first).into()).await.is_err() {
         return;
     }
     tracked.entry.add_sent(first.len());
-    let mut lane = lane(&peer, Some(source), &send, &Destination::of(at));
-    lane.count(first.len());
     relay::start(tcp, (recv, send, lane), Before::Reply, tracked, place);
 }

@@ -10,6 +10,8 @@ use tokio::sync::watch;
 use crate::config::{Access, Settings};
 use crate::direct::DirectNetworks;
 use crate::limits::PeerLimits;
+use crate::program_sockets::Sockets;
+use crate::questions::Questions;
 use crate::registry::Registry;
 use crate::who::Who;
 
@@ -22,6 +24,9 @@ pub(crate) struct Gateway {
     pub(crate) limits: Arc<PeerLimits>,
     /// What direct connections have shown.
     pub(crate) direct: DirectNetworks,
+    /// Sockets of `strandline run`, and the processes of before that may know others.
+    pub(crate) sockets: Arc<Sockets>,
+    pub(crate) questions: Questions,
     /// Associations that are established, so that the end can abort them.
     associations: Mutex<HashMap<u64, Association>>,
     /// Associations since the start of the program.
@@ -51,6 +56,8 @@ impl Gateway {
             registry: Arc::new(registry),
             limits,
             direct: DirectNetworks::default(),
+            sockets: Arc::default(),
+            questions: Questions::default(),
             associations: Mutex::default(),
             count: AtomicU64::new(0),
             accepted: AtomicUsize::new(0),
@@ -130,6 +137,11 @@ impl Gateway {
 
     pub(crate) fn set_stage(&self, stage: Stage) {
         self.stage.send_replace(stage);
+    }
+
+    /// Returns whether nothing new is taken any more.
+    pub(crate) fn is_ending(&self) -> bool {
+        *self.stage.borrow() >= Stage::Draining
     }
 
     /// Waits until the end of the gateway is this far.

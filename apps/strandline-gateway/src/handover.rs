@@ -7,6 +7,8 @@
 //! | old | the descriptors, and a frame that says what they are |
 //! | new | a byte, once it serves |
 //! | old | every second, 4 bytes: how many connections it still has |
+//! | new | a note with a socket: a [question](crate::questions) |
+//! | new | a note: end, since the new one is told to |
 //!
 //! Its end tells each of them that the other is gone.
 
@@ -15,22 +17,31 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use strandline::Owner;
-use strandline_ipc::{frame, read_frame, receive_descriptors, send_descriptors};
-use tokio::io::AsyncReadExt;
+use strandline_ipc::{frame, read_frame, receive_descriptors, receive_note, send_descriptors, send_note};
+use tokio::io::{AsyncReadExt, Interest};
+use tokio::sync::watch;
 use tokio::time::timeout;
+
+use crate::program;
+use crate::program_sockets::Sockets;
+use crate::questions::{self, QUESTION};
 
 /// The environment variable that makes a process a successor.
 const VARIABLE: &str = "STRANDLINE_GATEWAY_TAKEOVER";
 /// What a successor says when it serves.
 const READY: u8 = b'R';
+/// The note that says that all processes are to end.
+const END: u8 = b'E';
 /// Time for a successor to start.
 const START: Duration = Duration::from_secs(60);
 /// Time between two looks whether a process that has given up has ended, and their number.
@@ -49,6 +60,8 @@ pub(crate) struct WayId {
 pub(crate) enum SocketKind {
     Tcp,
     Transparent,
+    /// With a receive window that is opened later.
+    Narrow,
     Udp,
 }
 
@@ -118,6 +131,18 @@ impl Inherited {
         Some(self.ways.swap_remove(at).1)
     }
 
+    /// Returns what will not be taken: ways that are not wanted, and the listener for status and metrics if that has another
+    /// address now.
+    pub(crate) fn leaving(
+        &self,
+        is_wanted: impl Fn(WayId) -> bool,
+        admin: Option<SocketAddr>,
+    ) -> std::io::Result<Vec<OwnedFd>> {
+        let ways = self.ways.iter().filter(|(id, _)| !is_wanted(*id)).map(|(_, socket)| socket);
+        let listener = self.admin.iter().filter(|(known, _)| Some(*known) != admin).map(|(_, socket)| socket);
+        ways.chain(listener).map(OwnedFd::try_clone).collect()
+    }
+
     /// Takes the listener for status and metrics, if it has this address.
     pub(crate) fn take_admin(&mut self, address: SocketAddr) -> Option<OwnedFd> {
         self.admin.take_if(|(known, _)| *known == address).map(|(_, listener)| listener)
@@ -145,9 +170,22 @@ impl Program {
     /// # Errors
     /// If the system does not tell the path.
     pub(crate) fn current() -> Result<Self> {
-        let path = std::env::current_exe().context("finding the path of this program")?;
-        let arguments = std::env::args_os().skip(1).collect();
-        Ok(Self { path, arguments })
+        let mut words = std::env::args_os();
+        // The path by which it was called may be a link, which leads to another version later.
+        let called = words.next().and_then(|name| program::find(&name)).filter(|path| is_this_program(path));
+        let path = match called {
+            Some(path) => std::path::absolute(path),
+            None => std::env::current_exe(),
+        };
+        let path = path.context("finding the path of this program")?;
+        Ok(Self { path, arguments: words.collect() })
+    }
+
+    /// Returns the command that starts it.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(&self.arguments);
+        command
     }
 
     /// Starts a successor, hands everything to it, and waits until it serves.
@@ -156,8 +194,8 @@ impl Program {
     /// If it can't be started, or ends before.
     pub(crate) async fn succeed(&self, listing: &Listing, all: &[BorrowedFd<'_>]) -> Result<Successor> {
         let (ours, theirs) = UnixStream::pair().context("making a pair of sockets")?;
-        let mut command = Command::new(&self.path);
-        command.args(&self.arguments).env(VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(theirs)));
+        let mut command = self.command();
+        command.env(VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(theirs)));
         let child = command.spawn().with_context(|| format!("starting {}", self.path.display()))?;
         // It is gone from here: otherwise its end would not end the stream.
         drop(command);
@@ -175,8 +213,14 @@ impl Program {
             Err(_) => bail!("the new process did not start within {} s", START.as_secs()),
         }
         let pid = starting.0.take().map_or(0, |child| child.id());
-        Ok(Successor { pid, stream })
+        Ok(Successor { pid, stream, heard: watch::Sender::new(Heard::Nothing) })
     }
+}
+
+/// Returns whether a path leads to the file that this process runs.
+fn is_this_program(path: &Path) -> bool {
+    let file = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    file(path).is_some_and(|found| file(Path::new("/proc/self/exe")) == Some(found))
 }
 
 /// A process that is killed unless it is taken out.
@@ -209,11 +253,30 @@ impl Drop for Starting {
 pub(crate) struct Successor {
     pub(crate) pid: u32,
     stream: tokio::net::UnixStream,
+    heard: watch::Sender<Heard>,
+}
+
+/// What the process that serves now has said to one of before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Heard {
+    Nothing,
+    /// It is told to end, and so is this one.
+    End,
+    /// It has ended.
+    Gone,
 }
 
 impl Successor {
-    /// Tells it every second how many connections are left here, until it ends.
-    pub(crate) async fn tell(&self, count: impl Fn() -> usize) {
+    /// Tells it every second how many connections are left here, and answers its questions, until it ends.
+    pub(crate) async fn attend(&self, count: impl Fn() -> usize, sockets: &Arc<Sockets>) {
+        tokio::select! {
+            () = self.tell(count) => {}
+            () = self.listen(sockets) => {}
+        }
+        self.heard.send_replace(Heard::Gone);
+    }
+
+    async fn tell(&self, count: impl Fn() -> usize) {
         loop {
             let count = u32::try_from(count()).unwrap_or(u32::MAX);
             match self.stream.try_write(&count.to_be_bytes()) {
@@ -222,6 +285,33 @@ impl Successor {
             }
         }
     }
+
+    async fn listen(&self, sockets: &Arc<Sockets>) {
+        while self.stream.readable().await.is_ok() {
+            match self.stream.try_io(Interest::READABLE, || receive_note(&self.stream)) {
+                Ok(Some((END, _))) => drop(self.heard.send_replace(Heard::End)),
+                Ok(Some((QUESTION, Some(socket)))) => {
+                    let sockets = Arc::clone(sockets);
+                    tokio::spawn(async move { questions::answer(socket, &sockets).await });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Waits until it has said this, or has ended.
+    pub(crate) async fn has_said(&self, what: Heard) {
+        // The sender lives as long as this value.
+        let _ = self.heard.subscribe().wait_for(|heard| *heard >= what).await;
+    }
+}
+
+/// Tells a process of before to end.
+pub(crate) fn tell_to_end(stream: &UnixStream) {
+    // One that has ended need not be told.
+    let _ = send_note(stream, END, None);
 }
 
 /// Reads what a process of before tells. Returns `None` at its end.

@@ -1,4 +1,4 @@
-//! Sets the rules of captured connections, and removes them.
+//! Sets the rules of captured connections, and removes them. Its functions block.
 //!
 //! A child process, `nft -i`, holds the table: the kernel removes a table with the flag `owner` when the socket that has made
 //! it is closed. The child ends when its standard input does, which is a pipe from this process. So the rules disappear however
@@ -6,9 +6,10 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use tokio::sync::watch;
 
 use crate::ruleset::Ruleset;
 
@@ -24,8 +25,8 @@ pub(crate) struct Interception {
     child: Child,
     /// The pipe that ends the child.
     input: Option<ChildStdin>,
-    /// What `nft` says: it would not survive writing to a closed pipe.
-    output: Option<BufReader<ChildStdout>>,
+    /// Set when the child has ended: the rules are gone.
+    is_over: watch::Receiver<bool>,
 }
 
 impl Interception {
@@ -37,12 +38,13 @@ impl Interception {
         check(&rules)?;
         let undo: String = rules.undo().iter().map(|words| format!("; ip {words}")).collect();
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("nft -i 2>&1{undo}")]);
-        // A signal of the terminal is for the gateway, which removes the rules itself.
+        // A signal of the terminal, or for a whole service, is for the gateway, which removes the rules itself.
+        command.args(["-c", &format!("trap '' INT TERM HUP; nft -i 2>&1{undo}")]);
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().context("starting nft")?;
         let input = child.stdin.take();
-        let mut this = Self { rules, child, input, output: None };
+        let (over, is_over) = watch::channel(false);
+        let mut this = Self { rules, child, input, is_over };
         for words in this.rules.routes() {
             run("ip", words.split(' '), "")?;
         }
@@ -52,7 +54,7 @@ impl Interception {
         let input = this.input.as_mut().context("nft has no standard input")?;
         input.write_all(asked.as_bytes()).context("writing to nft")?;
         let output = this.child.stdout.take().context("nft has no standard output")?;
-        let output = this.output.insert(BufReader::new(output));
+        let mut output = BufReader::new(output);
         let mut answer = String::new();
         while !answer.ends_with(SET_END) {
             let len = output.read_line(&mut answer).context("reading from nft")?;
@@ -60,7 +62,21 @@ impl Interception {
                 bail!("setting the rules of captured connections failed: nft: {}", answer.trim_end());
             }
         }
+        // The end of what it says is its end, however it comes.
+        let watching = std::thread::Builder::new().name("nft".to_owned());
+        watching
+            .spawn(move || {
+                // What it says after the answer is of no use.
+                let _ = std::io::copy(&mut output, &mut std::io::sink());
+                over.send_replace(true);
+            })
+            .context("starting a thread")?;
         Ok(this)
+    }
+
+    /// Returns what is true once the rules are gone.
+    pub(crate) fn is_over(&self) -> watch::Receiver<bool> {
+        self.is_over.clone()
     }
 }
 

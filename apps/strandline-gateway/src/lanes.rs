@@ -24,7 +24,14 @@ type Client = (bool, u64);
 #[derive(Debug)]
 pub(crate) struct Lanes {
     association: Association,
-    clients: Mutex<HashMap<Client, Arc<Turns>>>,
+    clients: Mutex<HashMap<Client, Known>>,
+}
+
+/// A client, and how many lanes it has.
+#[derive(Debug, Default)]
+struct Known {
+    turns: Arc<Turns>,
+    lanes: usize,
 }
 
 /// The places of a client: whoever holds one waits in the line.
@@ -52,14 +59,19 @@ impl Lanes {
         Arc::new(Self { association, clients: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Client, Arc<Turns>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Client, Known>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a stream of a client, whose first bytes are its beginning.
     pub(crate) fn add(self: &Arc<Self>, client: IpAddr, stream: StreamId, beginning: u64) -> Lane {
         let client = (client.to_canonical().is_ipv4(), strandline_ops::network(client));
-        let turns = Arc::clone(self.lock().entry(client).or_default());
+        let turns = {
+            let mut clients = self.lock();
+            let known = clients.entry(client).or_default();
+            known.lanes += 1;
+            Arc::clone(&known.turns)
+        };
         let lane = Lane { lanes: Arc::clone(self), client, turns, stream, left: beginning };
         if lane.left > 0 {
             lane.set_weight(BEGINNING);
@@ -94,7 +106,7 @@ impl Lane {
     }
 
     /// Counts bytes that were sent.
-    pub(crate) fn count(&mut self, len: usize) {
+    fn count(&mut self, len: usize) {
         if self.left > 0 {
             self.left = self.left.saturating_sub(len as u64);
             if self.left == 0 {
@@ -116,9 +128,11 @@ impl Drop for Lane {
             self.set_weight(0);
         }
         let mut clients = self.lanes.lock();
-        // One is in the table, one is here.
-        if Arc::strong_count(&self.turns) <= 2 {
-            clients.remove(&self.client);
+        if let Some(known) = clients.get_mut(&self.client) {
+            known.lanes = known.lanes.saturating_sub(1);
+            if known.lanes == 0 {
+                clients.remove(&self.client);
+            }
         }
     }
 }

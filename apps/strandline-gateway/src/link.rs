@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::clock::{now, unix_time};
 use crate::config::{self, Keep};
-use crate::contexts::{Context, Contexts, InUse};
+use crate::contexts::{Coming, Context, Contexts, InUse};
 use crate::far::{FarPeer, Services, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Listed, Stage};
@@ -37,7 +37,7 @@ const OVER_EVERY: Duration = Duration::from_millis(250);
 /// Time between two looks at a further context, and time without streams after which it ends.
 const CONTEXT_EVERY: Duration = Duration::from_secs(1);
 const CONTEXT_IDLE: Duration = Duration::from_secs(60);
-/// Attempts to let a peer listen where an association of before may still listen, and the time between two.
+/// Attempts to let a peer listen after which the time between two grows, and that time.
 const LISTEN_ATTEMPTS: u32 = 20;
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
@@ -145,6 +145,11 @@ impl Link {
         }
     }
 
+    /// Returns how long the association lasts. One that nothing needs is not kept.
+    fn keeps(&self) -> Keep {
+        if self.peer.is_needed { self.peer.keep } else { Keep::OnDemand }
+    }
+
     /// Returns whether there is an association.
     pub(crate) fn is_up(&self) -> bool {
         self.up.borrow().is_some()
@@ -204,9 +209,11 @@ impl Link {
                 let best = if any { self.contexts.best(Arc::clone(&first)) } else { Arc::clone(&first) };
                 // One may just have ended.
                 for context in [best, first] {
+                    // It counts before, so that the association is not shut down meanwhile.
+                    let used = context.take();
                     let opened = timeout_at(deadline, context.association.open_stream()).await;
                     if let Ok(Ok(stream)) = opened {
-                        return Ok((context.association.clone(), stream, context.take()));
+                        return Ok((context.association.clone(), stream, used));
                     }
                 }
             }
@@ -225,7 +232,7 @@ impl Link {
             let mut back_off = BACK_OFF_MIN;
             let mut has_reported = false;
             loop {
-                if self.peer.keep == Keep::OnDemand {
+                if self.keeps() == Keep::OnDemand {
                     self.wanted.notified().await;
                 }
                 let begun = now();
@@ -241,7 +248,7 @@ impl Link {
                         if has_moved || now().saturating_duration_since(since) >= STEADY {
                             back_off = BACK_OFF_MIN;
                         }
-                        if has_moved || self.peer.keep == Keep::OnDemand {
+                        if has_moved || self.keeps() == Keep::OnDemand {
                             continue;
                         }
                     }
@@ -405,7 +412,7 @@ impl Link {
             Ok(stack) => *self.stack.lock().unwrap_or_else(PoisonError::into_inner) = stack,
             Err(error) => tracing::error!(peer = %self.name, %error, "opening a socket failed"),
         }
-        if self.peer.keep == Keep::OnDemand {
+        if self.keeps() == Keep::OnDemand {
             // The next connection sets it up.
             self.up.send_replace(None);
         }
@@ -415,10 +422,13 @@ impl Link {
     async fn leave(self: Arc<Self>, context: Arc<Context>, peer: Arc<FarPeer>, listed: Listed) {
         let association = &context.association;
         let is_up = || self.up.borrow().as_ref().is_some_and(|up| Arc::ptr_eq(up, &context));
-        let is_used = || is_up() || association.control().dynamic_streams() > 0;
+        let is_used = || is_up() || !context.is_unused() || association.control().dynamic_streams() > 0;
         let unused = async {
-            while is_used() {
+            // Who has found it before it was replaced has used it by the second time.
+            let mut unused = 0;
+            while unused < 2 {
                 tokio::time::sleep(OVER_EVERY).await;
+                unused = if is_used() { 0 } else { unused + 1 };
             }
         };
         let ended = tokio::select! {
@@ -436,33 +446,37 @@ impl Link {
 
     /// Sets up a further association with the peer, if there may be one.
     pub(crate) fn grow(self: &Arc<Self>, gateway: &Arc<Gateway>) {
-        if self.contexts.begin(self.peer.contexts_max) {
+        if let Some(coming) = self.contexts.begin(self.peer.contexts_max, now()) {
             let (link, gateway) = (Arc::clone(self), Arc::clone(gateway));
-            tokio::spawn(link.keep_further(gateway));
+            tokio::spawn(link.keep_further(gateway, coming));
         }
     }
 
     /// Sets up a further association, and keeps it as long as streams use it.
-    async fn keep_further(self: Arc<Self>, gateway: Arc<Gateway>) {
+    async fn keep_further(self: Arc<Self>, gateway: Arc<Gateway>, coming: Coming) {
         let association = match self.set_up().await {
             Ok(association) => association,
             Err(error) => {
-                self.contexts.finish(None);
+                self.contexts.fail(coming, now());
                 return tracing::debug!(peer = %self.name, error = format!("{error:#}"), "no further association");
             }
         };
         let listed = gateway.add(&association);
         let context = Context::new(association.clone());
+        if !self.contexts.finish(coming, Arc::clone(&context)) {
+            association.shutdown().await;
+            return;
+        }
         tokio::spawn(ask_for_reports(Arc::clone(&context)));
-        self.contexts.finish(Some(Arc::clone(&context)));
+        let begun = now();
         let unused = async {
-            let mut since = now();
+            let mut since = begun;
             loop {
                 tokio::time::sleep(CONTEXT_EVERY).await;
                 if !context.is_unused() {
                     since = now();
                 }
-                let is_over = !self.is_up() || *self.retired.borrow();
+                let is_over = !self.is_up() || context.is_left() || *self.retired.borrow();
                 if context.is_unused() && (is_over || now().saturating_duration_since(since) >= CONTEXT_IDLE)
                 {
                     return;
@@ -470,7 +484,11 @@ impl Link {
             }
         };
         tokio::select! {
-            _ = association.closed() => self.contexts.remove(&context),
+            _ = association.closed() => {
+                self.contexts.remove(&context);
+                let now = now();
+                self.contexts.end(now.saturating_duration_since(begun), now);
+            }
             () = unused => {
                 self.contexts.remove(&context);
                 association.shutdown().await;
@@ -482,7 +500,7 @@ impl Link {
 
     /// Waits until no connection has used the link for its time, if it is to end then.
     async fn idle(&self) {
-        if self.peer.keep == Keep::Warm {
+        if self.keeps() == Keep::Warm {
             return std::future::pending().await;
         }
         loop {
@@ -519,25 +537,40 @@ async fn ask_to_listen(
         tracing::info!(peer = %name, at = %reverse.listen, to = %reverse.to, "the peer listens");
         Ok::<_, Reason>((recv, send))
     };
-    let mut asked = ask().await;
-    for _ in 1..LISTEN_ATTEMPTS {
-        if !matches!(asked, Err(Reason::AddressInUse)) {
-            break;
+    let asking = async {
+        let (mut attempts, mut pause, mut reported) = (0, LISTEN_EVERY, None);
+        loop {
+            let begun = now();
+            match ask().await {
+                // Both are held until the peer listens no more: it reloads, or ends.
+                Ok((mut recv, _send)) => {
+                    let _ = recv.recv().await;
+                    reported = None;
+                }
+                Err(Reason::NoAssociation) => return,
+                // An association of before may still listen there.
+                Err(Reason::AddressInUse) if attempts < LISTEN_ATTEMPTS => {}
+                Err(reason) if reported == Some(reason) => {}
+                Err(reason) => {
+                    reported = Some(reason);
+                    tracing::error!(peer = %name, at = %reverse.listen, %reason, "the peer does not listen: it is asked again");
+                }
+            }
+            if now().saturating_duration_since(begun) >= STEADY {
+                (attempts, pause) = (0, LISTEN_EVERY);
+            }
+            attempts += 1;
+            if attempts > LISTEN_ATTEMPTS {
+                pause = (pause * 2).min(BACK_OFF_MAX);
+            }
+            tokio::time::sleep(pause).await;
         }
-        tokio::time::sleep(LISTEN_EVERY).await;
-        asked = ask().await;
-    }
-    match asked {
-        // Both are held until the stream ends, or the peer is not to listen any more.
-        Ok((mut recv, _send)) => tokio::select! {
-            _ = recv.recv() => {}
-            _ = retired.wait_for(|retired| *retired) => {}
-            _ = left.wait_for(|left| *left) => {}
-        },
-        Err(Reason::NoAssociation) => {}
-        Err(reason) => {
-            tracing::error!(peer = %name, at = %reverse.listen, %reason, "the peer does not listen");
-        }
+    };
+    tokio::select! {
+        () = asking => {}
+        // The peer is not to listen any more.
+        _ = retired.wait_for(|retired| *retired) => {}
+        _ = left.wait_for(|left| *left) => {}
     }
 }
 

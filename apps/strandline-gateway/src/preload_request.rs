@@ -59,6 +59,14 @@ pub(crate) fn parse(bytes: &[u8; REQUEST]) -> Option<Request> {
     }
 }
 
+/// Bytes of an answer.
+pub(crate) const ANSWER: usize = 32;
+
+/// Returns whether an answer says that the socket is unknown.
+pub(crate) fn is_unknown(answer: &[u8]) -> bool {
+    answer.get(4) == Some(&0)
+}
+
 /// Returns the answer about a connection to a destination.
 pub(crate) fn answer(to: Option<SocketAddr>, outcome: Outcome) -> Vec<u8> {
     let (kind, error) = match outcome {

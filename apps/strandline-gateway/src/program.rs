@@ -197,7 +197,7 @@ fn library() -> Result<PathBuf> {
 }
 
 /// Finds a program as a shell does.
-fn find(program: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(program.into());
     }

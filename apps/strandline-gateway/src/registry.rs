@@ -70,6 +70,8 @@ pub(crate) struct Entry {
     stream: AtomicU64,
     /// Where it goes, and why; `None` where nothing is decided.
     decision: Mutex<Option<Decision>>,
+    /// The decision is in the sums.
+    is_counted: AtomicBool,
     is_connected: AtomicBool,
 }
 
@@ -185,6 +187,7 @@ impl Registry {
             received: AtomicU64::new(0),
             stream: AtomicU64::new(0),
             decision: Mutex::new(None),
+            is_counted: AtomicBool::new(false),
             is_connected: AtomicBool::new(false),
         });
         let mut state = self.lock();
@@ -206,7 +209,7 @@ impl Registry {
         self.lock().open.values().any(|entry| Arc::ptr_eq(&entry.about.peer, peer))
     }
 
-    /// Returns the sums, with what open connections have moved, and the decisions on them.
+    /// Returns the sums, with what open connections have moved. They never fall.
     pub(crate) fn sums(&self) -> Sums {
         let state = self.lock();
         let mut sums = state.sums.clone();
@@ -214,9 +217,6 @@ impl Registry {
             let (up, down) = entry.bytes();
             sums.bytes_up += up;
             sums.bytes_down += down;
-            if let Some(Decision { way, reason, .. }) = *entry.decision() {
-                *sums.by_mapping.entry((way.name(), reason)).or_default() += 1;
-            }
         }
         sums
     }
@@ -236,7 +236,7 @@ impl Registry {
 
     /// Counts what may become a connection, until the returned value is dropped: a client that has not said yet where it wants to
     /// go, or a task that accepts.
-    pub(crate) fn expect(self: &Arc<Self>) -> Coming {
+    pub(crate) fn coming(self: &Arc<Self>) -> Coming {
         self.lock().coming += 1;
         Coming(Arc::clone(self))
     }
@@ -294,9 +294,20 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
-    /// Notes where the connection goes, which counts once.
+    /// Notes where the connection goes so far: another way may be found.
     pub(crate) fn set_decision(&self, decision: Decision) {
         *self.entry.decision() = Some(decision);
+    }
+
+    /// Counts where the connection goes, once. While that is open, and if no way was found, it does not count.
+    pub(crate) fn count_decision(&self) {
+        let decision = *self.entry.decision();
+        if let Some(Decision { way, reason, .. }) = decision
+            && way != Way::Race
+            && !self.entry.is_counted.swap(true, Ordering::Relaxed)
+        {
+            *self.registry.lock().sums.by_mapping.entry((way.name(), reason)).or_default() += 1;
+        }
     }
 
     /// Sets how the connection ended. Without it, it was lost.
@@ -307,15 +318,13 @@ impl Tracked {
 
 impl Drop for Tracked {
     fn drop(&mut self) {
-        let (up, down) = self.entry.bytes();
-        let decision = *self.entry.decision();
+        self.count_decision();
         let is_last = {
             let mut state = self.registry.lock();
+            // As the sums count them, so that these never fall.
+            let (up, down) = self.entry.bytes();
             state.open.remove(&self.id);
             *state.sums.by_end.entry(self.end.name()).or_default() += 1;
-            if let Some(Decision { way, reason, .. }) = decision {
-                *state.sums.by_mapping.entry((way.name(), reason)).or_default() += 1;
-            }
             state.sums.bytes_up += up;
             state.sums.bytes_down += down;
             state.is_empty()

@@ -8,6 +8,8 @@
 //! | `forwarded` | prerouting | of other hosts, for redirects that listen beyond loopback |
 //! | `diverted` | prerouting | of other hosts, with TPROXY |
 //!
+//! Other tables are for connections that are open, and outlast the first ([`Open`]).
+//!
 //! The flag `owner` ties the table to the process that has made it: the kernel removes it when that process ends, however
 //! that happens.
 
@@ -35,20 +37,42 @@ pub(crate) struct Ruleset {
     /// Number by which its table and its routes are told apart from those of other gateways.
     number: u32,
     captured: Vec<Captured>,
+    /// Instead of what is captured: what open connections need.
+    open: Option<Open>,
+}
+
+/// Open connections that need rules, also if no new ones are captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Open {
+    /// Redirected ones: the kernel translates their packets as long as any chain for that exists, and a rule that tracks connections.
+    Redirected,
+    /// Those of TPROXY, of IP version 4 or 6: packets for which there is a socket are diverted to this host.
+    Diverted(u8),
 }
 
 impl Ruleset {
     pub(crate) const fn new(number: u32, captured: Vec<Captured>) -> Self {
-        Self { number, captured }
+        Self { number, captured, open: None }
+    }
+
+    /// Returns the rules that open connections need.
+    pub(crate) const fn for_open(number: u32, open: Open) -> Self {
+        Self { number, captured: Vec::new(), open: Some(open) }
+    }
+
+    /// Returns the open connections that these rules are for; `None` if they are for new ones.
+    pub(crate) const fn open(&self) -> Option<Open> {
+        self.open
+    }
+
+    /// Returns what connections need, once they are open, that come by these rules.
+    pub(crate) fn needs(&self) -> impl Iterator<Item = Open> {
+        let redirected = self.captured.iter().any(|captured| !captured.is_tproxy);
+        redirected.then_some(Open::Redirected).into_iter().chain(self.families().map(Open::Diverted))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.captured.is_empty()
-    }
-
-    /// Returns what is captured, without what a new table would change.
-    pub(crate) fn captured(&self) -> &[Captured] {
-        &self.captured
+        self.captured.is_empty() && self.open.is_none()
     }
 
     /// Returns the name of the table, of family `inet`.
@@ -88,6 +112,20 @@ impl Ruleset {
         chain(&mut text, "forwarded", "nat hook prerouting priority -100", others);
         let diverted = all.iter().filter(diverted).collect();
         chain(&mut text, "diverted", "filter hook prerouting priority -150", diverted);
+        match self.open {
+            None => {}
+            Some(Open::Redirected) => text.push_str(
+                "  chain open {\n    type nat hook output priority -100; policy accept;\n    ct state established accept;\n  }\n",
+            ),
+            Some(Open::Diverted(family)) => {
+                let _ = write!(
+                    text,
+                    "  chain open {{\n    type filter hook prerouting priority -150; policy accept;\n    \
+                     meta nfproto ipv{family} meta l4proto tcp socket transparent 1 socket wildcard 0 \
+                     meta mark set {DIVERTED_MARK:#x} accept;\n  }}\n"
+                );
+            }
+        }
         text.push_str("}\n");
         text
     }
@@ -123,7 +161,9 @@ impl Ruleset {
         let has = |is_ipv6: bool| {
             self.captured.iter().any(|each| each.is_tproxy && each.listen.is_ipv6() == is_ipv6)
         };
-        [4, 6].into_iter().filter(move |family| has(*family == 6))
+        [4, 6]
+            .into_iter()
+            .filter(move |family| has(*family == 6) || self.open == Some(Open::Diverted(*family)))
     }
 }
 

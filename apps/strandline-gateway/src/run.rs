@@ -25,14 +25,14 @@ use crate::config::{Args, Listen, Settings};
 use crate::far::{FarPeer, Services, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
-use crate::handover::{self, Inherited, Program, Successor};
+use crate::handover::{self, Heard, Inherited, Program, Successor};
 use crate::lanes::Lanes;
 use crate::protocol::Opening;
 use crate::registry::Registry;
 use crate::running::{AnnouncedWay, Running};
 use crate::succession::Succession;
 use crate::who::Who;
-use crate::{shards, stacks};
+use crate::{init, shards, stacks};
 
 /// Exit code for wrong options, which is that of the parser of the command line, too.
 const WRONG_OPTIONS: u8 = 2;
@@ -58,6 +58,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     if args.check {
         return Ok(strandline_ops::report(&settings.flaws));
+    }
+    if init::is_first() {
+        return init::run(&Program::current()?);
     }
     for flaw in &settings.flaws {
         tracing::warn!("{flaw}");
@@ -149,31 +152,42 @@ async fn serve(
     let encryption = settings.encryption.as_ref();
     announced.key = encryption.map(|encrypted| encrypted.shared.fingerprint().to_string());
     announced.listen = listening.as_ref().and_then(|(stack, _)| stack.local_addr());
-    let running = Rc::new(Running::start(args, Arc::clone(&gateway), runtimes, succession)?);
+    let running = Rc::new(Running::start(args, Arc::clone(&gateway), runtimes, succession).await?);
     announced.ways = running.announced();
     if let Some(address) = settings.admin {
         announced.admin = Some(admin::listen(address, Rc::clone(&running)).await?);
     }
     announced.print(is_json)?;
-    running.succession.lead()?;
+    running.succession.lead(&gateway)?;
+    init::tell();
     handover::notify_systemd();
     let successor = tokio::select! {
         () = signals.told(&gateway, &running) => None,
         successor = running.succession.succeeded() => Some(successor),
     };
-    running.stop();
+    running.stop().await;
     gateway.set_stage(Stage::Draining);
-    if let Some(successor) = successor {
+    if let Some(successor) = &successor {
+        let (successor, gateway) = (Rc::clone(successor), Arc::clone(&gateway));
+        tokio::task::spawn_local(async move {
+            successor.attend(|| gateway.registry.open(), &gateway.sockets).await;
+        });
+    }
+    if let Some(successor) = &successor {
         tokio::select! {
-            () = drain_beside(&gateway, &running, &successor) => {}
+            () = drain_beside(&gateway, &running, successor) => {}
             () = signals.told(&gateway, &running) => {}
         }
     }
     if let Some((_, listener)) = &listening {
         listener.stop_accepting();
     }
+    let drained = async {
+        gateway.registry.wait_empty().await;
+        running.succession.formers_ended().await;
+    };
     tokio::select! {
-        () = gateway.registry.wait_empty() => {}
+        () = drained => {}
         () = tokio::time::sleep(gateway.settings().drain_timeout) => {}
         () = signals.told(&gateway, &running) => {}
     }
@@ -209,8 +223,9 @@ impl Signals {
                 _ = self.hangup.recv() => {
                     gateway.registry.reopen_log();
                     if running.has_file() {
+                        let running = Rc::clone(running);
                         // The result is logged.
-                        let _ = running.reload();
+                        tokio::task::spawn_local(async move { running.reload().await });
                     }
                 }
                 _ = self.restart.recv() => {
@@ -246,8 +261,8 @@ async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Suc
     tokio::select! {
         () = drained => {}
         () = tokio::time::sleep(gateway.settings().restart_timeout) => {}
-        () = successor.tell(|| gateway.registry.open()) => {
-            tracing::error!(pid = successor.pid, "the process that had taken over has ended");
+        () = successor.has_said(Heard::End) => {
+            tracing::info!(pid = successor.pid, "the process that had taken over is told to end, or has ended");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The peers and the ways in of a gateway that runs, and their changes by a reload.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 use strandline::{Stack, StackError};
@@ -14,13 +14,12 @@ use strandline_ops::{ConfigError, Document, Reload, Reloads};
 use strandline_output::{out, outln};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
-use crate::clock::unix_time;
+use crate::captures::{self, Captures};
 use crate::config::{Args, Reverse, Settings, UdpForward, Way, WayKind};
 use crate::gateway::Gateway;
 use crate::handover::{SocketKind, WayId};
-use crate::interception::{self, Interception};
 use crate::link::Link;
 use crate::ruleset::{Captured, Ruleset};
 use crate::stacks::Outgoing;
@@ -49,14 +48,18 @@ pub(crate) struct Running {
     document: Document,
     reloads: Reloads,
     state: RefCell<State>,
+    pub(crate) captures: Captures,
     pub(crate) succession: Succession,
+    /// Held by a reload and by a restart.
+    changing: Mutex<()>,
+    /// Nothing new is taken any more.
+    is_stopped: Cell<bool>,
 }
 
 struct State {
     outgoing: Outgoing,
     links: Vec<Arc<Link>>,
     ways: Vec<Served>,
-    interception: Option<Interception>,
 }
 
 /// A socket that is served.
@@ -101,8 +104,8 @@ impl Running {
     /// Connects to the peers and listens for the ways in.
     ///
     /// # Errors
-    /// If a socket can't be opened.
-    pub(crate) fn start(
+    /// If a socket can't be opened, or the rules of captured connections can't be set.
+    pub(crate) async fn start(
         args: Args,
         gateway: Arc<Gateway>,
         runtimes: Vec<Handle>,
@@ -111,11 +114,21 @@ impl Running {
         let settings = gateway.settings();
         let document = Document::new(settings.document.clone(), &KEPT, &[]);
         let outgoing = Outgoing::new(Arc::clone(&settings), runtimes.clone());
-        let state = RefCell::new(State { outgoing, links: Vec::new(), ways: Vec::new(), interception: None });
-        let running =
-            Self { args, gateway, runtimes, document, reloads: Reloads::default(), state, succession };
+        let running = Self {
+            args,
+            gateway,
+            runtimes,
+            document,
+            reloads: Reloads::default(),
+            state: RefCell::new(State { outgoing, links: Vec::new(), ways: Vec::new() }),
+            captures: Captures::default(),
+            succession,
+            changing: Mutex::default(),
+            is_stopped: Cell::new(false),
+        };
         let links = running.links_for(&settings)?;
         let bound = running.bind(&settings)?;
+        running.captures.set(running.captured(&settings, &bound)).await?;
         running.change(&settings, links, bound)?;
         Ok(running)
     }
@@ -130,9 +143,11 @@ impl Running {
 
     /// Takes nothing new any more, and removes the rules of captured connections: new ones go straight to their
     /// destinations, or to the next process.
-    pub(crate) fn stop(&self) {
+    pub(crate) async fn stop(&self) {
+        self.is_stopped.set(true);
+        // First: they lead to sockets that are closed next.
+        self.captures.stop().await;
         let mut state = self.state.borrow_mut();
-        state.interception = None;
         state.ways.iter_mut().for_each(|served| served.socket = None);
         self.succession.stop();
     }
@@ -147,8 +162,13 @@ impl Running {
     /// # Errors
     /// If the configuration is invalid, or the new process does not start: nothing has changed then.
     pub(crate) async fn restart(&self) -> Result<u32> {
+        let Ok(_changing) = self.changing.try_lock() else {
+            bail!("a restart or a reload is going on already");
+        };
+        if self.is_stopped.get() {
+            bail!("this process is ending");
+        }
         Settings::read(&self.args)?;
-        // Duplicates: a reload may close the sockets meanwhile.
         let (mut ways, mut all) = (Vec::new(), Vec::new());
         for served in &self.state.borrow().ways {
             if let Some(socket) = &served.socket {
@@ -178,8 +198,8 @@ impl Running {
     ///
     /// # Errors
     /// If it is invalid, or a socket can't be opened: nothing has changed then.
-    pub(crate) fn reload(&self) -> Result<Reload, ConfigError> {
-        let result = self.try_reload();
+    pub(crate) async fn reload(&self) -> Result<Reload, ConfigError> {
+        let result = self.try_reload().await;
         self.reloads.note(&result);
         match &result {
             Ok(Reload { changed, kept }) if kept.is_empty() => {
@@ -193,9 +213,13 @@ impl Running {
         result
     }
 
-    fn try_reload(&self) -> Result<Reload, ConfigError> {
+    async fn try_reload(&self) -> Result<Reload, ConfigError> {
         if !self.has_file() {
             return Err(ConfigError::NoFile);
+        }
+        let _changing = self.changing.lock().await;
+        if self.is_stopped.get() {
+            return Err(ConfigError::value("config", "this process is ending, and takes nothing new"));
         }
         let new = Settings::read(&self.args)?;
         if new.encryption.is_some() != self.gateway.settings().encryption.is_some() {
@@ -204,12 +228,12 @@ impl Running {
         }
         let failed = |key: &str, error: &anyhow::Error| ConfigError::value(key, format!("{error:#}"));
         // Everything that can fail comes first.
-        let planned = Ruleset::new(0, captured(&new, |id| id.listen));
-        if !planned.is_empty() {
-            interception::check(&planned).map_err(|error| failed("capture", &error))?;
-        }
+        let planned = captured(&new, |id| id.listen);
+        Captures::check(planned).await.map_err(|error| failed("capture", &error))?;
         let links = self.links_for(&new).map_err(|error| failed("peer", &error.into()))?;
         let bound = self.bind(&new).map_err(|error| failed("listen", &error))?;
+        let captured = self.captured(&new, &bound);
+        self.captures.set(captured).await.map_err(|error| failed("capture", &error))?;
         let told = self.document.differences(&new.document);
         self.document.replace(new.document.clone());
         self.change(&new, links, bound).map_err(|error| failed("listen", &error))?;
@@ -245,7 +269,14 @@ impl Running {
     fn bind(&self, settings: &Settings) -> Result<Vec<(WayId, Bound)>> {
         let state = self.state.borrow();
         let mut bound = Vec::new();
-        for (id, way) in wanted(settings) {
+        let all = wanted(settings);
+        let is_wanted = |id: WayId| all.iter().any(|(of, _)| *of == id);
+        let mut leaving = self.succession.leaving(is_wanted, settings.admin)?;
+        for socket in state.ways.iter().filter(|way| !is_wanted(way.id)).filter_map(|way| way.socket.as_ref())
+        {
+            leaving.push(socket.try_clone()?);
+        }
+        for (id, way) in all.iter().copied() {
             if state.ways.iter().any(|served| served.id == id) {
                 continue;
             }
@@ -255,8 +286,8 @@ impl Running {
             let socket = match (way, self.succession.take_way(id)) {
                 (Wanted::Tcp(_), Some(inherited)) => Bound::Tcp(TcpListener::from_std(inherited.into())?),
                 (Wanted::Udp(_), Some(inherited)) => Bound::Udp(UdpSocket::from_std(inherited.into())?),
-                (Wanted::Tcp(way), None) => Bound::Tcp(ways::bind(way)?),
-                (Wanted::Udp(forward), None) => Bound::Udp(ways::bind_udp(forward)?),
+                (Wanted::Tcp(way), None) => Bound::Tcp(ways::bind(way, &leaving)?),
+                (Wanted::Udp(forward), None) => Bound::Udp(ways::bind_udp(forward, &leaving)?),
             };
             bound.push((id, socket));
         }
@@ -293,7 +324,20 @@ impl Running {
         // Their tasks end, since nothing says any more where connections go.
         drop(old_ways);
         state.links = links;
-        intercept(&mut state, settings)
+        Ok(())
+    }
+
+    /// Returns what rules bring to each socket, those that are bound and not served yet included.
+    fn captured(&self, settings: &Settings, bound: &[(WayId, Bound)]) -> Vec<Captured> {
+        let state = self.state.borrow();
+        captured(settings, |id| {
+            let served = state.ways.iter().find(|served| served.id == id);
+            let bound = bound.iter().find_map(|(of, bound)| match bound {
+                Bound::Tcp(listener) if *of == id => listener.local_addr().ok(),
+                _ => None,
+            });
+            served.map(|served| served.announced.listen).or(bound).unwrap_or(id.listen)
+        })
     }
 
     fn serve(
@@ -322,26 +366,10 @@ impl Running {
                 runtime.spawn(ways::serve_udp(socket, target, gateway));
                 (listen, Goes::Udp(sender))
             }
-            _ => anyhow::bail!("a socket of another kind"),
+            _ => bail!("a socket of another kind"),
         };
         Ok(Served { id, announced: announced(listen, way, link), to, socket: Some(other) })
     }
-}
-
-/// Sets the rules of captured connections, if they are not those that are set already.
-fn intercept(state: &mut State, settings: &Settings) -> Result<()> {
-    let listens = |id| {
-        let served = state.ways.iter().find(|served| served.id == id);
-        served.map_or(id.listen, |served| served.announced.listen)
-    };
-    let captured = captured(settings, listens);
-    if state.interception.as_ref().map_or(&[][..], |set| set.rules.captured()) == captured {
-        return Ok(());
-    }
-    // The new rules come first, so that no connection passes by between.
-    let rules = Ruleset::new(ruleset_number(), captured);
-    state.interception = if rules.is_empty() { None } else { Some(Interception::set(rules)?) };
-    Ok(())
 }
 
 /// Returns what rules bring to each socket, whose address `listens` knows.
@@ -363,22 +391,19 @@ fn captured(settings: &Settings, listens: impl Fn(WayId) -> SocketAddr) -> Vec<C
 /// If the options are wrong.
 pub(crate) fn print_rules(args: &Args) -> Result<ExitCode> {
     let settings = Settings::read(args)?;
-    let rules = Ruleset::new(ruleset_number(), captured(&settings, |id| id.listen));
+    let rules = Ruleset::new(captures::number(), captured(&settings, |id| id.listen));
     if rules.is_empty() {
-        anyhow::bail!("nothing is captured: give --capture NETWORK[:PORTS]");
+        bail!("nothing is captured: give --capture NETWORK[:PORTS]");
     }
-    for words in rules.routes() {
-        outln!("# ip {words}");
+    let open = rules.needs().map(|open| Ruleset::for_open(captures::number(), open));
+    for rules in open.chain([rules.clone()]) {
+        for words in rules.routes() {
+            outln!("# ip {words}");
+        }
+        // A port that is chosen at the start.
+        out!("{}", rules.nft().replace(":0;", ":PORT;").replace(":0 accept", ":PORT accept"));
     }
-    // A port that is chosen at the start.
-    out!("{}", rules.nft().replace(":0;", ":PORT;").replace(":0 accept", ":PORT accept"));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the number of a new set of rules: the time in microseconds, within the numbers of routing tables that nobody else
-/// uses.
-fn ruleset_number() -> u32 {
-    0x4000_0000 | (unix_time().as_micros() as u32 & 0x3fff_ffff)
 }
 
 impl Served {
@@ -416,6 +441,7 @@ fn wanted(settings: &Settings) -> Vec<(WayId, Wanted<'_>)> {
     let tcp = settings.ways.iter().map(|way| {
         let kind = match way.kind {
             WayKind::Tproxy { .. } => SocketKind::Transparent,
+            WayKind::Preload { .. } => SocketKind::Narrow,
             _ => SocketKind::Tcp,
         };
         (way.listen, kind, Wanted::Tcp(way))

@@ -57,7 +57,7 @@ pub struct RestartArgs {
 /// If no gateway answers, or the configuration is invalid.
 pub(crate) fn reload(args: &ReloadArgs) -> Result<ExitCode> {
     let admin = args.admin;
-    let asked = ask(admin, "POST", "/reload", None, TIMEOUT);
+    let asked = ask(admin, "POST", "/reload", None, RESTART_TIMEOUT);
     let (status, body) =
         asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
     let answer: Value = serde_json::from_str(&body).with_context(|| format!("the answer of {admin}"))?;

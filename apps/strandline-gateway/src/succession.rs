@@ -4,15 +4,18 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use strandline::{UdpGroup, UdpOptions};
 use tokio::net::{TcpListener, UnixStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
+use crate::gateway::Gateway;
 use crate::handover::{self, Former, Inherited, Listing, Program, Successor, WayId};
+use crate::ways;
 
 /// What a process got from the one before it, and what it hands over.
 pub(crate) struct Succession {
@@ -38,10 +41,19 @@ struct Admin {
 /// A process of before.
 struct FormerProcess {
     former: Former,
-    stream: std::os::unix::net::UnixStream,
+    stream: Arc<std::os::unix::net::UnixStream>,
     connections: Rc<Cell<u32>>,
-    is_over: Rc<Cell<bool>>,
+    is_over: watch::Receiver<bool>,
     task: AbortHandle,
+    gateway: Arc<Gateway>,
+}
+
+impl Drop for FormerProcess {
+    fn drop(&mut self) {
+        self.task.abort();
+        // The stream must not stay open here: its end tells the process of before that it is alone.
+        self.gateway.questions.remove(self.former.pid);
+    }
 }
 
 impl Succession {
@@ -71,7 +83,15 @@ impl Succession {
         let taken = self.inherited.borrow_mut().as_mut().and_then(|inherited| inherited.take_admin(address));
         match taken {
             Some(listener) => Ok(TcpListener::from_std(listener.into())?),
-            None => strandline_ops::http::bind_for("admin", address).await,
+            None => {
+                let leaving = self.leaving(|_| false, Some(address))?;
+                let bound = ways::bind_admin(address, &leaving);
+                match bound {
+                    Ok(listener) => Ok(listener),
+                    // It says more of what is wrong.
+                    Err(_) => strandline_ops::http::bind_for("admin", address).await,
+                }
+            }
         }
     }
 
@@ -93,12 +113,19 @@ impl Succession {
         let members =
             self.inherited.borrow_mut().as_mut().map(|inherited| std::mem::take(&mut inherited.group));
         let is_at = |group: &UdpGroup| address.port() == 0 || group.local_addr() == address;
-        let adopted = members.and_then(|members| UdpGroup::adopt(members, &options)).filter(is_at);
-        let mut group = match adopted {
+        let adopted = members.and_then(|members| UdpGroup::adopt(members, &options));
+        let before =
+            adopted.as_ref().map(UdpGroup::local_addr).filter(|before| before.port() == address.port());
+        let mut group = match adopted.filter(is_at) {
             Some(group) => group,
-            None => {
-                UdpGroup::bind(address, &options).with_context(|| format!("listening on UDP {address}"))?
-            }
+            None => UdpGroup::bind(address, &options).with_context(|| match before {
+                // Its packets must find it there.
+                Some(before) => format!(
+                    "listening on UDP {address}: the old process keeps {before} as long as it has connections, so that listen \
+                     can only be changed to another port, or by a stop and a start"
+                ),
+                None => format!("listening on UDP {address}"),
+            })?,
         };
         let opened = open(&mut group)?;
         *self.group.borrow_mut() = Some(group);
@@ -109,7 +136,7 @@ impl Succession {
     ///
     /// # Errors
     /// If the kernel refuses to steer packets here, or the process before has ended.
-    pub(crate) fn lead(&self) -> Result<()> {
+    pub(crate) fn lead(&self, gateway: &Arc<Gateway>) -> Result<()> {
         if let Some(group) = &*self.group.borrow() {
             group.lead()?;
         }
@@ -118,7 +145,7 @@ impl Succession {
             handover::tell_ready(stream)?;
         }
         for (former, stream) in inherited.formers {
-            let process = FormerProcess::follow(former, stream, Rc::clone(&self.group))?;
+            let process = FormerProcess::follow(former, stream, Rc::clone(&self.group), gateway)?;
             self.formers.borrow_mut().push(process);
         }
         Ok(())
@@ -169,7 +196,7 @@ impl Succession {
                 all.push(descriptor.try_clone_to_owned()?);
             }
         }
-        for process in self.formers.borrow().iter().filter(|process| !process.is_over.get()) {
+        for process in self.formers.borrow().iter().filter(|process| !*process.is_over.borrow()) {
             listing.formers.push(process.former);
             all.push(process.stream.try_clone()?.into());
         }
@@ -188,20 +215,49 @@ impl Succession {
         }
     }
 
-    /// Closes the sockets that are kept for the next process.
+    /// Closes the sockets that are kept for the next process. If there is none, the processes of before are told to end, too.
     pub(crate) fn stop(&self) {
-        if let Some(admin) = self.admin.borrow_mut().take()
-            && self.successor.borrow().is_some()
-        {
+        let admin = self.admin.borrow_mut().take();
+        if self.successor.borrow().is_none() {
+            self.formers.borrow().iter().for_each(|process| handover::tell_to_end(&process.stream));
+            return;
+        }
+        if let Some(admin) = admin {
             admin.task.abort();
         }
-        self.formers.borrow_mut().iter().for_each(|process| process.task.abort());
+        // The next one follows them.
+        self.formers.borrow_mut().clear();
+    }
+
+    /// Waits until the processes of before have ended.
+    pub(crate) async fn formers_ended(&self) {
+        let all: Vec<_> = self.formers.borrow().iter().map(|process| process.is_over.clone()).collect();
+        for mut is_over in all {
+            // The sender is dropped behind the end.
+            let _ = is_over.wait_for(|is_over| *is_over).await;
+        }
+    }
+
+    /// Returns sockets of the process before that this one does not take: ways that are not wanted, and the listener for status
+    /// and metrics unless it has this address.
+    ///
+    /// # Errors
+    /// If there are too many descriptors.
+    pub(crate) fn leaving(
+        &self,
+        is_wanted: impl Fn(WayId) -> bool,
+        admin: Option<SocketAddr>,
+    ) -> std::io::Result<Vec<OwnedFd>> {
+        match &*self.inherited.borrow() {
+            Some(inherited) => inherited.leaving(is_wanted, admin),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Returns the processes of before that still have connections, for the status.
     pub(crate) fn status(&self) -> Value {
         let formers = self.formers.borrow();
-        let open = formers.iter().filter(|process| !process.is_over.get());
+        let open = formers.iter().filter(|process| !*process.is_over.borrow());
         let one = |process: &FormerProcess| json!({"pid": process.former.pid, "connections": process.connections.get()});
         open.map(one).collect::<Vec<_>>().into()
     }
@@ -213,16 +269,21 @@ impl FormerProcess {
         former: Former,
         stream: std::os::unix::net::UnixStream,
         group: Rc<RefCell<Option<UdpGroup>>>,
+        gateway: &Arc<Gateway>,
     ) -> Result<Self> {
         stream.set_nonblocking(true)?;
+        let stream = Arc::new(stream);
+        gateway.questions.add(former.pid, Arc::clone(&stream));
+        let asked = Arc::clone(gateway);
         let mut told = UnixStream::from_std(stream.try_clone()?)?;
-        let (connections, is_over) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
-        let (count, over) = (Rc::clone(&connections), Rc::clone(&is_over));
+        let (connections, (over, is_over)) = (Rc::new(Cell::new(0)), watch::channel(false));
+        let count = Rc::clone(&connections);
         let following = async move {
             while let Some(open) = handover::told_by(&mut told).await {
                 count.set(open);
             }
-            over.set(true);
+            over.send_replace(true);
+            asked.questions.remove(former.pid);
             tracing::info!(pid = former.pid, "the process of before has ended");
             if let (Some(group), Some(generation)) = (&mut *group.borrow_mut(), former.generation) {
                 group.release(generation);
@@ -232,6 +293,6 @@ impl FormerProcess {
             }
         };
         let task = tokio::task::spawn_local(following).abort_handle();
-        Ok(Self { former, stream, connections, is_over, task })
+        Ok(Self { former, stream, connections, is_over, task, gateway: Arc::clone(gateway) })
     }
 }

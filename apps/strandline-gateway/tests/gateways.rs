@@ -15,5 +15,7 @@ mod programs;
 mod reload;
 mod restart;
 mod slow_path;
+#[cfg(feature = "full-interop")]
+mod systemd;
 mod unfinished;
 mod ways;

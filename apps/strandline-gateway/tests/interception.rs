@@ -1,15 +1,15 @@
 //! Captured connections, in network namespaces: a client behind a router with the near gateway, and the far gateway with a
 //! server behind it. Needs root, nftables, iproute2 and curl.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::common::{Gateway, Home, PROGRAM, at_last};
+use crate::common::{Gateway, Home, PATIENCE, PROGRAM, at_last, children};
 
 /// What a captured connection comes from at the server, and what a direct one does.
 const BY_GATEWAYS: &str = "10.2.0.7";
@@ -114,12 +114,15 @@ impl Row {
             let listener = TcpListener::bind(address).unwrap();
             ready.send(()).unwrap();
             for mut tcp in listener.incoming().map_while(Result::ok) {
-                let from: SocketAddr = tcp.peer_addr().unwrap();
-                let _ = write!(tcp, "HTTP/1.0 200 OK\r\n\r\n{}", from.ip());
-                let _ = tcp.shutdown(std::net::Shutdown::Write);
-                let mut request = Vec::new();
-                let _ = tcp.read_to_end(&mut request);
-                let _ = sender.send(request);
+                let sender = sender.clone();
+                std::thread::spawn(move || {
+                    let from: SocketAddr = tcp.peer_addr().unwrap();
+                    let _ = write!(tcp, "HTTP/1.0 200 OK\r\n\r\n{}", from.ip());
+                    let _ = tcp.shutdown(std::net::Shutdown::Write);
+                    let mut request = Vec::new();
+                    let _ = tcp.read_to_end(&mut request);
+                    let _ = sender.send(request);
+                });
             }
         });
         is_ready.recv().unwrap();
@@ -213,6 +216,102 @@ fn tproxy_keeps_the_clients_address() {
     let client: std::net::Ipv6Addr = "fd00:1::2".parse().unwrap();
     assert_eq!(requests.recv().unwrap()[16..32], client.octets());
     assert!(near.end());
+    at_last("the rules are gone", || row.rules("near").is_empty());
+}
+
+/// A client with an open connection to 10.2.0.7:80, which has received something.
+struct Open(Child);
+
+impl Open {
+    fn begin(row: &Row, place: &str) -> Self {
+        let script = "exec 3<>/dev/tcp/10.2.0.7/80; head -c 1 <&3 >/dev/null; echo open; read -r line; printf %s \"$line\" >&3";
+        let mut command = row.command(place, "bash");
+        let mut client =
+            command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(client.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "open\n");
+        Self(client)
+    }
+
+    /// Sends a word, and ends the connection.
+    fn finish(mut self, word: &str) {
+        writeln!(self.0.stdin.take().unwrap(), "{word}").unwrap();
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+/// Open connections of TPROXY need rules for each packet.
+#[test]
+fn diverted_connections_outlast_the_rules() {
+    let row = Row::new("late");
+    let (_far, requests) = (row.far(""), row.serve("10.2.0.7:80"));
+    let near = row.near("--tproxy 0.0.0.0:0 --capture 10.2.0.0/16");
+    let client = Open::begin(&row, "client");
+    near.terminate();
+    at_last("new connections are direct", || row.curl("client", "http://10.2.0.7/") == "10.1.0.2");
+    client.finish("late");
+    let mut word = std::iter::repeat_with(|| requests.recv_timeout(PATIENCE).unwrap());
+    assert_eq!(word.find(|request| !request.starts_with(b"GET")).unwrap(), b"late");
+    drop(near);
+    at_last("the rules are gone", || row.rules("near").is_empty());
+}
+
+/// Redirected connections need the kernel's translation.
+#[test]
+fn redirected_connections_outlast_the_rules() {
+    let row = Row::new("redir");
+    let (_far, requests) = (row.far(""), row.serve("10.2.0.7:80"));
+    let near = row.near("--redirect 0.0.0.0:0 --capture 10.2.0.0/16");
+    let clients = [Open::begin(&row, "client"), Open::begin(&row, "near")];
+    near.terminate();
+    at_last("new connections are direct", || row.curl("client", "http://10.2.0.7/") == "10.1.0.2");
+    let mut words = requests.iter().filter(|request| !request.starts_with(b"GET"));
+    for client in clients {
+        client.finish("late");
+        assert_eq!(words.next().unwrap(), b"late");
+    }
+}
+
+/// Rules that are removed by something else are set again; those of a gateway that ends are not.
+#[test]
+fn rules_are_watched_until_the_end() {
+    let (row, home) = (Row::new("watch"), Home::new("watch"));
+    let (_far, requests) = (row.far(""), row.serve("10.2.0.7:80"));
+    let config = home.write(
+        "near.toml",
+        "[[peer]]\nname = \"far\"\naddresses = [\"10.9.0.2:9899\"]\n\
+         [[redirect]]\nlisten = \"0\"\ncapture = [\"10.2.0.0/16\"]\n",
+    );
+    let near = row.gateway("near", &format!("--insecure --config {config}"));
+    let url = "http://10.2.0.7/";
+    assert_eq!(row.curl("near", url), BY_GATEWAYS);
+    assert!(requests.recv().unwrap().starts_with(b"GET"));
+    let before = row.rules("near");
+    // Those of new connections, and those of open ones.
+    let nft = children(near.pid()).into_iter().flat_map(children).collect::<Vec<_>>();
+    assert_eq!(nft.len(), 2);
+    for nft in nft {
+        let nft = rustix::process::Pid::from_raw(nft as i32).unwrap();
+        rustix::process::kill_process(nft, rustix::process::Signal::KILL).unwrap();
+    }
+    at_last("other rules are set", || {
+        let now = row.rules("near");
+        now.lines().count() == 2 && now.lines().all(|line| !before.contains(line))
+    });
+    assert!(near.log().contains("they are set again"), "{}", near.log());
+    assert_eq!(row.curl("near", url), BY_GATEWAYS);
+    assert!(requests.recv().unwrap().starts_with(b"GET"));
+    let client = Open::begin(&row, "near");
+    near.terminate();
+    at_last("new connections are direct", || row.curl("near", url) == DIRECTLY);
+    near.hang_up();
+    at_last("the signal is answered", || near.log().contains("configuration not reloaded"));
+    assert_eq!(row.curl("near", url), DIRECTLY);
+    client.finish("end");
+    let mut word = std::iter::repeat_with(|| requests.recv_timeout(PATIENCE).unwrap());
+    assert_eq!(word.find(|request| !request.starts_with(b"GET")).unwrap(), b"end");
+    drop(near);
     at_last("the rules are gone", || row.rules("near").is_empty());
 }
 

@@ -180,3 +180,40 @@ fn races_send_nothing_twice() {
         server.set_nonblocking(false).unwrap();
     }
 }
+
+/// Metrics count direct connections while they last, and never fall.
+#[test]
+fn direct_connections_are_counted_as_they_go() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let near = Gateway::start(&format!(
+        "--peer far={} --map never --map never=127.0.0.0/8:* --forward 0={address} --admin 127.0.0.1:0",
+        free()
+    ));
+    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    client.write_all(&bytes(5000, 1)).unwrap();
+    let mut served = patient(server.accept().unwrap().0);
+    read_exactly(&mut served, 5000);
+    served.write_all(&bytes(7000, 2)).unwrap();
+    read_exactly(&mut client, 7000);
+    let one = near.status()["connections"][0].clone();
+    assert_eq!((one["bytes_up"].as_u64(), one["bytes_down"].as_u64()), (Some(5000), Some(7000)));
+}
+
+/// A connection counts once it is known where it goes.
+#[test]
+fn counters_of_mapping_never_fall() {
+    // Neither the peer nor the server answers.
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let silent = crate::programs::silent();
+    let near = Gateway::start(&format!(
+        "--peer far={} --fallback-tcp --map auto=127.0.0.0/8:* --forward 0={} --admin 127.0.0.1:0",
+        peer.local_addr().unwrap(),
+        silent.0
+    ));
+    let client = TcpStream::connect(near.way(0)).unwrap();
+    at_last("it has begun", || near.status()["connections"][0]["mapping"] == "first_set_up");
+    let metrics = near.admin("metrics");
+    assert!(!metrics.contains("mapping_total{"), "what is counted would be taken back: {metrics}");
+    drop((client, silent));
+}

@@ -1,9 +1,9 @@
 //! Unmodified programs by `strandline run`.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 use crate::common::{PROGRAM, World};
@@ -106,16 +106,13 @@ fn connections_look_as_any_others() {
     }
 }
 
-#[test]
-fn sockets_are_unconnected_while_the_server_is_silent() {
-    let config = std::env::temp_dir().join(format!("strandline-gateway-pending-{}.toml", std::process::id()));
-    std::fs::write(&config, "[limits]\nconnect_timeout_secs = 1\n").unwrap();
-    // A queue that is full: the kernel answers no further client.
+/// A server whose queue is full: the kernel answers no further client. It lasts as long as the sockets.
+pub fn silent() -> (SocketAddr, Vec<socket2::Socket>) {
     let silent = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     silent.listen(0).unwrap();
     let address = silent.local_addr().unwrap().as_socket().unwrap();
-    let full: Vec<socket2::Socket> = (0..4)
+    let mut all: Vec<socket2::Socket> = (0..4)
         .map(|_| {
             let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
             client.set_nonblocking(true).unwrap();
@@ -123,6 +120,15 @@ fn sockets_are_unconnected_while_the_server_is_silent() {
             client
         })
         .collect();
+    all.push(silent);
+    (address, all)
+}
+
+#[test]
+fn sockets_are_unconnected_while_the_server_is_silent() {
+    let config = std::env::temp_dir().join(format!("strandline-gateway-pending-{}.toml", std::process::id()));
+    std::fs::write(&config, "[limits]\nconnect_timeout_secs = 1\n").unwrap();
+    let (address, full) = silent();
     let world = World::with(&format!("--config {} --allow {address}", config.display()), "--preload 0");
     std::fs::remove_file(config).unwrap();
     let told = told(&by(&world), &["python3", &script("pending"), &address.port().to_string()]);
@@ -190,4 +196,26 @@ fn programs_without_a_loader_are_refused() {
     let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success());
     assert!(errors.contains("is statically linked") && errors.contains("nftables"), "{errors}");
+}
+
+/// Programs that have connected before a restart ask the new process.
+#[test]
+fn programs_know_their_peers_after_a_restart() {
+    let mut world = World::with("", "--preload 0");
+    let port = serve_echo(&world.server).port().to_string();
+    let code = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); print('open', flush=True); \
+                sys.stdin.readline(); print(s.getpeername()[1])";
+    let mut command = Command::new(PROGRAM);
+    command.arg("run").args(by(&world).split_whitespace()).args(["--", "python3", "-c", code, &port]);
+    command.env("STRANDLINE_PRELOAD_LIBRARY", &*LIBRARY).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = command.spawn().unwrap();
+    let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "open");
+    for _ in 0..2 {
+        let (is_done, text) = world.near.restart();
+        assert!(is_done, "{text}");
+    }
+    writeln!(program.stdin.take().unwrap()).unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), port);
+    assert!(program.wait().unwrap().success());
 }

@@ -1,6 +1,6 @@
 //! Hot restarts: connections go on in the old process, and new ones come to the new one.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use crate::common::{Gateway, Home, PATIENCE, PROGRAM, at_last, bytes, patient, read_all, read_exactly};
+use crate::common::{
+    Gateway, Home, PATIENCE, PROGRAM, at_last, bytes, children, is_gone, patient, read_all, read_exactly,
+};
 
 /// Connections that are open while gateways restart.
 const CONNECTIONS: usize = 50;
@@ -221,4 +223,210 @@ fn systemd_learns_of_the_new_process() {
     gateway.note_successor();
     assert_eq!(told(), of(&gateway));
     at_last("the old process ends", || gateway.has_ended());
+}
+
+/// The main process is told to end, as systemd does: the others end with it, once their connections have.
+#[test]
+fn processes_of_before_end_with_the_newest() {
+    let address = serve_echo();
+    let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
+    let mut near =
+        Gateway::start(&format!("--peer far={} --forward 0={address} --admin 127.0.0.1:0", far.listens()));
+    let mut before = patient(TcpStream::connect(near.way(0)).unwrap());
+    pass(&mut before, 1);
+    let (is_done, text) = near.restart();
+    assert!(is_done, "{text}");
+    rustix::process::kill_process(near.newest(), rustix::process::Signal::TERM).unwrap();
+    at_last("nothing listens", || TcpStream::connect(near.way(0)).is_err());
+    pass(&mut before, 2);
+    assert!(!is_gone(near.newest()) && !near.has_ended());
+    finish(before);
+    at_last("both end", || near.has_ended() && is_gone(near.newest()));
+}
+
+/// A port of 127.0.0.1 that is free a moment later.
+fn free() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Listeners that become others at the same ports: of all addresses, and of another kind.
+struct Ports {
+    peer: String,
+    address: SocketAddr,
+    ports: [u16; 3],
+}
+
+impl Ports {
+    fn before(&self) -> String {
+        let (Self { peer, address, ports: [first, second, admin] }, forward) =
+            (self, "[[forward]]\nlisten = ");
+        format!(
+            "admin = \"127.0.0.1:{admin}\"\n{peer}{forward}\"127.0.0.1:{first}\"\nto = \"{address}\"\n\
+             {forward}\"{second}\"\nto = \"{address}\"\n"
+        )
+    }
+
+    fn after(&self) -> String {
+        let Self { peer, address, ports: [first, second, admin] } = self;
+        format!(
+            "admin = \"127.0.0.1:{admin}\"\n{peer}[[forward]]\nlisten = \"0.0.0.0:{first}\"\nto = \"{address}\"\n\
+             [[preload]]\nlisten = \"{second}\"\n"
+        )
+    }
+
+    /// Checks that the first listens at all addresses, and that the second is no forward any more.
+    fn are_changed(&self) {
+        let [first, second, _] = self.ports;
+        // In the moment in which a socket is closed, connections to it are reset.
+        let answers = |host: [u8; 4], port: u16, question: &[u8], answer: &[u8]| {
+            let mut room = vec![0; answer.len()];
+            let mut tcp = TcpStream::connect((std::net::Ipv4Addr::from(host), port)).map(patient)?;
+            tcp.write_all(question)?;
+            tcp.read_exact(&mut room)?;
+            Ok::<_, std::io::Error>(room == answer)
+        };
+        for host in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+            at_last("it listens", || answers(host, first, b"echo", b"echo").unwrap_or(false));
+        }
+        // A question about a socket, which only one kind answers.
+        let (mut question, mut answer) = ([0; 36], [0; 32]);
+        question[..6].copy_from_slice(b"SLp1\x02\x04");
+        answer[..4].copy_from_slice(b"SLp1");
+        at_last("only the new kind is there", || {
+            answers([127, 0, 0, 1], second, &question, &answer).unwrap_or(false)
+        });
+    }
+}
+
+/// Starts a gateway with listeners that `change` turns into others, under an open connection.
+fn change_ports(name: &str, change: impl Fn(&mut Gateway)) {
+    let (address, home) = (serve_echo(), Home::new(name));
+    let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
+    let peer = format!("[[peer]]\nname = \"far\"\naddresses = [\"{}\"]\n", far.listens());
+    let ports = Ports { peer, address, ports: [free(), free(), free()] };
+    let file = home.write("near.toml", &ports.before());
+    let mut near = Gateway::start(&format!("--config {file}"));
+    let mut before = patient(TcpStream::connect(("127.0.0.1", ports.ports[1])).unwrap());
+    pass(&mut before, 1);
+    home.write("near.toml", &ports.after());
+    change(&mut near);
+    ports.are_changed();
+    pass(&mut before, 2);
+    finish(before);
+}
+
+#[test]
+fn listeners_change_their_kind_and_address() {
+    change_ports("restart-ports", |near| {
+        let (is_done, text) = near.restart();
+        assert!(is_done, "{text}");
+    });
+    change_ports("reload-ports", |near| {
+        near.hang_up();
+        at_last("it is read again", || near.status()["reloads"]["count"] == 1);
+        assert_eq!(near.status()["reloads"]["last_error"], serde_json::Value::Null);
+    });
+}
+
+#[test]
+fn the_address_of_associations_stays_with_its_port() {
+    let home = Home::new("restart-listen");
+    let access = "[[access]]\nallow = [\"127.0.0.1:1\"]\n";
+    let config = |at: &str| format!("listen = \"{at}\"\ninsecure = true\n{access}");
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let file = home.write("far.toml", &config(&format!("127.0.0.1:{port}")));
+    let mut far = Gateway::start(&format!("--config {file} --admin 127.0.0.1:0"));
+    home.write("far.toml", &config(&format!("0.0.0.0:{port}")));
+    assert!(!far.restart().0);
+    at_last("the log has the reason", || far.log().contains("only be changed to another port"));
+}
+
+/// More sockets than one message to another process holds.
+#[test]
+fn hundreds_of_listeners_are_handed_over() {
+    let (address, home) = (serve_echo(), Home::new("restart-many"));
+    let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
+    let mut config = format!("[[peer]]\nname = \"far\"\naddresses = [\"{}\"]\n", far.listens());
+    for _ in 0..600 {
+        config += &format!("[[forward]]\nlisten = \"0\"\nto = \"{address}\"\n");
+    }
+    let file = home.write("near.toml", &config);
+    let mut near = Gateway::start(&format!("--config {file} --admin 127.0.0.1:0"));
+    let ways = near.announced["ways"].clone();
+    let (is_done, text) = near.restart();
+    assert!(is_done, "{text}");
+    assert_eq!(near.announced["ways"], ways);
+    for way in [0, 599] {
+        let mut tcp = patient(TcpStream::connect(near.way(way)).unwrap());
+        pass(&mut tcp, 1);
+        finish(tcp);
+    }
+}
+
+/// A new version is installed by turning a link.
+#[test]
+fn a_link_leads_to_the_new_version() {
+    let home = Home::new("restart-link");
+    let (first, second, link) =
+        (home.path.join("first"), home.path.join("second"), home.path.join("current"));
+    for version in [&first, &second] {
+        // By another process: a file that this one writes may still be open in a child of another test.
+        assert!(Command::new("cp").arg(PROGRAM).arg(version).status().unwrap().success());
+    }
+    std::os::unix::fs::symlink(&first, &link).unwrap();
+    let mut command = Command::new(&link);
+    command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let mut gateway = Gateway::spawn(command);
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&second, &link).unwrap();
+    let (is_done, text) = gateway.restart();
+    assert!(is_done, "{text}");
+    let runs = std::fs::read_link(format!("/proc/{}/exe", gateway.newest())).unwrap();
+    assert_eq!(runs, second);
+}
+
+/// The first process of a container stays while those that serve come and go, and waits for what ends.
+#[test]
+fn the_first_process_of_a_container_restarts_hot() {
+    let address = serve_echo();
+    let mut command = Command::new("unshare");
+    command.args([
+        "--pid",
+        "--fork",
+        "--kill-child=KILL",
+        "--mount-proc",
+        PROGRAM,
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    command.args(["--admin", "127.0.0.1:0", "--allow", &address.to_string()]);
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
+    let far = Gateway::spawn(command);
+    let near = Gateway::start(&format!("--peer far={} --forward 0={address}", far.listens()));
+    let mut before = patient(TcpStream::connect(near.way(0)).unwrap());
+    pass(&mut before, 1);
+    let first = children(far.pid())[0];
+    let old = children(first)[0];
+    // Process IDs of the container mean nothing here.
+    let admin = far.announced["admin"].as_str().unwrap().to_owned();
+    let restart = || {
+        let output = Command::new(PROGRAM).args(["restart", "--admin", &admin]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    restart();
+    pass(&mut before, 2);
+    finish(before);
+    let is_alone = || children(first).len() == 1 && children(first)[0] != old;
+    at_last("the old process ends, and the new one is adopted", is_alone);
+    let mut after = patient(TcpStream::connect(near.way(0)).unwrap());
+    pass(&mut after, 3);
+    restart();
+    pass(&mut after, 4);
+    // A signal for the container is for the newest process.
+    let first = rustix::process::Pid::from_raw(first as i32).unwrap();
+    rustix::process::kill_process(first, rustix::process::Signal::TERM).unwrap();
+    pass(&mut after, 5);
+    finish(after);
+    drop(near);
+    assert!(far.wait());
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
-use crate::common::{PATIENCE, World, bytes, patient, read_all, read_exactly};
+use crate::common::{Gateway, Home, PATIENCE, World, at_last, bytes, patient, read_all, read_exactly};
 use crate::failures::socks;
 
 /// Answers each HTTP request with this text until the test ends.
@@ -168,4 +168,46 @@ fn datagrams_need_a_rule_of_their_own() {
     });
     server.set_nonblocking(true).unwrap();
     assert!(server.recv(&mut [0; 10]).is_err(), "nothing has arrived");
+}
+
+/// The far gateway may come to allow a listener, or its port become free, long after it was asked.
+#[test]
+fn a_reverse_forward_is_asked_for_again() {
+    let home = Home::new("reverse");
+    let (taken, inner) =
+        (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (at, to) = (taken.local_addr().unwrap(), inner.local_addr().unwrap());
+    let file = home.write("far.toml", "");
+    let far = Gateway::start(&format!("--listen 127.0.0.1:0 --config {file}"));
+    let near = Gateway::start(&format!("--peer far={} --reverse {at}={to}", far.listens()));
+    at_last("it is refused", || near.log().contains("it is asked again"));
+    home.write("far.toml", &format!("[[access]]\nallow_listen = [\"{at}\"]\n"));
+    far.hang_up();
+    at_last("the port is taken", || near.log().matches("it is asked again").count() == 2);
+    drop(taken);
+    let mut client = None;
+    at_last("the far gateway listens", || {
+        client = TcpStream::connect(at).ok();
+        client.is_some()
+    });
+    client.unwrap().write_all(b"late").unwrap();
+    assert_eq!(read_exactly(&mut patient(inner.accept().unwrap().0), 4), b"late");
+}
+
+/// A peer of which nothing is needed.
+#[test]
+fn no_association_is_set_up_for_direct_connections() {
+    let (server, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let (address, listen) = (server.local_addr().unwrap(), udp.local_addr().unwrap());
+    let near = Gateway::start(&format!(
+        "--peer far={listen} --map never --map never=127.0.0.0/8:* --forward 0={address} --admin 127.0.0.1:0"
+    ));
+    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    client.write_all(b"direct").unwrap();
+    let mut served = patient(server.accept().unwrap().0);
+    assert_eq!(read_exactly(&mut served, 6), b"direct");
+    assert_eq!(near.status()["connections"][0]["mapping"], "rule");
+    // A set-up takes less than this.
+    udp.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+    assert!(udp.recv(&mut [0; 2000]).is_err(), "a packet to the peer");
 }

@@ -93,13 +93,17 @@ pub(super) fn check(
         let text = format!("rules behind map[{at}] never count, because that one is for any connection");
         flaws.push(flaw("map", &text));
     }
-    for peer in peers.iter().filter(|peer| peer.map == Map::Never) {
-        let is_for = |rule: &MapRule| rule.peer.as_ref().is_none_or(|name| *name == peer.name);
-        if !rules.iter().any(|rule| rule.map != Map::Never && is_for(rule)) {
-            flaws.push(flaw("peer.map", &format!("no connection becomes a stream to `{}`", peer.name)));
-        }
+    let rules: Vec<_> = rules.into_iter().map(Arc::new).collect();
+    for peer in peers.iter().filter(|peer| !may_be_stream(&rules, peer)) {
+        flaws.push(flaw("peer.map", &format!("no connection becomes a stream to `{}`", peer.name)));
     }
-    Ok(rules.into_iter().map(Arc::new).collect())
+    Ok(rules)
+}
+
+/// Returns whether a connection may become a stream to the peer.
+pub(super) fn may_be_stream(rules: &[Arc<MapRule>], peer: &Peer) -> bool {
+    let is_for = |rule: &MapRule| rule.peer.as_ref().is_none_or(|name| *name == peer.name);
+    peer.map != Map::Never || rules.iter().any(|rule| rule.map != Map::Never && is_for(rule))
 }
 
 fn check_rule(at: usize, rule: &file::MapRule, peers: &[Peer]) -> Result<MapRule, ConfigError> {

@@ -96,6 +96,8 @@ pub(crate) struct Peer {
     /// The most associations with it at the same time.
     pub(crate) contexts_max: u32,
     pub(crate) security: Security,
+    /// Something may need an association with it: connections that become streams, UDP flows or listeners there.
+    pub(crate) is_needed: bool,
     /// All that makes its association another one, as text.
     pub(crate) identity: String,
 }
@@ -255,12 +257,13 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         let security = encryption::check_peer(at, file, &mut encryption)?;
         check_peer(at, file, security)
     });
-    let peers = peers.collect::<Result<Vec<_>, _>>()?;
+    let mut peers = peers.collect::<Result<Vec<_>, _>>()?;
     flaws.extend(encryption::flaws(file, encryption.as_ref(), &peers));
     let map = mapping::check(file, &peers, &mut flaws)?;
     duplicates::check(file, listen.as_ref().map(|listen| listen.socket))?;
     let (ways, udp_forwards) = check_ways(file, &peers)?;
     let reverses = check_reverses(file, &peers)?;
+    note_needed(&mut peers, &map, &reverses, &udp_forwards);
     if listen.is_none() && peers.is_empty() {
         return Err(wrong(
             "peer",
@@ -309,6 +312,16 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         document: toml::Table::new(),
         flaws,
     })
+}
+
+/// Notes which peers may need an association.
+fn note_needed(peers: &mut [Peer], map: &[Arc<MapRule>], reverses: &[Reverse], udp_forwards: &[UdpForward]) {
+    for (at, peer) in peers.iter_mut().enumerate() {
+        peer.is_needed = mapping::may_be_stream(map, peer)
+            || reverses.iter().any(|reverse| reverse.peer == at)
+            || udp_forwards.iter().any(|forward| forward.peer == at);
+        peer.identity += if peer.is_needed { "" } else { " not needed" };
+    }
 }
 
 fn congestion(file: &File) -> Result<Algorithm, ConfigError> {
@@ -407,6 +420,7 @@ fn check_peer(at: usize, file: &File, security: Security) -> Result<Peer, Config
         map,
         contexts_max,
         security,
+        is_needed: true,
         identity: identity(at, file),
     })
 }

@@ -1,6 +1,7 @@
 //! The ways in: sockets that accept TCP connections for a peer.
 
 mod asked;
+mod counted;
 mod http;
 mod near;
 mod preload;
@@ -10,12 +11,13 @@ mod udp;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::net::SocketFlags;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -32,15 +34,56 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Listens for a way in.
-pub(crate) fn bind(way: &Way) -> Result<TcpListener> {
-    listener(way).with_context(|| format!("listening on TCP {} for {}", way.listen, way.kind.name()))
+/// Listens for a way in. Sockets that are `leaving` may have its address.
+pub(crate) fn bind(way: &Way, leaving: &[OwnedFd]) -> Result<TcpListener> {
+    let bound = beside(way.listen.port(), leaving, |shares| listener(way, shares));
+    bound.with_context(|| format!("listening on TCP {} for {}", way.listen, way.kind.name()))
 }
 
-fn listener(way: &Way) -> io::Result<TcpListener> {
+/// Binds a socket, also if its address is one of sockets that are closed soon: of ways that a change of the configuration has
+/// removed, here or in the process of before. For this moment they share their port (SO_REUSEPORT), also with addresses that
+/// include theirs.
+pub(crate) fn beside<T: AsFd>(
+    port: u16,
+    leaving: &[OwnedFd],
+    bind: impl Fn(bool) -> io::Result<T>,
+) -> io::Result<T> {
+    let has_port = |socket: &&OwnedFd| {
+        let address = SockRef::from(*socket).local_addr().ok().and_then(|address| address.as_socket());
+        address.is_some_and(|address| address.port() == port)
+    };
+    let others: Vec<&OwnedFd> = leaving.iter().filter(has_port).collect();
+    match bind(false) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && !others.is_empty() => {}
+        done => return done,
+    }
+    let share = |shares| others.iter().try_for_each(|other| SockRef::from(*other).set_reuse_port(shares));
+    share(true)?;
+    let bound = bind(true);
+    share(false)?;
+    let bound = bound?;
+    SockRef::from(&bound).set_reuse_port(false)?;
+    Ok(bound)
+}
+
+/// Listens for status and metrics. Sockets that are `leaving` may have the address.
+pub(crate) fn bind_admin(address: SocketAddr, leaving: &[OwnedFd]) -> io::Result<TcpListener> {
+    beside(address.port(), leaving, |shares_port| {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(shares_port)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        TcpListener::from_std(socket.into())
+    })
+}
+
+fn listener(way: &Way, shares_port: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(way.listen), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shares_port)?;
     if matches!(way.kind, WayKind::Tproxy { .. }) {
         if way.listen.is_ipv4() {
             socket.set_ip_transparent_v4(true)?
@@ -66,14 +109,13 @@ pub(crate) struct Target {
 /// Accepts connections until the gateway ends, or the sender of the target is dropped. Those that have come until then are
 /// served.
 pub(crate) async fn serve(listener: TcpListener, mut target: watch::Receiver<Target>, gateway: Arc<Gateway>) {
-    let _may_accept = gateway.registry.expect();
+    let _may_accept = gateway.registry.coming();
     let own = listener.local_addr().ok();
-    let sockets = Arc::<preload::Sockets>::default();
     let targets = target.clone();
     let begin = |tcp: TcpStream, client: SocketAddr| {
         let Target { kind, link } = targets.borrow().clone();
         let near = Near::new(Arc::clone(&gateway), link, client);
-        tokio::spawn(accepted(kind, tcp, near, own, Arc::clone(&sockets)));
+        tokio::spawn(accepted(kind, tcp, near, own));
     };
     let accepting = async {
         let mut errors = AcceptErrors::default();
@@ -115,17 +157,11 @@ fn accept_at_once(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)>
     Ok((tcp, client))
 }
 
-async fn accepted(
-    kind: Arc<WayKind>,
-    tcp: TcpStream,
-    near: Near,
-    own: Option<SocketAddr>,
-    sockets: Arc<preload::Sockets>,
-) {
+async fn accepted(kind: Arc<WayKind>, tcp: TcpStream, near: Near, own: Option<SocketAddr>) {
     match &*kind {
         WayKind::Socks { early_reply } => socks::serve(tcp, near, *early_reply).await,
         WayKind::HttpConnect { early_reply } => http::serve(tcp, near, *early_reply).await,
-        WayKind::Preload { early_reply } => preload::serve(tcp, near, *early_reply, sockets).await,
+        WayKind::Preload { early_reply } => preload::serve(tcp, near, *early_reply).await,
         WayKind::Forward { to } => near.pass("forward", tcp, to.clone()).await,
         WayKind::Redirect { .. } => transparent::redirected(tcp, near, own).await,
         WayKind::Tproxy { .. } => transparent::diverted(tcp, near, own).await,

@@ -10,6 +10,7 @@ use strandline_ops::{TcpFigures, tcp_figures};
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 
+use super::counted::Counted;
 use crate::clock::now;
 use crate::config::{self, Fallback};
 use crate::contexts::InUse;
@@ -63,7 +64,7 @@ pub(super) struct Answered {
 
 impl Near {
     pub(super) fn new(gateway: Arc<Gateway>, link: Arc<Link>, client: SocketAddr) -> Self {
-        let coming = (gateway.registry.expect(), link.user());
+        let coming = (gateway.registry.coming(), link.user());
         Self { gateway, link, client, _coming: coming }
     }
 
@@ -92,12 +93,28 @@ impl Near {
         }
     }
 
+    /// As [`find`](Self::find), and counts what was decided.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub(super) async fn start(
+        &self,
+        to: &Destination,
+        tcp: Option<&TcpStream>,
+        first: Bytes,
+        tracked: &Tracked,
+    ) -> Result<Started, Reason> {
+        let found = self.find(to, tcp, first, tracked).await;
+        tracked.count_decision();
+        found
+    }
+
     /// Begins a connection to a destination. `first` is what the client has sent so far; if that is nothing, what has arrived
     /// at `tcp` goes with it.
     ///
     /// # Errors
     /// If there is no association, or a direct connection failed.
-    pub(super) async fn start(
+    async fn find(
         &self,
         to: &Destination,
         tcp: Option<&TcpStream>,
@@ -128,8 +145,10 @@ impl Near {
                 }
             }
             Way::Direct => {
-                // For the next connections.
-                self.link.want();
+                if question.map != Map::Never {
+                    // For the next connections.
+                    self.link.want();
+                }
                 let tcp = self.connect(to, listed, self.connect_timeout()).await?;
                 begin_direct(tcp, first, tracked).await
             }
@@ -181,12 +200,11 @@ impl Near {
         let (recv, mut send) = stream.into_split();
         let first = if first.is_empty() { tcp.map(arrived).unwrap_or_default() } else { first };
         let opening = Opening::Connect { to: to.clone(), source: Some(self.client) };
-        let sent = send.send(opening.encode(&first).into()).await;
-        sent.map_err(|_| Reason::NoAssociation)?;
-        tracked.entry.add_sent(first.len());
         let beginning = config::beginning(&self.gateway.settings().priority, to);
         let mut lane = used.lanes().add(self.client.ip(), send.id(), beginning);
-        lane.count(first.len());
+        let sent = lane.send(&mut send, opening.encode(&first).into()).await;
+        sent.map_err(|_| Reason::NoAssociation)?;
+        tracked.entry.add_sent(first.len());
         Ok(Started::Stream(recv, send, lane, used))
     }
 
@@ -309,14 +327,12 @@ fn figures(tcp: &TcpStream) -> TcpFigures {
 }
 
 /// Moves data between two TCP connections that are [prepared](prepare), and notes what that tells of the network.
-async fn relay_directly(
-    mut here: TcpStream,
-    mut there: TcpStream,
-    tracked: &Tracked,
-    known: &DirectNetworks,
-) -> End {
+async fn relay_directly(here: TcpStream, there: TcpStream, tracked: &Tracked, known: &DirectNetworks) -> End {
     let begun = now();
+    let mut here = Counted { tcp: here, add: |len| tracked.entry.add_received(len) };
+    let mut there = Counted { tcp: there, add: |len| tracked.entry.add_sent(len) };
     let copied = copy_bidirectional(&mut here, &mut there).await;
+    let (here, there) = (here.tcp, there.tcp);
     if let Ok(address) = there.peer_addr() {
         let found = figures(&there);
         let sent = Moved { bytes: found.bytes_acked, per_sec: found.delivery_rate as f64 };
@@ -325,9 +341,7 @@ async fn relay_directly(
         known.on_moved(address.ip(), found.rtt, [sent, received], now());
     }
     match copied {
-        Ok((sent, received)) => {
-            tracked.entry.add_sent(usize::try_from(sent).unwrap_or(usize::MAX));
-            tracked.entry.add_received(usize::try_from(received).unwrap_or(usize::MAX));
+        Ok(_) => {
             for tcp in [&here, &there] {
                 let _ = socket2::SockRef::from(tcp).set_linger(None);
             }

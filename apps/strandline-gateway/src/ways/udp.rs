@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, watch};
 
-use super::closed;
+use super::{beside, closed};
 use crate::config::UdpForward;
 use crate::flows::{self, Target, buffer, idle};
 use crate::gateway::{Gateway, Stage};
@@ -35,11 +37,14 @@ pub(crate) struct UdpTarget {
     pub(crate) link: Arc<Link>,
 }
 
-/// Listens for a UDP forward.
-pub(crate) fn bind_udp(forward: &UdpForward) -> Result<UdpSocket> {
-    let bound = std::net::UdpSocket::bind(forward.listen).and_then(|socket| {
+/// Listens for a UDP forward. Sockets that are `leaving` may have its address.
+pub(crate) fn bind_udp(forward: &UdpForward, leaving: &[OwnedFd]) -> Result<UdpSocket> {
+    let bound = beside(forward.listen.port(), leaving, |shares_port| {
+        let socket = Socket::new(Domain::for_address(forward.listen), Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_nonblocking(true)?;
-        UdpSocket::from_std(socket)
+        socket.set_reuse_port(shares_port)?;
+        socket.bind(&forward.listen.into())?;
+        UdpSocket::from_std(socket.into())
     });
     bound.with_context(|| format!("listening on UDP {} for forward", forward.listen))
 }

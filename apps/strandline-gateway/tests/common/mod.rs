@@ -81,6 +81,16 @@ impl Gateway {
         self.child.try_wait().unwrap().is_some()
     }
 
+    /// The process ID of the first process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The process ID of the newest process.
+    pub fn newest(&self) -> rustix::process::Pid {
+        *self.successors.last().unwrap()
+    }
+
     /// Returns what it has logged so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
@@ -106,8 +116,13 @@ impl Gateway {
     }
 
     /// Asks it to end, and returns whether it ended without an error.
-    pub fn end(mut self) -> bool {
+    pub fn end(self) -> bool {
         self.terminate();
+        self.wait()
+    }
+
+    /// Waits until it ends, and returns whether that was without an error.
+    pub fn wait(mut self) -> bool {
         self.child.wait().unwrap().success()
     }
 
@@ -155,6 +170,22 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns whether a process has ended. It may not have been waited for.
+pub fn is_gone(pid: rustix::process::Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+}
+
+/// Returns the children of a process.
+pub fn children(pid: u32) -> Vec<u32> {
+    let mut all = Vec::new();
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        all.extend(children.split_whitespace().map(|child| child.parse::<u32>().unwrap()));
+    }
+    all
 }
 
 /// A folder with a key and known hosts, removed when this value is dropped.

@@ -119,3 +119,94 @@ fn tasks_of_a_stream_go_in_order() {
     assert_eq!(woken(|to_wake| line.leave(second, to_wake)), 0, "the other one is of another stream");
     assert_eq!(woken(|to_wake| line.wake_all_of(StreamId(2), to_wake)), 1);
 }
+
+/// Streams whose readers have stopped wait for long, and each message of another stream looks at the line.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "it measures work")]
+fn stalled_streams_are_not_scanned() {
+    const STALLED: u16 = 60_000;
+    let mut line = Line::default();
+    for stream in 1..=STALLED {
+        line.register(&mut None, Waker::noop(), false, Some(StreamId(stream)), true);
+    }
+    let begun = std::time::Instant::now();
+    for _ in 0..STALLED {
+        let (stream, mut token) = (StreamId(STALLED + 1), None);
+        assert!(!line.has(stream) && !line.is_behind(None, stream) && line.is_turn(None, Some(stream)));
+        line.register(&mut token, Waker::noop(), false, Some(stream), false);
+        assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 1);
+        line.leave(token, &mut Vec::new());
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+/// Tasks as they come and go, beside a plain list that is scanned.
+#[test]
+fn the_order_is_that_of_a_scanned_list() {
+    struct Plain {
+        token: Token,
+        is_woken: bool,
+        may_be_gone: bool,
+        stream: Option<StreamId>,
+        blocked: bool,
+    }
+    let mut state = 1_u64;
+    let mut next = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % below
+    };
+    let (mut line, mut plain) = (Line::default(), Vec::<Plain>::new());
+    let is_turn = |plain: &[Plain], token: Token, stream: Option<StreamId>| {
+        plain.iter().take_while(|one| token.is_none() || one.token != token).all(|one| {
+            let is_other = one.blocked && (stream.is_none() || one.stream != stream);
+            is_other || (one.may_be_gone && one.is_woken)
+        })
+    };
+    for _ in 0..20_000 {
+        let stream = [None, Some(StreamId(1)), Some(StreamId(2))][next(3) as usize];
+        let blocked = stream.is_some() && next(2) == 0;
+        let known = (!plain.is_empty()).then(|| next(plain.len() as u64) as usize);
+        match (next(5), known) {
+            (0, _) if plain.len() < 12 => {
+                let (mut token, may_be_gone) = (None, next(4) == 0);
+                line.register(&mut token, Waker::noop(), may_be_gone, stream, blocked);
+                plain.push(Plain { token, is_woken: false, may_be_gone, stream, blocked });
+            }
+            (1, Some(at)) => {
+                line.register(&mut plain[at].token, Waker::noop(), false, stream, blocked);
+                (plain[at].is_woken, plain[at].stream, plain[at].blocked) = (false, stream, blocked);
+            }
+            (2, Some(at)) => {
+                let left = plain.remove(at);
+                let woken = woken(|to_wake| line.leave(left.token, to_wake));
+                let mut expected = wake(&mut plain, |one| !one.blocked);
+                if let Some(stream) = left.stream {
+                    expected += wake(&mut plain, |one| one.blocked && one.stream == Some(stream));
+                }
+                assert_eq!(woken, expected);
+            }
+            (3, _) => {
+                let woken = woken(|to_wake| line.wake_next(to_wake));
+                assert_eq!(woken, wake(&mut plain, |one| !one.blocked));
+            }
+            _ => {}
+        }
+        assert_eq!(line.is_empty(), plain.is_empty());
+        assert_eq!(line.is_turn(None, stream), is_turn(&plain, None, stream));
+        for one in &plain {
+            assert_eq!(line.is_turn(one.token, one.stream), is_turn(&plain, one.token, one.stream));
+        }
+    }
+
+    /// Wakes the first of these, and the one behind each that may be gone. Returns how many were not woken yet.
+    fn wake(plain: &mut [Plain], is_one: impl Fn(&Plain) -> bool) -> usize {
+        let mut count = 0;
+        for one in plain.iter_mut().filter(|one| is_one(one)) {
+            count += usize::from(!std::mem::replace(&mut one.is_woken, true));
+            if !one.may_be_gone {
+                break;
+            }
+        }
+        count
+    }
+}

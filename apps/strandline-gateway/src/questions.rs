@@ -1,0 +1,89 @@
+//! Questions to processes of before: what became of a connection of `strandline run` that one of them serves.
+//!
+//! A question comes with a socket for its answer, so that it does not matter how many processes ask:
+//!
+//! | from | bytes on that socket |
+//! |---|---|
+//! | new | the host's address (16; IPv4 is mapped), and the cookie (8) |
+//! | old | the answer, as it is for programs |
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use strandline_ipc::send_note;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::preload_request::{ANSWER, is_unknown};
+use crate::program_sockets::{Key, Sockets};
+
+/// The note that comes with the socket for a question.
+pub(crate) const QUESTION: u8 = b'Q';
+/// Time for an answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The processes of before, by their process IDs, with the streams to them.
+#[derive(Debug, Default)]
+pub(crate) struct Questions(Mutex<Vec<(u32, Arc<UnixStream>)>>);
+
+impl Questions {
+    /// Adds a process. The stream is non-blocking.
+    pub(crate) fn add(&self, pid: u32, stream: Arc<UnixStream>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((pid, stream));
+    }
+
+    /// Forgets a process.
+    pub(crate) fn remove(&self, pid: u32) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(known, _)| *known != pid);
+    }
+
+    /// Returns the answer of the process that knows a socket; `None` if there is none.
+    pub(crate) async fn ask(&self, key: Key) -> Option<Vec<u8>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (_, stream) in all {
+            match timeout(PATIENCE, ask(&stream, key)).await {
+                Ok(Ok(answer)) if !is_unknown(&answer) => return Some(answer),
+                // Another one may know it.
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+async fn ask(stream: &UnixStream, (host, cookie): Key) -> io::Result<Vec<u8>> {
+    let (ours, theirs) = tokio::net::UnixStream::pair()?;
+    let theirs = OwnedFd::from(theirs.into_std()?);
+    send_note(stream, QUESTION, Some(theirs.as_fd()))?;
+    drop(theirs);
+    let (mut ours, mut answer) = (ours, vec![0; ANSWER]);
+    let host = match host {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let mut question = host.octets().to_vec();
+    question.extend_from_slice(&cookie.to_be_bytes());
+    ours.write_all(&question).await?;
+    ours.read_exact(&mut answer).await?;
+    Ok(answer)
+}
+
+/// Answers a question of the process that has taken over.
+///
+/// # Errors
+/// If it has given up.
+pub(crate) async fn answer(socket: OwnedFd, sockets: &Sockets) -> io::Result<()> {
+    let mut stream = tokio::net::UnixStream::from_std(socket.into())?;
+    let mut question = [0; 24];
+    timeout(PATIENCE, stream.read_exact(&mut question)).await??;
+    let (host, cookie) = question.split_at(16);
+    let (Ok(host), Ok(cookie)) = (<[u8; 16]>::try_from(host), <[u8; 8]>::try_from(cookie)) else {
+        return Ok(());
+    };
+    let host = IpAddr::V6(Ipv6Addr::from(host)).to_canonical();
+    stream.write_all(&sockets.answer((host, u64::from_be_bytes(cookie)))).await
+}
