@@ -8,6 +8,9 @@
 //! marked. Other sides repeat ECNE with each SACK until CWR arrives. Either way ECNE has the number of marked packets,
 //! which the sender counts exactly whatever its controller is. [`EcnTrial`] finds out whether a path carries
 //! ECN-capable packets.
+//!
+//! Each path has marks of its own, in an ECNE of its own, and CWR answers each by its TSN: with several paths at once, the
+//! window shrinks of each path that marks, and of no other (decision 157).
 
 use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::{Cwr, Ecne};
@@ -17,66 +20,65 @@ use super::Association;
 use crate::congestion::{Algorithm, Congestion, Controller};
 use crate::outbound::PathAck;
 use crate::path::EcnTrial;
-use crate::path_index::{PathIndex, PathVec};
+use crate::path_index::{PathIndex, PathMask, PathVec};
 use crate::time::Time;
+
+/// Number of CWRs with later TSNs that answer the marks of a path as one with their own TSN does.
+const PASSED_MAX: u8 = 3;
 
 /// ECN state of an association that asked for ECN.
 #[derive(Debug, Default)]
 pub(crate) struct Ecn {
     /// True if both sides asked for it.
     pub(crate) agreed: bool,
-    /// The lowest TSN of the first marked packet that no CWR has answered, if there are any.
-    lowest: Tsn,
     /// Set once the controller of the association has changed: whether ECNE still follows DCTCP's rules. The peer was
     /// not told of the change.
     exact: Option<bool>,
-    /// Number of marked packets that no CWR has answered.
-    packets: u32,
-    /// Number of these that an ECNE has reported.
-    reported: u32,
-    /// True if the latest packet with data was marked.
-    marked: bool,
-    /// True if CWR goes with the next data, for the latest ECNE.
-    cwr: bool,
-    /// TSN of the latest ECNE, which is repeated until CWR has arrived. Forgotten after half of the TSN space.
-    named: Option<Tsn>,
-    /// The highest TSN of an ECNE, and the number of marked packets that ECNEs with it have reported, if any have.
-    counted_tsn: Tsn,
-    counted: u32,
-    /// The path concerned by an ECNE of the packet being received.
-    told: Option<PathIndex>,
+    /// The paths concerned by ECNEs of the packet being received.
+    told: PathMask,
     /// Number of marks reported and answered.
     pub(super) answered: u32,
     /// State by path number.
     marks: PathVec<PathMarks>,
 }
 
-/// ECN state of a path.
-#[derive(Debug, Clone, Default)]
-struct PathMarks {
-    /// Whether the path carries ECN-capable packets.
-    trial: EcnTrial,
-    /// Highest TSN sent before the window last shrank for a mark, a loss or a time-out, whichever came first (RFC
-    /// 3168 section 6.1.2). `None` once it is acknowledged.
-    shrunk_until: Option<Tsn>,
-    /// True if a mark did not count because of that. It counts if the reduction is undone.
-    passed_over: bool,
-    /// Number of packets that the peer has reported as marked.
+/// Marked packets that arrived on a path.
+#[derive(Debug, Clone, Copy, Default)]
+struct Arrived {
+    /// The lowest TSN of the first one that no CWR has answered, if there are any.
+    lowest: Tsn,
+    /// Number of those that no CWR has answered.
+    packets: u32,
+    /// Number of these that an ECNE has reported.
     reported: u32,
+    /// True if the latest packet with data was marked.
+    marked: bool,
+    /// True if any has arrived.
+    any: bool,
+    /// Number of CWRs that answered later marks since these began.
+    passed: u8,
 }
 
-impl Ecn {
-    /// Forgets all TSNs, because they begin anew.
-    pub(super) fn forget_numbers(&mut self) {
-        self.packets = 0;
-        self.cwr = false;
-        self.named = None;
-        self.counted = 0;
-        for marks in self.marks.iter_mut() {
-            marks.shrunk_until = None;
-        }
+impl Arrived {
+    /// Records that CWR answered what was reported so far, up to `answered`. Packets that were marked since and not
+    /// reported yet are, so that the sender counts all.
+    fn on_answered(&mut self, answered: Tsn) {
+        self.packets = self.packets.saturating_sub(self.reported);
+        (self.lowest, self.reported, self.passed) = (answered.next(), 0, 0);
     }
+}
 
+/// What the peer has reported of a path.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reported {
+    /// TSN of the latest ECNE, which is repeated until CWR has arrived. Forgotten after half of the TSN space.
+    named: Option<Tsn>,
+    /// The highest TSN of an ECNE, and the number of marked packets that ECNEs with it have reported, if any have.
+    counted_tsn: Tsn,
+    counted: u32,
+}
+
+impl Reported {
     /// Returns how many packets an ECNE reports as marked that none before it has. Their number begins anew with another
     /// TSN; a peer that reports none has seen at least one.
     fn newly_marked(&mut self, ecne: &Ecne) -> u32 {
@@ -92,6 +94,40 @@ impl Ecn {
         self.counted += more;
         more
     }
+}
+
+/// ECN state of a path.
+#[derive(Debug, Clone, Default)]
+struct PathMarks {
+    arrived: Arrived,
+    named: Reported,
+    /// True if CWR goes with the next data, for the latest ECNE.
+    cwr: bool,
+    /// Whether the path carries ECN-capable packets.
+    trial: EcnTrial,
+    /// Highest TSN sent before the window last shrank for a mark, a loss or a time-out, whichever came first (RFC
+    /// 3168 section 6.1.2). `None` once it is acknowledged.
+    shrunk_until: Option<Tsn>,
+    /// True if a mark did not count because of that. It counts if the reduction is undone.
+    passed_over: bool,
+    /// Number of packets that the peer has reported as marked.
+    reported: u32,
+}
+
+impl Ecn {
+    /// Forgets all TSNs, because they begin anew.
+    pub(super) fn forget_numbers(&mut self) {
+        for marks in self.marks.iter_mut() {
+            (marks.arrived.packets, marks.named, marks.cwr) = (0, Reported::default(), false);
+            marks.shrunk_until = None;
+        }
+    }
+
+    /// Returns the path of which an ECNE with this TSN was the latest.
+    fn named(&self, lowest: Tsn) -> Option<PathIndex> {
+        let mut paths = PathIndex::ALL.into_iter().zip(self.marks.iter());
+        paths.find(|(_, marks)| marks.named.named == Some(lowest)).map(|(index, _)| index)
+    }
 
     fn of(&mut self, path: PathIndex) -> &mut PathMarks {
         self.marks.or_insert_with(path, |_| PathMarks::default())
@@ -100,7 +136,7 @@ impl Ecn {
     /// Forgets a path that is removed.
     pub(super) fn forget(&mut self, path: PathIndex) {
         self.marks.reset(path);
-        self.told.take_if(|told| *told == path);
+        self.told.remove(path);
     }
 
     /// Returns the number of packets to a path that the peer has reported as marked.
@@ -110,12 +146,12 @@ impl Ecn {
 
     /// True if the packet being received reports a mark on what it acknowledges of this path.
     pub(crate) fn tells_of(&self, path: PathIndex) -> bool {
-        self.told == Some(path)
+        self.told.contains(path)
     }
 
     /// Ends the processing of a received packet.
     pub(crate) fn end_packet(&mut self) {
-        self.told = None;
+        self.told = PathMask::default();
     }
 
     /// Returns the number of bytes on the heap, including this value.
@@ -161,32 +197,32 @@ impl Association {
         self.stats.ecn_failures += u32::from(failed);
     }
 
-    /// Records a received packet with data from `first` on. Returns true if it must be acknowledged at once.
-    pub(super) fn on_data_packet_mark(&mut self, first: Tsn, marked: bool) -> bool {
+    /// Records a packet with data from `first` on that arrived on a path. Returns true if it must be acknowledged at once.
+    pub(super) fn on_data_packet_mark(&mut self, path: PathIndex, first: Tsn, marked: bool) -> bool {
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return false };
-        let changed = core::mem::replace(&mut ecn.marked, marked) != marked;
+        let arrived = &mut ecn.of(path).arrived;
+        let changed = core::mem::replace(&mut arrived.marked, marked) != marked;
         if marked {
             self.stats.marks_received += 1;
-            if ecn.packets == 0 {
-                (ecn.lowest, ecn.reported) = (first, 0);
+            if arrived.packets == 0 {
+                (arrived.lowest, arrived.reported, arrived.passed) = (first, 0, 0);
             }
-            ecn.packets = ecn.packets.saturating_add(1);
+            arrived.any = true;
+            arrived.packets = arrived.packets.saturating_add(1);
         }
         changed
     }
 
-    /// Writes ECNE, in front of the SACK for marked data.
+    /// Writes an ECNE for each path with marked data, in front of the SACK.
     pub(super) fn write_ecne(&mut self, packet: &mut PacketBuilder<'_>) {
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return };
-        if ecn.packets == 0 {
-            return;
-        }
-        let ecne = Ecne { lowest_tsn: ecn.lowest, packets: Some(ecn.packets) };
         let exact = ecn.exact.unwrap_or(self.config.congestion == Algorithm::Dctcp);
-        if packet.push(&ecne) {
-            ecn.reported = ecn.packets;
-            if exact {
-                ecn.packets = 0;
+        for PathMarks { arrived, .. } in ecn.marks.iter_mut().filter(|marks| marks.arrived.packets > 0) {
+            if packet.push(&Ecne { lowest_tsn: arrived.lowest, packets: Some(arrived.packets) }) {
+                arrived.reported = arrived.packets;
+                if exact {
+                    arrived.packets = 0;
+                }
             }
         }
     }
@@ -201,21 +237,28 @@ impl Association {
     /// Writes CWR, in front of data.
     pub(super) fn write_cwr(&mut self, packet: &mut PacketBuilder<'_>) {
         let Some(ecn) = &mut self.ecn else { return };
-        if let Some(lowest_tsn) = ecn.named.filter(|_| ecn.cwr)
-            && packet.push(&Cwr { lowest_tsn })
-        {
-            ecn.cwr = false;
+        for PathMarks { named, cwr, .. } in ecn.marks.iter_mut() {
+            if let Some(lowest_tsn) = named.named.filter(|_| *cwr)
+                && packet.push(&Cwr { lowest_tsn })
+            {
+                *cwr = false;
+            }
         }
     }
 
-    /// Processes CWR: the sender knows about the mark. Packets that were marked since and not reported yet are, so that it
-    /// counts all.
+    /// Processes CWR: the sender knows about the mark. It answers the path whose ECNE has that TSN. That of another path is
+    /// repeated until a CWR of its own, or the last of some later ones: a sender may answer all ECNEs with one.
     pub(super) fn on_cwr(&mut self, answered: Tsn) {
-        if let Some(ecn) = &mut self.ecn
-            && answered.is_at_or_after(ecn.lowest)
-        {
-            ecn.packets = ecn.packets.saturating_sub(ecn.reported);
-            (ecn.lowest, ecn.reported) = (answered.next(), 0);
+        let Some(ecn) = &mut self.ecn else { return };
+        let several = ecn.marks.iter().filter(|marks| marks.arrived.any).nth(1).is_some();
+        for PathMarks { arrived, .. } in ecn.marks.iter_mut() {
+            if arrived.packets == 0 || !answered.is_at_or_after(arrived.lowest) {
+                continue;
+            }
+            arrived.passed = arrived.passed.saturating_add(1);
+            if arrived.lowest == answered || !several || arrived.passed >= PASSED_MAX {
+                arrived.on_answered(answered);
+            }
         }
     }
 
@@ -229,14 +272,15 @@ impl Association {
         if lowest.is_after(sent) {
             return; // A TSN that was never sent.
         }
-        ecn.cwr = true;
-        let marked = ecn.newly_marked(ecne);
-        let repeated = ecn.named.replace(lowest) == Some(lowest);
         let probed = self.outbound.probed_from(lowest);
-        let index = probed.or_else(|| self.outbound.path_of(lowest)).or_else(|| self.paths.data_path());
-        let Some(index) = index else { return };
+        // One that is repeated is about the path that it was about first, wherever its chunk went since.
+        let index = ecn.named(lowest).or(probed).or_else(|| self.outbound.path_of(lowest));
+        let Some(index) = index.or_else(|| self.paths.data_path()) else { return };
         let sent_packets = u32::try_from(self.stats.packets_sent).unwrap_or(u32::MAX);
         let marks = ecn.of(index);
+        marks.cwr = true;
+        let marked = marks.named.newly_marked(ecne);
+        let repeated = marks.named.named.replace(lowest) == Some(lowest);
         marks.reported = marks.reported.saturating_add(marked).min(sent_packets);
         if marks.trial.has_failed() {
             return;
@@ -249,7 +293,7 @@ impl Association {
         }
         let counts = !repeated && marks.shrunk_until.is_none_or(|until| lowest.is_after(until));
         marks.passed_over |= !repeated && !counts;
-        ecn.told = Some(index);
+        ecn.told.insert(index);
         if counts {
             self.shrink_for_mark(now, index);
         }
@@ -303,11 +347,11 @@ impl Association {
         let Some(ecn) = &mut self.ecn else { return };
         // After half of the TSN space the same number belongs to another chunk.
         let next = self.outbound.next_tsn();
-        ecn.named.take_if(|named| named.is_after(next));
-        if ecn.counted_tsn.is_after(next) {
-            ecn.counted = 0;
-        }
         for marks in ecn.marks.iter_mut() {
+            marks.named.named.take_if(|named| named.is_after(next));
+            if marks.named.counted_tsn.is_after(next) {
+                marks.named.counted = 0;
+            }
             marks.shrunk_until.take_if(|until| self.outbound.path_of(*until).is_none());
         }
     }

@@ -255,7 +255,8 @@ impl Association {
             }
         }
         if seen.data {
-            let changed = seen.first.is_some_and(|first| self.on_data_packet_mark(first, seen.marked));
+            let path = from.unwrap_or(self.sack_path);
+            let changed = seen.first.is_some_and(|first| self.on_data_packet_mark(path, first, seen.marked));
             let buffer_max = || cx.receive_buffer_max(&self.config);
             let shutting_down = matches!(self.state, State::ShutdownSent);
             let at_once = seen.immediate || shutting_down || changed;

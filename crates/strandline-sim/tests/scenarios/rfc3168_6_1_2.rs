@@ -2,6 +2,7 @@
 //! the other side whatever path data uses by then.
 
 use strandline_netem::Change;
+use strandline_proto::config::Multipath;
 use strandline_proto::stats::PathStatus;
 use strandline_sim::pair::{Fate, with_chunk};
 
@@ -135,4 +136,60 @@ fn moved_retransmission_leaves_its_mark_behind() {
         assert!(first < u32::MAX, "{messages}: {:?}", paths.paths());
         assert_eq!(second, u32::MAX, "{messages}: {:?}", paths.paths());
     }
+}
+
+/// Two paths at once, which mark when more than this many bytes are queued.
+fn at_once(mark_bytes: [usize; 2]) -> TwoPaths {
+    let marking = |bytes| LinkConfig { mark_bytes: bytes, ..link(ms(30), 20) };
+    TwoPaths::new(mark_bytes.map(marking), |config| {
+        config.extensions.ecn = true;
+        config.extensions.multipath = Multipath::Independent;
+        (config.send_buffer, config.receive_buffer) = (Some(4 << 20), Some(4 << 20));
+    })
+}
+
+/// Returns the numbers of marked packets that A has heard of for each path, and B's number of them.
+fn reported(paths: &TwoPaths) -> ([u32; 2], u32) {
+    let reported = [0, 1].map(|path| paths.paths()[path].marks_reported);
+    (reported, paths.pair.b.endpoint.status(paths.b).unwrap().stats.marks_received)
+}
+
+/// With several paths at once each path's marks are reported by themselves, all of them, and shrink its window alone.
+#[test]
+fn marks_concern_their_own_path() {
+    const NEVER: usize = usize::MAX;
+    for thresholds in [[40_000, NEVER], [NEVER, 40_000], [40_000, 40_000]] {
+        let mut paths = at_once(thresholds);
+        paths.run(ms(3000), 3 * AHEAD);
+        paths.run(ms(2000), 0);
+        let (of_paths, received) = reported(&paths);
+        assert_eq!(of_paths.iter().sum::<u32>(), received, "{thresholds:?}: {of_paths:?}");
+        for (path, threshold) in thresholds.into_iter().enumerate() {
+            assert_eq!(of_paths[path] > 0, threshold != NEVER, "{thresholds:?}: {of_paths:?}");
+        }
+        paths.finish();
+    }
+}
+
+/// Two paths mark at one time: neither is answered only once the other one's CWR has arrived, and no mark is lost by that.
+#[test]
+fn two_paths_mark_at_one_time() {
+    let mut paths = at_once([usize::MAX; 2]);
+    paths.run(ms(1500), 3 * AHEAD);
+    let before = [0, 1].map(|path| paths.paths()[path].cwnd);
+    for bytes in [0, usize::MAX] {
+        for path in 0..2 {
+            paths.change(path, &Change::Mark(bytes));
+        }
+        paths.run(ms(100), 3 * AHEAD);
+    }
+    paths.run(ms(300), 3 * AHEAD);
+    let (of_paths, received) = reported(&paths);
+    assert!(of_paths.iter().all(|marks| *marks > 0), "{of_paths:?}");
+    assert_eq!(of_paths.iter().sum::<u32>(), received);
+    for (path, before) in before.into_iter().enumerate() {
+        let after = &paths.paths()[path];
+        assert!(after.ssthresh < before, "{before} {after:?}");
+    }
+    paths.finish();
 }
