@@ -107,10 +107,10 @@ impl Association {
         self.send_control(cx, index, &Heartbeat { info: &info(index, nonce, now) });
     }
 
-    /// Sends a HEARTBEAT to the source of a large flow to measure its round-trip time. Its loss is no error of the
-    /// path.
+    /// Sends a HEARTBEAT to where the SACKs of a large flow go, to measure the round-trip time. Its loss is no error of
+    /// the path. Its answer confirms no address, so it goes to none that waits for that (section 5.4).
     pub(super) fn measure_rtt(&mut self, cx: &mut EndpointContext, now: Time) {
-        let index = self.sack_path;
+        let index = self.path_of_sacks();
         let measures = self.config.heartbeat_interval.is_some() && self.state.heartbeats();
         let nonce = if measures { cx.nonce() } else { 0 };
         let longest = longest_round_trip(&self.paths);

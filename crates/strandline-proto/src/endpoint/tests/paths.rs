@@ -43,6 +43,23 @@ fn nothing_but_heartbeats_goes_to_an_unconfirmed_address() {
     assert!(kinds.iter().all(|kinds| kinds[..] == [kind::HEARTBEAT]), "{kinds:?}");
 }
 
+/// A HEARTBEAT that measures the round trip of a large flow confirms no address, and goes to none that is unconfirmed.
+#[test]
+fn unconfirmed_source_of_a_flow_is_not_measured() {
+    let (mut pair, client, server) = two_paths(|config| config.rto_initial = Duration::from_secs(10));
+    let probes = |sent: &Sent| sent.destination == address(CLIENT, 1) && has(kind::HEARTBEAT)(sent);
+    pair.pass_dropping(Duration::from_millis(500), probes);
+    pair.hosts[CLIENT].endpoint.set_primary(pair.now, client, address(SERVER, 1).ip()).unwrap();
+    for _ in 0..20 {
+        pair.send(CLIENT, client, 0, &vec![0; 50_000]);
+        pair.pass_dropping(Duration::from_millis(100), probes);
+        assert!(pair.recv(SERVER, server).is_some());
+    }
+    let to_server = |sent: &&Sent| sent.destination == address(SERVER, 1) && has(kind::DATA)(sent);
+    assert!(pair.log.iter().filter(to_server).count() > 300);
+    assert_eq!(pair.log.iter().filter(|sent| probes(sent)).count(), 1, "only the one that verifies it");
+}
+
 #[test]
 fn a_dead_primary_fails_over_and_returns() {
     let (mut pair, client, server) = two_paths(|config| {
