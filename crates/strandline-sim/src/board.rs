@@ -25,7 +25,7 @@ use strandline_wire::{Data, IData, Packet, RawChunk, Ssn, Tsn};
 use self::abandoned::{Abandoned, Of};
 use self::behind::BehindGaps;
 use self::credit::Credit;
-pub(crate) use self::credit::{FORGED_CREDIT, INITIAL_MAX};
+pub(crate) use self::credit::{FORGED_CREDIT, INITIAL_MAX, set_credit};
 use self::late::Late;
 use self::quiet::Quiet;
 use self::renumbered::Renumbered;
@@ -201,7 +201,8 @@ impl Board {
             let chunks = core::mem::take(&mut self.chunks);
             let earlier = self.first.map(|first| (first, chunks));
             let abandoned = core::mem::take(&mut self.abandoned);
-            *self = Self { tag, earlier, abandoned, ..Self::default() };
+            let credit = core::mem::take(&mut self.credit);
+            *self = Self { tag, earlier, abandoned, credit, ..Self::default() };
         }
         if self.earlier.is_none() {
             return;
@@ -217,6 +218,8 @@ impl Board {
                 (chunk.acknowledged, chunk.named, chunk.kept) = (false, false, false);
             }
             (self.first, self.chunks) = (Some(first), chunks);
+        } else {
+            self.credit = Credit::default();
         }
     }
 
@@ -285,7 +288,7 @@ impl Board {
             self.window.on_new_data(payload);
             self.quiet.of(to).ends(now);
             self.abandoned.on_new_data(to, of_message);
-            self.credit.on_new_data(data.stream.0, payload)?;
+            self.credit.on_new_data(tsn, data.stream.0, payload)?;
             self.chunks.push_back(Sent { in_set_up, ..Sent::new(now, to, of_message, (bytes, payload)) });
             return Ok(());
         };

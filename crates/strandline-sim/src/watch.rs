@@ -16,11 +16,11 @@ use strandline_proto::event::{AssociationId, Event, PathChange};
 use strandline_proto::reconfiguration::Outcome;
 use strandline_proto::stats::{PathStatus, Status};
 use strandline_proto::time::Time;
-use strandline_wire::Packet;
 use strandline_wire::chunk::kind;
+use strandline_wire::{Chunk, Packet, Parameter};
 
 use crate::authentic::{admitted, keep_agreed};
-use crate::board::data_in;
+use crate::board::{data_in, set_credit};
 use crate::bounds::{Events, Step};
 use crate::by_address::ByAddress;
 use crate::ledger;
@@ -87,6 +87,8 @@ pub(crate) struct Watch {
     all: bool,
     /// Tags of initiators whose set-up an attacker altered. With authentication nothing is known then of what counts.
     forged: BTreeSet<u32>,
+    /// The largest initial credit of streams in INITs and INIT ACKs that arrived, in bytes, by their tags.
+    offers: BTreeMap<u32, u32>,
 }
 
 impl Watch {
@@ -163,6 +165,7 @@ impl Watch {
         (wanted, verifies): (Option<ChunkTypes>, bool),
     ) {
         let Ok(packet) = Packet::parse(&datagram.bytes) else { return self.touch_any() };
+        self.learn_offer(&packet);
         let (tag, source) = (packet.verification_tag(), datagram.source.ip());
         let first = packet.chunks().flatten().next();
         let mut receiver = None;
@@ -262,6 +265,8 @@ impl Watch {
             moves.map_err(of)?;
         }
         memory.board.on_tag(&packet);
+        let offer = self.offers.get(&packet.verification_tag().0).copied();
+        set_credit(&mut memory.board, before.status.extensions.stream_credit, offer);
         let mut next = memory.board.next_tsn();
         memory.board.on_departure(now, &packet, to, recovery).map_err(of)?;
         let chunks = packet.chunks().flatten().filter(|chunk| data_in(chunk).is_some()).count();
@@ -275,6 +280,18 @@ impl Watch {
             }
         }
         Ok(())
+    }
+
+    /// Records the initial credit of streams that a set-up offers.
+    fn learn_offer(&mut self, packet: &Packet<'_>) {
+        let first = packet.chunks().flatten().next().and_then(|chunk| chunk.parse().ok());
+        let Some(Chunk::Init(set_up) | Chunk::InitAck(set_up)) = first else { return };
+        for parameter in set_up.parameters.iter().flatten() {
+            if let Ok(Parameter::StreamCredit { initial_kib }) = parameter.parse() {
+                let offer = self.offers.entry(set_up.initiate_tag.0).or_default();
+                *offer = (*offer).max(u32::from(initial_kib) << 10);
+            }
+        }
     }
 
     /// Returns the association that a packet belongs to.

@@ -1,10 +1,15 @@
 //! The credit of streams (docs/stream-credit.md) as the packets on the wire show it.
 
-use std::collections::BTreeMap;
+#[cfg(test)]
+mod tests;
 
-use strandline_wire::RawChunk;
+use std::collections::{BTreeMap, BTreeSet};
+
 use strandline_wire::chunk::{Chunk, kind};
+use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, Response, ResultCode};
+use strandline_wire::{RawChunk, Tsn};
 
+use super::Board;
 use crate::violation::{Violation, demand};
 
 /// The largest initial credit of a stream in any run, in bytes.
@@ -13,23 +18,57 @@ pub(crate) const INITIAL_MAX: u32 = 64 << 10;
 /// The reserved bits of a forged credit. A receiver ignores them; they tell the checker that its account has ended.
 pub(crate) const FORGED_CREDIT: u16 = 0xf096;
 
-/// What was sent and granted on each stream. Data that is given up and streams that are reset have other sums, which end the
-/// account.
+/// The account of a stream since it was last reset.
+#[derive(Debug)]
+struct Account {
+    first: Tsn,
+    sent: u32,
+    limit: u32,
+}
+
+/// A request that begins new accounts once it is performed.
+#[derive(Debug)]
+enum Reset {
+    /// Of these streams.
+    Streams(Vec<u16>),
+    All,
+}
+
+/// What was sent and granted on each stream. Data that is given up has other sums, which end the account.
 #[derive(Debug, Default)]
 pub(super) struct Credit {
-    sent: BTreeMap<u16, u32>,
-    limits: BTreeMap<u16, u32>,
+    accounts: BTreeMap<u16, Account>,
+    /// The limit of new accounts, as the peer has offered it; `None` if that is not known.
+    initial: Option<u32>,
+    /// Requests without a final response, of this side and of the peer, by number.
+    asked: BTreeMap<u32, Reset>,
+    asked_by_peer: BTreeMap<u32, Reset>,
+    /// Requests with a final response, by direction of that: it may be repeated.
+    answered: BTreeSet<(bool, u32)>,
     ended: bool,
-    granted: bool,
+    /// True if both sides have agreed on credit.
+    agreed: bool,
+}
+
+/// Sets what the set-up has agreed on about credit of streams. `initial` is the peer's offer in bytes, if it is known.
+pub(crate) fn set_credit(board: &mut Board, agreed: bool, initial: Option<u32>) {
+    board.credit.set(agreed, initial);
 }
 
 impl Credit {
+    /// Sets what the set-up has agreed on. `initial` is the peer's offer in bytes, if it is known.
+    pub(super) fn set(&mut self, agreed: bool, initial: Option<u32>) {
+        self.agreed = agreed;
+        self.initial = initial;
+    }
+
     /// Records new data.
-    pub(super) fn on_new_data(&mut self, stream: u16, len: u32) -> Result<(), Violation> {
-        let sent = self.sent.entry(stream).or_default();
-        *sent = sent.wrapping_add(len);
-        let limit = self.limits.get(&stream).copied().unwrap_or(0).max(INITIAL_MAX);
-        demand(self.ended || !self.granted || *sent <= limit, || {
+    pub(super) fn on_new_data(&mut self, tsn: Tsn, stream: u16, len: u32) -> Result<(), Violation> {
+        let initial = self.initial.unwrap_or(INITIAL_MAX);
+        let account = self.accounts.entry(stream).or_insert(Account { first: tsn, sent: 0, limit: initial });
+        account.sent = account.sent.wrapping_add(len);
+        let Account { sent, limit, .. } = *account;
+        demand(self.ended || !self.agreed || sent <= limit.max(initial), || {
             format!("stream {stream} sends {sent} bytes, with credit for {limit}")
         })
     }
@@ -38,21 +77,70 @@ impl Credit {
     pub(super) fn on_chunks<'a>(&mut self, chunks: impl Iterator<Item = RawChunk<'a>>, arrives: bool) {
         for chunk in chunks {
             match chunk.kind {
-                kind::RE_CONFIG | kind::I_FORWARD_TSN => self.ended = true,
-                kind::STREAM_CREDIT if arrives => {
-                    let chunk_bytes = chunk.as_bytes();
-                    let Ok(Chunk::StreamCredit(chunk)) = chunk.parse() else { continue };
-                    self.granted = true;
-                    // A forged one changes what the sender believes was accepted.
-                    let reserved = FORGED_CREDIT.to_be_bytes();
-                    self.ended |= chunk_bytes.windows(2).any(|bytes| bytes == reserved);
-                    for credit in chunk.credits() {
-                        let limit = self.limits.entry(credit.stream.0).or_default();
-                        *limit = (*limit).max(credit.limit);
-                    }
-                }
+                kind::I_FORWARD_TSN => self.ended = true,
+                kind::RE_CONFIG => self.on_re_config(&chunk, arrives),
+                kind::STREAM_CREDIT if arrives => self.on_credit(&chunk),
                 _ => {}
             }
+        }
+    }
+
+    fn on_credit(&mut self, chunk: &RawChunk<'_>) {
+        let Ok(Chunk::StreamCredit(credit)) = chunk.parse() else { return };
+        // A forged one changes what the sender believes was accepted.
+        let reserved = FORGED_CREDIT.to_be_bytes();
+        self.ended |= chunk.as_bytes().windows(2).any(|bytes| bytes == reserved);
+        let cumulative = credit.cumulative_tsn();
+        for entry in credit.credits() {
+            // One from before the first byte of the account is about an earlier account (section 4.1).
+            let account = self.accounts.get_mut(&entry.stream.0);
+            if let Some(account) = account.filter(|account| !cumulative.is_before(account.first)) {
+                account.limit = account.limit.max(entry.limit);
+            }
+        }
+    }
+
+    /// Resets begin new accounts: those that were asked for, with the response that says so (section 4.5).
+    fn on_re_config(&mut self, chunk: &RawChunk<'_>, arrives: bool) {
+        let Ok(Chunk::ReConfig(re_config)) = chunk.parse() else { return };
+        let Ok(combination) = Combination::of(re_config.parameters) else { return };
+        for parameter in combination.iter() {
+            let asked = if arrives { &mut self.asked_by_peer } else { &mut self.asked };
+            match parameter {
+                // A reset of the peer's own streams concerns what it sends.
+                ReConfigParameter::OutgoingSsnReset(request) if !arrives => {
+                    let streams = request.streams.iter().map(|stream| stream.0).collect();
+                    let all = request.streams.is_all();
+                    asked.insert(request.request.0, if all { Reset::All } else { Reset::Streams(streams) });
+                }
+                ReConfigParameter::SsnTsnReset(request) => {
+                    asked.insert(request.request.0, Reset::All);
+                }
+                ReConfigParameter::Response(response) => self.on_response(&response, arrives),
+                _ => {}
+            }
+        }
+    }
+
+    fn on_response(&mut self, response: &Response, arrives: bool) {
+        let asked = if arrives { &mut self.asked } else { &mut self.asked_by_peer };
+        let number = response.response.0;
+        if response.result == ResultCode::IN_PROGRESS
+            || !asked.contains_key(&number)
+            || !self.answered.insert((arrives, number))
+        {
+            return;
+        }
+        match asked.remove(&number) {
+            Some(Reset::All) if response.result == ResultCode::PERFORMED => self.accounts.clear(),
+            Some(Reset::Streams(streams)) if response.result == ResultCode::PERFORMED => {
+                for stream in &streams {
+                    self.accounts.remove(stream);
+                }
+            }
+            // Whether an answer of another kind leaves the sums as they are is not known here.
+            Some(_) => self.ended = true,
+            None => {}
         }
     }
 }
