@@ -17,6 +17,7 @@ struct TwoPaths {
     a: AssociationId,
     b: AssociationId,
     received: usize,
+    unordered: bool,
 }
 
 impl TwoPaths {
@@ -37,17 +38,18 @@ impl TwoPaths {
         pair.run_for(ms(1000));
         let address = pair.addresses(Side::B)[primary].ip();
         pair.a.endpoint.set_primary(pair.now, a, address).unwrap();
-        Self { pair, a, b, received: 0 }
+        Self { pair, a, b, received: 0, unordered: false }
     }
 
     /// Sends up to `bytes` more, as fast as the send buffer takes them. Returns how long it took until all had arrived, or
     /// `limit`.
     fn send(&mut self, bytes: usize, limit: Duration) -> Duration {
-        let Self { pair, a, b, received } = self;
+        let Self { pair, a, b, received, unordered } = self;
         let (mut left, end, began) = (bytes, received.saturating_add(bytes), pair.now);
         let mut act = |pair: &mut Pair| {
-            let message = || bytes::Bytes::from_static(&[7; 1000]);
-            while left > 0 && pair.a.endpoint.send(pair.now, *a, SendInfo::default(), message()).is_ok() {
+            let (message, mut info) = (|| bytes::Bytes::from_static(&[7; 1000]), SendInfo::default());
+            info.unordered = *unordered;
+            while left > 0 && pair.a.endpoint.send(pair.now, *a, info, message()).is_ok() {
                 left -= 1000;
             }
             *received += pair.recv_all(Side::B, *b).iter().map(|message| message.data.len()).sum::<usize>();
@@ -69,7 +71,21 @@ fn with(multipath: Multipath) -> AssociationConfig {
 /// Returns the rate in Mbit/s between the second and the fifth second.
 fn rate(algorithm: Algorithm, multipath: Multipath, links: &[LinkConfig; 2], primary: usize) -> f64 {
     let config = AssociationConfig { congestion: algorithm, ..with(multipath) };
-    let mut paths = TwoPaths::new(&config, links, primary);
+    rate_of(TwoPaths::new(&config, links, primary))
+}
+
+/// Returns that rate with unordered messages.
+fn rate_unordered(
+    algorithm: Algorithm,
+    multipath: Multipath,
+    links: &[LinkConfig; 2],
+    primary: usize,
+) -> f64 {
+    let config = AssociationConfig { congestion: algorithm, ..with(multipath) };
+    rate_of(TwoPaths { unordered: true, ..TwoPaths::new(&config, links, primary) })
+}
+
+fn rate_of(mut paths: TwoPaths) -> f64 {
     paths.send(usize::MAX / 2000 * 1000, ms(2000));
     let before = paths.received;
     let time = paths.send(usize::MAX / 2000 * 1000, ms(3000));
@@ -117,6 +133,34 @@ fn a_path_with_losses_costs_nothing() {
                 let both = rate(algorithm, multipath, &links, 0);
                 println!("{losses:?} {algorithm:?} {multipath:?}: alone {alone:.1?}, both {both:.1} Mbit/s");
                 assert!(both >= 0.99 * alone[0].max(alone[1]), "{losses:?} {algorithm:?}: {both} {alone:?}");
+            }
+        }
+    }
+}
+
+/// A path of a hundredth of the rate takes nothing from the other one, with default buffers: whichever is the primary path,
+/// and if either of them loses packets. If the slow path does, messages are unordered: in a stream, those of the fast
+/// path wait up to a second for what the slow one has lost, so that the rate would depend on when the measurement ends.
+#[test]
+fn a_slow_path_costs_nothing() {
+    for (slow_rtt, losses) in [(10, [0.0, 0.0]), (200, [0.0, 0.0]), (200, [0.02, 0.0]), (200, [0.0, 0.02])] {
+        let links = [
+            LinkConfig { loss: Loss::Random(losses[0]), ..link(100, ms(10), 125_000) },
+            LinkConfig { loss: Loss::Random(losses[1]), ..link(1, ms(slow_rtt), 50_000) },
+        ];
+        let measure = if losses[1] > 0.0 { rate_unordered } else { rate };
+        for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
+            let alone = [0, 1].map(|primary| measure(algorithm, Multipath::Off, &links, primary));
+            for multipath in [Multipath::Coupled, Multipath::Independent] {
+                let both = [0, 1].map(|primary| measure(algorithm, multipath, &links, primary));
+                println!(
+                    "{slow_rtt} ms {losses:?} {algorithm:?} {multipath:?}: alone {alone:.1?}, both {both:.1?}"
+                );
+                let least = both[0].min(both[1]);
+                assert!(
+                    least >= 0.99 * alone[0].max(alone[1]),
+                    "{slow_rtt} ms {losses:?} {algorithm:?}: {both:?} {alone:?}"
+                );
             }
         }
     }
