@@ -22,6 +22,7 @@ mod shared;
 mod sqlite;
 mod sqlite_file;
 mod sqlite_file_identity;
+mod sqlite_log;
 mod sqlite_plain;
 mod sqlite_workers;
 mod stats;
@@ -94,4 +95,12 @@ pub trait Store: Send {
     /// # Errors
     /// Returns an error if it can't write.
     fn idle(&mut self) -> Result<bool, StoreError>;
+
+    /// Completes the maintenance before the store is dropped. A store that is dropped without it loses nothing.
+    ///
+    /// # Errors
+    /// Returns an error if it can't write.
+    fn close(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
