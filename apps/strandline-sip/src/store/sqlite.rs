@@ -13,7 +13,9 @@ use super::folding::{Folding, User};
 use super::sqlite_file::{connect, error, not_read, note_log, secret};
 use super::sqlite_file_identity::Place;
 use super::sqlite_log::Log;
-use super::sqlite_plain::{COMMITTED, folded, last, on_committed, read_bindings, read_journal, take_over_log};
+use super::sqlite_plain::{
+    COMMITTED, folded, last, on_committed, read_bindings, read_journal, take_over_log,
+};
 use super::sqlite_workers::to_plain;
 use super::{Damage, Each, Store, StoreError};
 use crate::bindings::Journal;

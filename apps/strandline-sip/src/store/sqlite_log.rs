@@ -193,7 +193,9 @@ impl Log {
     /// # Errors
     /// Returns an error if it can't be written, or if the file is no longer where it was.
     pub(super) fn append(&mut self, number: i64, changes: &Journal) -> Result<(), StoreError> {
-        let end = self.write(number, changes.as_bytes()).map_err(|error| StoreError::new("writing the log", error))?;
+        let end = self
+            .write(number, changes.as_bytes())
+            .map_err(|error| StoreError::new("writing the log", error))?;
         self.segments.iter().flatten().try_for_each(|segment| segment.watched.check())?;
         if let Some(Some(segment)) = self.segments.get_mut(self.current) {
             (segment.at, segment.last) = (end, number);
@@ -221,7 +223,8 @@ impl Log {
     /// Continues in the other file, if that one is empty. Call it when a round of folding begins.
     pub(super) fn turn(&mut self) {
         let is_empty = |segment: &Option<Segment>| segment.as_ref().is_none_or(|segment| segment.at == 0);
-        if !self.segments.get(self.current).is_none_or(is_empty) && self.segments.get(1 - self.current).is_some_and(is_empty)
+        if !self.segments.get(self.current).is_none_or(is_empty)
+            && self.segments.get(1 - self.current).is_some_and(is_empty)
         {
             self.current = 1 - self.current;
         }

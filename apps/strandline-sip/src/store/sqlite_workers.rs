@@ -12,7 +12,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::folding::{Folding, User};
 use super::sqlite_file::{add_sum, connect, error, not_read, secret};
 use super::sqlite_file_identity::Place;
-use super::sqlite_plain::{committed, flaw, folded, on_committed, read_bindings, read_journal, take_over_log};
+use super::sqlite_plain::{
+    committed, flaw, folded, on_committed, read_bindings, read_journal, take_over_log,
+};
 use super::{Damage, StoreError};
 use crate::bindings::{Journal, stamped, unite};
 

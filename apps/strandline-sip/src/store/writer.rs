@@ -59,6 +59,8 @@ struct Queue {
     answers: usize,
     /// True while the thread waits for more of them.
     gathers: bool,
+    /// True while the thread waits for anything. Waking a thread that doesn't wait costs a system call as well.
+    waits: bool,
     closed: bool,
 }
 
@@ -112,9 +114,9 @@ impl Writer {
         queue.submitted += 1;
         let number = queue.submitted;
         queue.answers += held.len();
-        let wakes = !queue.gathers || queue.answers >= ENOUGH;
+        let wakes = queue.waits && (!queue.gathers || queue.answers >= ENOUGH);
         if !held.is_empty() {
-            queue.held.push_back(Held { answers: std::mem::take(held), number, at });
+            queue.held.push_back(Held { answers: held.take(), number, at });
         }
         // The woken thread needs the lock at once.
         drop(queue);
@@ -242,7 +244,9 @@ impl<D: FnMut(Done)> Worker<D> {
         let shared = Arc::clone(&self.shared);
         let mut queue = lock(&shared);
         if queue.submitted == through && self.changes.is_empty() && !queue.closed {
+            queue.waits = true;
             (queue, _) = shared.1.wait_timeout(queue, timeout).unwrap_or_else(PoisonError::into_inner);
+            queue.waits = false;
             if queue.submitted > through && !queue.closed {
                 queue = self.gather(&shared.1, queue);
             }
@@ -262,10 +266,10 @@ impl<D: FnMut(Done)> Worker<D> {
         if queue.answers >= ENOUGH || !self.gathering.waits() {
             return queue;
         }
-        queue.gathers = true;
+        (queue.gathers, queue.waits) = (true, true);
         let few = |queue: &mut Queue| queue.answers < ENOUGH && !queue.closed;
         (queue, _) = came.wait_timeout_while(queue, GATHER, few).unwrap_or_else(PoisonError::into_inner);
-        queue.gathers = false;
+        (queue.gathers, queue.waits) = (false, false);
         self.gathering.waited(queue.answers);
         queue
     }

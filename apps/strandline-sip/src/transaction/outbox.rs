@@ -75,6 +75,14 @@ impl Outbox {
         self.items.extend(other.items.iter().map(moved));
     }
 
+    /// Takes all messages. An outbox with room for as many remains.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        let (bytes, items) =
+            (BytesMut::with_capacity(self.bytes.len()), Vec::with_capacity(self.items.len()));
+        core::mem::replace(self, Self { bytes, items })
+    }
+
     /// Iterates over the queued messages.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Outgoing, &[u8])> {
         self.items.iter().map(|item| (item, self.bytes.get(item.start..item.end).unwrap_or(&[])))
