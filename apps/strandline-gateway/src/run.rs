@@ -173,24 +173,17 @@ async fn serve(
             successor.attend(|| gateway.registry.open(), &gateway.sockets).await;
         });
     }
+    let mut was_noted = false;
     if let Some(successor) = &successor {
         tokio::select! {
-            () = drain_beside(&gateway, &running, successor) => {}
+            () = drain_beside(&gateway, &running, successor) => was_noted = true,
             () = signals.told(&gateway, &running) => {}
         }
     }
     if let Some((_, listener)) = &listening {
         listener.stop_accepting();
     }
-    let drained = async {
-        gateway.registry.wait_empty().await;
-        running.succession.formers_ended().await;
-    };
-    tokio::select! {
-        () = drained => {}
-        () = tokio::time::sleep(gateway.settings().drain_timeout) => {}
-        () = signals.told(&gateway, &running) => {}
-    }
+    drain(&gateway, &running, &mut signals, was_noted).await;
     let stacks = listening.into_iter().map(|(stack, _)| stack).chain(running.stacks()).collect();
     end(&gateway, stacks).await;
     Ok(())
@@ -264,6 +257,27 @@ async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Suc
         () = successor.has_said(Heard::End) => {
             tracing::info!(pid = successor.pid, "the process that had taken over is told to end, or has ended");
         }
+    }
+}
+
+/// Waits until the connections that are left have ended, here and in the processes of before, or their time has, or a signal asks
+/// for the end. `was_noted` says that another process has passed on that this one is to end.
+async fn drain(gateway: &Arc<Gateway>, running: &Rc<Running>, signals: &mut Signals, was_noted: bool) {
+    let drained = async {
+        gateway.registry.wait_empty().await;
+        running.succession.formers_ended().await;
+    };
+    let told = async {
+        signals.told(gateway, running).await;
+        if was_noted {
+            // The first may be of the same end: a service manager signals all processes.
+            signals.told(gateway, running).await;
+        }
+    };
+    tokio::select! {
+        () = drained => {}
+        () = tokio::time::sleep(gateway.settings().drain_timeout) => {}
+        () = told => {}
     }
 }
 

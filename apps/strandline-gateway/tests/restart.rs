@@ -237,6 +237,8 @@ fn processes_of_before_end_with_the_newest() {
     let (is_done, text) = near.restart();
     assert!(is_done, "{text}");
     rustix::process::kill_process(near.newest(), rustix::process::Signal::TERM).unwrap();
+    // systemd signals all processes of a service.
+    near.terminate();
     at_last("nothing listens", || TcpStream::connect(near.way(0)).is_err());
     pass(&mut before, 2);
     assert!(!is_gone(near.newest()) && !near.has_ended());
