@@ -21,7 +21,7 @@ pub(crate) struct AccessLog {
 
 enum Job {
     Line(String),
-    Reopen,
+    StackFactory,
 }
 
 impl AccessLog {
@@ -54,7 +54,7 @@ impl AccessLog {
     pub(crate) fn reopen(&self) {
         if let Some(jobs) = &self.jobs {
             // If the queue is full, the next signal does it.
-            let _ = jobs.try_send(Job::Reopen);
+            let _ = jobs.try_send(Job::StackFactory);
         }
     }
 
@@ -89,7 +89,7 @@ fn run(mut file: Box<dyn Write + Send>, path: Option<&Path>, jobs: &Receiver<Job
                     tracing::error!(%error, "writing the access log failed: lines are lost");
                 }
             }
-            Job::Reopen => match path.map(append) {
+            Job::StackFactory => match path.map(append) {
                 Some(Ok(opened)) => file = Box::new(opened),
                 Some(Err(error)) => tracing::error!(%error, "opening the access log again failed"),
                 None => {}

@@ -15,7 +15,7 @@ use crate::clock::unix_time;
 use crate::config::Fallback;
 use crate::gateway::Gateway;
 use crate::link::Link;
-use crate::mapping::{Direct, Question, State, decide};
+use crate::mapping::{Direct, Inputs, State, decide};
 use crate::running::Running;
 
 /// Connections that a status lists.
@@ -148,7 +148,7 @@ impl Admin {
 fn peer(link: &Link) -> Value {
     let association = link.state();
     let has_fallback = link.peer.fallback == Fallback::Tcp;
-    let question = Question {
+    let question = Inputs {
         map: link.peer.map,
         has_fallback,
         is_direct: true,

@@ -8,10 +8,10 @@ use strandline::Association;
 use tokio::time::Instant;
 
 use crate::clock::now;
-use crate::flow_meter::FlowMeter;
+use crate::fair_sharing::FairSharing;
 use crate::health::{self, Seen};
-use crate::lanes::Lanes;
-use crate::mapping::{Flow, Health};
+use crate::loss_meter::LossMeter;
+use crate::mapping::{Health, Measurement};
 
 /// Shortest and longest time until another one is set up after a failure.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
@@ -24,15 +24,15 @@ const STEADY: Duration = Duration::from_secs(10);
 pub(crate) struct Context {
     pub(crate) association: Association,
     /// Whose streams fill its send buffer.
-    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) lanes: Arc<FairSharing>,
     begun: Instant,
     /// Streams of connections that use it.
     streams: AtomicU32,
     /// The peer has left the process that it is with.
     is_left: AtomicBool,
-    meter: Mutex<FlowMeter>,
+    meter: Mutex<LossMeter>,
     /// The peer's direction, as it was last reported.
-    down: Mutex<Option<Flow>>,
+    down: Mutex<Option<Measurement>>,
 }
 
 /// A stream that counts for its context until this value is dropped.
@@ -40,7 +40,7 @@ pub(crate) struct Context {
 pub(crate) struct InUse(Arc<Context>);
 
 impl InUse {
-    pub(crate) fn lanes(&self) -> &Arc<Lanes> {
+    pub(crate) fn lanes(&self) -> &Arc<FairSharing> {
         &self.0.lanes
     }
 }
@@ -54,7 +54,7 @@ impl Drop for InUse {
 impl Context {
     pub(crate) fn new(association: Association) -> Arc<Self> {
         Arc::new(Self {
-            lanes: Lanes::new(association.clone()),
+            lanes: FairSharing::new(association.clone()),
             association,
             begun: now(),
             streams: AtomicU32::new(0),
@@ -85,12 +85,12 @@ impl Context {
         health::look(&self.association, &mut meter, now().saturating_duration_since(self.begun))
     }
 
-    fn down(&self) -> MutexGuard<'_, Option<Flow>> {
+    fn down(&self) -> MutexGuard<'_, Option<Measurement>> {
         self.down.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a report of the peer.
-    pub(crate) fn set_down(&self, flow: Flow) {
+    pub(crate) fn set_down(&self, flow: Measurement) {
         *self.down() = Some(flow);
     }
 

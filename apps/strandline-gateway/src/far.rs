@@ -13,18 +13,18 @@ use tokio::time::timeout;
 
 use crate::clock::now;
 use crate::config;
-use crate::flow_meter::FlowMeter;
+use crate::dial;
+use crate::fair_sharing::{ClientShare, FairSharing};
 use crate::flows::{self, Flows, Target, buffer, idle};
 use crate::gateway::{Gateway, Stage};
 use crate::health;
-use crate::lanes::{Lane, Lanes};
-use crate::limits::Place;
-use crate::onward;
+use crate::limits::Permit;
+use crate::loss_meter::LossMeter;
+use crate::peer_identity::PeerIdentity;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::proxy_protocol;
-use crate::registry::{About, Coming, End, Tracked};
-use crate::relay::{self, Before, arrived, first_message, prepare};
-use crate::who::Who;
+use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
+use crate::relay::{self, Preamble, arrived, first_message, prepare};
 
 /// Time for the first message of a stream.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,13 +38,13 @@ pub(crate) struct FarPeer {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) name: Arc<str>,
     /// What rules and limits are about.
-    pub(crate) who: Who,
+    pub(crate) who: PeerIdentity,
     /// Where connections lead that it accepts for this side, by token.
     pub(crate) reverses: Vec<Destination>,
     /// UDP flows of the association.
     pub(crate) flows: Arc<Flows>,
     /// Whose streams fill its send buffer.
-    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) lanes: Arc<FairSharing>,
     /// Notified when the peer hands over to another process.
     pub(crate) moved: Notify,
     pub(crate) services: Services,
@@ -84,7 +84,7 @@ async fn serve(
     association: Association,
     stream: Stream,
     peer: Arc<FarPeer>,
-    (place, coming): (Option<Place>, Coming),
+    (place, coming): (Option<Permit>, Coming),
 ) {
     let number = stream.id().0;
     let (mut recv, send) = stream.into_split();
@@ -99,7 +99,7 @@ async fn serve(
             return refuse(send, Reason::NotSupported, error.to_string()).await;
         }
     };
-    if opening == Opening::Moving {
+    if opening == Opening::GoAway {
         return peer.moved.notify_one();
     }
     let Some(place) = place else {
@@ -131,8 +131,8 @@ async fn serve(
             tracked.set_end(end);
             drop(place);
         }
-        Opening::Moving => {}
-        Opening::Arrived { token, source } => {
+        Opening::GoAway => {}
+        Opening::Accepted { token, source } => {
             let to = usize::try_from(token).ok().and_then(|token| peer.reverses.get(token).cloned());
             match to {
                 Some(to) => {
@@ -151,8 +151,8 @@ fn track(
     client: Option<SocketAddr>,
     destination: String,
     stream: u16,
-) -> Tracked {
-    let about = About { way, peer: Arc::clone(&peer.name), client, destination, is_near: false };
+) -> ConnectionGuard {
+    let about = ConnectionInfo { way, peer: Arc::clone(&peer.name), client, destination, is_near: false };
     let tracked = peer.gateway.registry.begin(about);
     tracked.entry.set_stream(stream);
     tracked
@@ -175,15 +175,15 @@ async fn connect(
     is_ruled: bool,
     first: Bytes,
     (recv, mut send): (RecvStream, SendStream),
-    (mut tracked, place): (Tracked, Place),
+    (mut tracked, place): (ConnectionGuard, Permit),
 ) {
     let access = peer.gateway.access(peer.who);
     let settings = peer.gateway.settings();
     let (limit, mark) = (settings.limits.connect_timeout, settings.own_mark());
     let connected = match (&access, is_ruled) {
         (None, true) => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
-        (Some(access), true) => onward::connect(&to, Some(&access.allow), limit, mark).await,
-        (_, false) => onward::connect(&to, None, limit, mark).await,
+        (Some(access), true) => dial::connect(&to, Some(&access.allow), limit, mark).await,
+        (_, false) => dial::connect(&to, None, limit, mark).await,
     };
     let connected = connected.and_then(|tcp| {
         prepare(&tcp).map_err(|error| (Reason::of(&error), error.to_string()))?;
@@ -193,14 +193,14 @@ async fn connect(
         Ok(tcp) => tcp,
         Err((reason, text)) => {
             tracing::debug!(peer = %peer.name, destination = %to, %reason, %text, "no connection");
-            tracked.set_end(End::Failed(reason));
+            tracked.set_end(CloseReason::Failed(reason));
             return refuse(send, reason, text).await;
         }
     };
     let mut lane = lane(&peer, source, &send, &to);
-    let done = Reply::Done { at: onward::local(&tcp) };
+    let done = Reply::Done { at: dial::local(&tcp) };
     if lane.send(&mut send, done.encode().into()).await.is_err() {
-        return tracked.set_end(End::Lost);
+        return tracked.set_end(CloseReason::Lost);
     }
     let with_header = is_ruled && access.is_some_and(|access| access.proxy_protocol);
     let first = match (source, tcp.peer_addr()) {
@@ -211,11 +211,11 @@ async fn connect(
         }
         _ => first,
     };
-    relay::start(tcp, (recv, send, lane), Before::Data(first), tracked, place);
+    relay::start(tcp, (recv, send, lane), Preamble::Data(first), tracked, place);
 }
 
 /// Returns the lane of a stream: its client's if it is known, otherwise the peer's.
-fn lane(peer: &FarPeer, source: Option<SocketAddr>, send: &SendStream, to: &Destination) -> Lane {
+fn lane(peer: &FarPeer, source: Option<SocketAddr>, send: &SendStream, to: &Destination) -> ClientShare {
     let client = source.map_or(peer.who.address, |source| source.ip());
     let beginning = config::beginning(&peer.gateway.settings().priority, to);
     peer.lanes.add(client, send.id(), beginning)
@@ -233,19 +233,19 @@ async fn flow(
     token: u32,
     first: Bytes,
     (mut recv, mut send): (RecvStream, SendStream),
-    tracked: &Tracked,
-) -> End {
+    tracked: &ConnectionGuard,
+) -> CloseReason {
     let limit = peer.gateway.settings().limits.connect_timeout;
     let opened = match peer.gateway.access(peer.who) {
         None => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
-        Some(access) => onward::connect_udp(&to, &access.allow_udp, limit).await,
+        Some(access) => dial::connect_udp(&to, &access.allow_udp, limit).await,
     };
     let socket = match opened {
         Ok(socket) => Arc::new(socket),
         Err((reason, text)) => {
             tracing::debug!(peer = %peer.name, destination = %to, %reason, %text, "no UDP flow");
             refuse(send, reason, text).await;
-            return End::Failed(reason);
+            return CloseReason::Failed(reason);
         }
     };
     let entry = &tracked.entry;
@@ -253,11 +253,11 @@ async fn flow(
     target.deliver(&first);
     let Some(routed) = peer.flows.add(token, target) else {
         refuse(send, Reason::Other, "the token is in use".to_owned()).await;
-        return End::Failed(Reason::Other);
+        return CloseReason::Failed(Reason::Other);
     };
     let done = Reply::Done { at: socket.local_addr().ok() };
     if send.send(done.encode().into()).await.is_err() {
-        return End::Lost;
+        return CloseReason::Lost;
     }
     entry.set_connected();
     let passing = async {
@@ -270,9 +270,9 @@ async fn flow(
         }
     };
     let end = tokio::select! {
-        () = passing => End::Complete,
-        ended = recv.recv() => if matches!(ended, Ok(None)) { End::Complete } else { End::Lost },
-        () = idle(entry, FLOW_IDLE) => End::Complete,
+        () = passing => CloseReason::Complete,
+        ended = recv.recv() => if matches!(ended, Ok(None)) { CloseReason::Complete } else { CloseReason::Lost },
+        () = idle(entry, FLOW_IDLE) => CloseReason::Complete,
     };
     let _ = send.finish();
     drop(routed);
@@ -340,7 +340,7 @@ async fn report(association: Association, mut recv: RecvStream, mut send: SendSt
     }
     let begun = now();
     let reporting = async {
-        let (mut meter, mut last) = (FlowMeter::default(), None);
+        let (mut meter, mut last) = (LossMeter::default(), None);
         loop {
             tokio::time::sleep(REPORT_EVERY).await;
             let at = now().saturating_duration_since(begun);
@@ -367,9 +367,9 @@ async fn arrive(
     token: u32,
     tcp: TcpStream,
     source: SocketAddr,
-    place: Place,
+    place: Permit,
 ) {
-    let about = About {
+    let about = ConnectionInfo {
         way: "listen",
         peer: Arc::clone(&peer.name),
         client: Some(source),
@@ -378,17 +378,17 @@ async fn arrive(
     };
     let mut tracked = peer.gateway.registry.begin(about);
     if prepare(&tcp).is_err() {
-        return tracked.set_end(End::ResetHere);
+        return tracked.set_end(CloseReason::ResetHere);
     }
     let Ok(stream) = association.open_stream().await else { return };
     tracked.entry.set_stream(stream.id().0);
     let (recv, mut send) = stream.into_split();
     let first = arrived(&tcp);
-    let opening = Opening::Arrived { token, source: Some(source) };
+    let opening = Opening::Accepted { token, source: Some(source) };
     let mut lane = lane(&peer, Some(source), &send, &Destination::of(at));
     if lane.send(&mut send, opening.encode(&first).into()).await.is_err() {
         return;
     }
     tracked.entry.add_sent(first.len());
-    relay::start(tcp, (recv, send, lane), Before::Reply, tracked, place);
+    relay::start(tcp, (recv, send, lane), Preamble::Reply, tracked, place);
 }

@@ -34,7 +34,7 @@ pub(crate) struct Target {
 
 /// A flow that gets datagrams until this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Routed {
+pub(crate) struct FlowGuard {
     flows: Arc<Flows>,
     token: u32,
 }
@@ -45,13 +45,13 @@ impl Flows {
     }
 
     /// Adds a flow; `None` if its token is in use.
-    pub(crate) fn add(self: &Arc<Self>, token: u32, target: Target) -> Option<Routed> {
+    pub(crate) fn add(self: &Arc<Self>, token: u32, target: Target) -> Option<FlowGuard> {
         let mut flows = self.lock();
         if flows.contains_key(&token) {
             return None;
         }
         flows.insert(token, target);
-        Some(Routed { flows: Arc::clone(self), token })
+        Some(FlowGuard { flows: Arc::clone(self), token })
     }
 
     /// Sends a datagram to where its flow goes, if there is room for it.
@@ -79,7 +79,7 @@ impl Flows {
     }
 }
 
-impl Drop for Routed {
+impl Drop for FlowGuard {
     fn drop(&mut self) {
         self.flows.lock().remove(&self.token);
     }

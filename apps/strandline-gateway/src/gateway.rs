@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use crate::config::{Access, Settings};
 use crate::direct::DirectNetworks;
 use crate::limits::PeerLimits;
+use crate::peer_identity::PeerIdentity;
 use crate::program_sockets::Sockets;
 use crate::questions::Questions;
 use crate::registry::Registry;
-use crate::who::Who;
 
 /// A gateway that runs.
 #[derive(Debug)]
@@ -78,12 +78,12 @@ impl Gateway {
     }
 
     /// Returns what a peer may do: the first entry for its address and key; `None` if there is none.
-    pub(crate) fn access(&self, peer: Who) -> Option<Arc<Access>> {
+    pub(crate) fn access(&self, peer: PeerIdentity) -> Option<Arc<Access>> {
         self.settings().access.iter().find(|access| access.is_for(peer)).cloned()
     }
 
     /// Returns the name of a peer for logs: that of its key if it is known, or its address.
-    pub(crate) fn name_of(&self, peer: Who) -> Arc<str> {
+    pub(crate) fn name_of(&self, peer: PeerIdentity) -> Arc<str> {
         let settings = self.settings();
         let known = settings.encryption.as_ref().map(|encryption| &encryption.known);
         let is_named = |key| known.and_then(|known| known.hosts().find(|host| host.fingerprint == key));
@@ -97,10 +97,10 @@ impl Gateway {
     }
 
     /// Adds an association until the returned value is dropped.
-    pub(crate) fn add(self: &Arc<Self>, association: &Association) -> Listed {
+    pub(crate) fn add(self: &Arc<Self>, association: &Association) -> AssociationGuard {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, association.clone());
-        Listed { gateway: Arc::clone(self), number }
+        AssociationGuard { gateway: Arc::clone(self), number }
     }
 
     /// Returns the established associations.
@@ -163,12 +163,12 @@ impl Drop for Accepted {
 
 /// An established association in the list.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct AssociationGuard {
     gateway: Arc<Gateway>,
     number: u64,
 }
 
-impl Drop for Listed {
+impl Drop for AssociationGuard {
     fn drop(&mut self) {
         self.gateway.lock().remove(&self.number);
     }

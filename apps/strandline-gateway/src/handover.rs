@@ -50,7 +50,7 @@ const LAST_WORDS: u32 = 250;
 
 /// What stays the same of a socket while its target changes. Several may have an address with port 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct WayId {
+pub(crate) struct ListenerId {
     pub(crate) listen: SocketAddr,
     pub(crate) kind: SocketKind,
     pub(crate) number: usize,
@@ -67,7 +67,7 @@ pub(crate) enum SocketKind {
 
 /// A process of before that still has connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Former {
+pub(crate) struct Predecessor {
     pub(crate) pid: u32,
     /// By which datagrams are its.
     pub(crate) generation: Option<u8>,
@@ -75,24 +75,24 @@ pub(crate) struct Former {
 
 /// What the descriptors are, in their order.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Listing {
-    pub(crate) ways: Vec<WayId>,
+pub(crate) struct SocketManifest {
+    pub(crate) ways: Vec<ListenerId>,
     /// The configured address.
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) group: Vec<Owner>,
     /// The process that hands over is the last one, and its stream is standard input.
-    pub(crate) formers: Vec<Former>,
+    pub(crate) formers: Vec<Predecessor>,
 }
 
 /// What a process takes over.
 #[derive(Debug)]
 pub(crate) struct Inherited {
-    ways: Vec<(WayId, OwnedFd)>,
+    ways: Vec<(ListenerId, OwnedFd)>,
     admin: Option<(SocketAddr, OwnedFd)>,
     /// The sockets for associations.
     pub(crate) group: Vec<(OwnedFd, Owner)>,
     /// Processes of before, each with the stream to it.
-    pub(crate) formers: Vec<(Former, UnixStream)>,
+    pub(crate) formers: Vec<(Predecessor, UnixStream)>,
 }
 
 impl Inherited {
@@ -113,7 +113,7 @@ impl Inherited {
             .with_context(|| format!("{VARIABLE} is only for `strandline gateway restart`"))?
             .into_iter();
         let (listing, _) = read_frame(&mut stream).context("reading what is handed over")?;
-        let Listing { ways, admin, group, mut formers } = listing;
+        let SocketManifest { ways, admin, group, mut formers } = listing;
         let Some(last) = formers.pop() else { bail!("the old process is not named") };
         let mut next = || all.next().context("a descriptor is missing");
         let ways = ways.into_iter().map(|id| Ok((id, next()?))).collect::<Result<_>>()?;
@@ -126,7 +126,7 @@ impl Inherited {
     }
 
     /// Takes the socket of a way in, if there is one.
-    pub(crate) fn take_way(&mut self, id: WayId) -> Option<OwnedFd> {
+    pub(crate) fn take_way(&mut self, id: ListenerId) -> Option<OwnedFd> {
         let at = self.ways.iter().position(|(known, _)| *known == id)?;
         Some(self.ways.swap_remove(at).1)
     }
@@ -135,7 +135,7 @@ impl Inherited {
     /// address now.
     pub(crate) fn leaving(
         &self,
-        is_wanted: impl Fn(WayId) -> bool,
+        is_wanted: impl Fn(ListenerId) -> bool,
         admin: Option<SocketAddr>,
     ) -> std::io::Result<Vec<OwnedFd>> {
         let ways = self.ways.iter().filter(|(id, _)| !is_wanted(*id)).map(|(_, socket)| socket);
@@ -192,7 +192,11 @@ impl Program {
     ///
     /// # Errors
     /// If it can't be started, or ends before.
-    pub(crate) async fn succeed(&self, listing: &Listing, all: &[BorrowedFd<'_>]) -> Result<Successor> {
+    pub(crate) async fn succeed(
+        &self,
+        listing: &SocketManifest,
+        all: &[BorrowedFd<'_>],
+    ) -> Result<Successor> {
         let (ours, theirs) = UnixStream::pair().context("making a pair of sockets")?;
         let mut command = self.command();
         command.env(VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(theirs)));
@@ -261,7 +265,7 @@ pub(crate) struct Successor {
 pub(crate) enum Heard {
     Nothing,
     /// It is told to end, and so is this one.
-    End,
+    CloseReason,
     /// It has ended.
     Gone,
 }
@@ -289,7 +293,7 @@ impl Successor {
     async fn listen(&self, sockets: &Arc<Sockets>) {
         while self.stream.readable().await.is_ok() {
             match self.stream.try_io(Interest::READABLE, || receive_note(&self.stream)) {
-                Ok(Some((END, _))) => drop(self.heard.send_replace(Heard::End)),
+                Ok(Some((END, _))) => drop(self.heard.send_replace(Heard::CloseReason)),
                 Ok(Some((QUESTION, Some(socket)))) => {
                     let sockets = Arc::clone(sockets);
                     tokio::spawn(async move { questions::answer(socket, &sockets).await });

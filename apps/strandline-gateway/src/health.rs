@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use strandline::{Association, Reachability};
 
-use crate::flow_meter::FlowMeter;
-use crate::mapping::Flow;
+use crate::loss_meter::LossMeter;
+use crate::mapping::Measurement;
 use crate::protocol::Report;
 
 /// What this side of an association sees.
@@ -15,11 +15,11 @@ pub(crate) struct Seen {
     pub(crate) answers: bool,
     pub(crate) rtt: Option<Duration>,
     /// What this side sends.
-    pub(crate) flow: Flow,
+    pub(crate) flow: Measurement,
 }
 
 /// Looks at an association at a time; `None` if it has ended.
-pub(crate) fn look(association: &Association, meter: &mut FlowMeter, at: Duration) -> Option<Seen> {
+pub(crate) fn look(association: &Association, meter: &mut LossMeter, at: Duration) -> Option<Seen> {
     let status = association.status()?;
     let paths = association.paths();
     let used = paths.iter().find(|path| path.in_use).or(paths.first())?;
@@ -31,7 +31,7 @@ pub(crate) fn look(association: &Association, meter: &mut FlowMeter, at: Duratio
         // A single time-out may be a loss.
         answers: used.state != Reachability::Inactive && used.error_count <= 1,
         rtt: used.srtt,
-        flow: Flow {
+        flow: Measurement {
             loss,
             window: used.cwnd,
             packet: used.mtu,
@@ -41,7 +41,7 @@ pub(crate) fn look(association: &Association, meter: &mut FlowMeter, at: Duratio
 }
 
 /// Returns what is reported to the peer.
-pub(crate) fn report(flow: &Flow) -> Report {
+pub(crate) fn report(flow: &Measurement) -> Report {
     Report {
         lost_per_million: flow.loss.map(|loss| (loss * 1e6) as u32),
         window: flow.window,
@@ -51,8 +51,8 @@ pub(crate) fn report(flow: &Flow) -> Report {
 }
 
 /// Returns what the peer has reported.
-pub(crate) fn reported(report: &Report) -> Flow {
-    Flow {
+pub(crate) fn reported(report: &Report) -> Measurement {
+    Measurement {
         loss: report.lost_per_million.map(|lost| f64::from(lost) / 1e6),
         window: report.window,
         packet: report.packet,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 use crate::config::Limits;
-use crate::who::{Unit, Who};
+use crate::peer_identity::{LimitKey, PeerIdentity};
 
 /// Peers that are remembered while they have no connection, so that a new association brings no new burst.
 const PEERS_MAX: usize = 4096;
@@ -19,13 +19,13 @@ pub(crate) struct PeerLimits {
     associations_max: AtomicU32,
     connections_max: AtomicU32,
     connections_per_sec: AtomicU32,
-    peers: Mutex<HashMap<Unit, Use>>,
+    peers: Mutex<HashMap<LimitKey, Usage>>,
     /// Associations that were refused.
     refused: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Use {
+struct Usage {
     associations: u32,
     open: u32,
     /// Connections that may come at once, at most one second's.
@@ -35,16 +35,16 @@ struct Use {
 
 /// A connection that counts until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Permit {
     limits: Arc<PeerLimits>,
-    peer: Unit,
+    peer: LimitKey,
 }
 
 /// An association that counts until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Joined {
     limits: Arc<PeerLimits>,
-    peer: Unit,
+    peer: LimitKey,
 }
 
 impl PeerLimits {
@@ -65,7 +65,7 @@ impl PeerLimits {
         self.connections_per_sec.store(limits.connections_per_sec, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Unit, Use>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<LimitKey, Usage>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -73,7 +73,7 @@ impl PeerLimits {
     ///
     /// # Errors
     /// The limit, if the peer has as many: this one is refused, and counted as such.
-    pub(crate) fn join(self: &Arc<Self>, peer: Who, now: Instant) -> Result<Joined, u32> {
+    pub(crate) fn join(self: &Arc<Self>, peer: PeerIdentity, now: Instant) -> Result<Joined, u32> {
         let (peer, most) = (peer.unit(), self.associations_max.load(Ordering::Relaxed));
         let mut peers = self.lock();
         let used = self.used(&mut peers, peer, now);
@@ -91,16 +91,21 @@ impl PeerLimits {
     }
 
     /// Returns what a peer uses. Makes room for it by forgetting those that use nothing.
-    fn used<'a>(&self, peers: &'a mut HashMap<Unit, Use>, peer: Unit, now: Instant) -> &'a mut Use {
+    fn used<'a>(
+        &self,
+        peers: &'a mut HashMap<LimitKey, Usage>,
+        peer: LimitKey,
+        now: Instant,
+    ) -> &'a mut Usage {
         if peers.len() >= PEERS_MAX && !peers.contains_key(&peer) {
             peers.retain(|_, used| used.open > 0 || used.associations > 0);
         }
         let tokens = f64::from(self.connections_per_sec.load(Ordering::Relaxed));
-        peers.entry(peer).or_insert(Use { associations: 0, open: 0, tokens, filled: now })
+        peers.entry(peer).or_insert(Usage { associations: 0, open: 0, tokens, filled: now })
     }
 
     /// Counts a connection of a peer; `None` if it is beyond a limit.
-    pub(crate) fn take(self: &Arc<Self>, peer: Who, now: Instant) -> Option<Place> {
+    pub(crate) fn take(self: &Arc<Self>, peer: PeerIdentity, now: Instant) -> Option<Permit> {
         let peer = peer.unit();
         let rate = f64::from(self.connections_per_sec.load(Ordering::Relaxed));
         let mut peers = self.lock();
@@ -113,11 +118,11 @@ impl PeerLimits {
         }
         used.tokens -= 1.0;
         used.open += 1;
-        Some(Place { limits: Arc::clone(self), peer })
+        Some(Permit { limits: Arc::clone(self), peer })
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(used) = self.limits.lock().get_mut(&self.peer) {
             used.open = used.open.saturating_sub(1);

@@ -14,14 +14,14 @@ use crate::config::{self, Keep};
 use crate::contexts::{Coming, Context, Contexts, InUse};
 use crate::far::{FarPeer, Services, accept_streams};
 use crate::flows::Flows;
-use crate::gateway::{Gateway, Listed, Stage};
+use crate::gateway::{AssociationGuard, Gateway, Stage};
 use crate::health;
 use crate::local_addresses;
 use crate::mapping::{Health, State};
+use crate::peer_identity::PeerIdentity;
 use crate::protocol::{Destination, Host, Opening, Reason, Report};
 use crate::relay::{first_message, reason, reply};
-use crate::stacks::{Reopen, check_extensions, dynamic_streams};
-use crate::who::Who;
+use crate::stacks::{StackFactory, check_extensions, dynamic_streams};
 
 /// Time for setting up an association.
 const SET_UP: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ pub(crate) struct Link {
     reverses: Vec<config::Reverse>,
     /// The stack of the association, and what opens one for the next process of a peer that restarts.
     stack: Mutex<Stack>,
-    reopen: Reopen,
+    reopen: StackFactory,
     /// Set when a reload has removed the peer: no new connections, and the association ends with the last one.
     retired: watch::Sender<bool>,
     /// The association while there is one.
@@ -98,7 +98,7 @@ impl Link {
         peer: config::Peer,
         reverses: Vec<config::Reverse>,
         stack: Stack,
-        reopen: Reopen,
+        reopen: StackFactory,
     ) -> Self {
         let name = peer.name.as_str().into();
         Self {
@@ -342,7 +342,7 @@ impl Link {
     async fn keep(self: &Arc<Self>, gateway: &Arc<Gateway>, association: Association) -> bool {
         let listed = gateway.add(&association);
         let address = association.paths().first().map(|path| path.address.ip());
-        let who = Who {
+        let who = PeerIdentity {
             address: address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into()),
             key: association.peer_identity().map(|identity| identity.fingerprint),
         };
@@ -419,7 +419,7 @@ impl Link {
     }
 
     /// Serves an association with a process of the peer that has handed over, until its last connection ends.
-    async fn leave(self: Arc<Self>, context: Arc<Context>, peer: Arc<FarPeer>, listed: Listed) {
+    async fn leave(self: Arc<Self>, context: Arc<Context>, peer: Arc<FarPeer>, listed: AssociationGuard) {
         let association = &context.association;
         let is_up = || self.up.borrow().as_ref().is_some_and(|up| Arc::ptr_eq(up, &context));
         let is_used = || is_up() || !context.is_unused() || association.control().dynamic_streams() > 0;

@@ -32,7 +32,7 @@ pub(crate) enum Map {
 
 /// What is to be decided, and what is known.
 #[derive(Debug, Clone)]
-pub(crate) struct Question {
+pub(crate) struct Inputs {
     pub(crate) map: Map,
     /// Connections may go directly while there is no association.
     pub(crate) has_fallback: bool,
@@ -63,8 +63,8 @@ pub(crate) struct Health {
     /// Smoothed round-trip time to the far gateway.
     pub(crate) rtt: Option<Duration>,
     /// What this side sends, and what the peer does, if it says so.
-    pub(crate) up: Flow,
-    pub(crate) down: Option<Flow>,
+    pub(crate) up: Measurement,
+    pub(crate) down: Option<Measurement>,
     /// Associations with the peer, and the most of them.
     pub(crate) contexts: u32,
     pub(crate) contexts_max: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Health {
 
 /// One direction of an association.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Flow {
+pub(crate) struct Measurement {
     /// Share of packets that were lost lately; `None` if too few were sent.
     pub(crate) loss: Option<f64>,
     /// Congestion window in bytes.
@@ -96,7 +96,7 @@ pub(crate) struct Direct {
 
 /// Where a connection goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
+pub(crate) enum Route {
     /// A stream; it waits for the association if there is none.
     Stream,
     /// Straight over TCP.
@@ -105,7 +105,7 @@ pub(crate) enum Way {
     Race,
 }
 
-impl Way {
+impl Route {
     /// Returns the word for logs and metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ impl Way {
 /// A decision and its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Decision {
-    pub(crate) way: Way,
+    pub(crate) way: Route,
     /// The word for logs and metrics.
     pub(crate) reason: &'static str,
     /// Another association with the peer would help.
@@ -127,15 +127,15 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
-    const fn new(way: Way, reason: &'static str) -> Self {
+    const fn new(way: Route, reason: &'static str) -> Self {
         Self { way, reason, grow: false }
     }
 }
 
 /// Decides where a connection goes.
-pub(crate) fn decide(question: &Question) -> Decision {
-    let stream = |reason| Decision::new(Way::Stream, reason);
-    let direct = |reason| Decision::new(Way::Direct, reason);
+pub(crate) fn decide(question: &Inputs) -> Decision {
+    let stream = |reason| Decision::new(Route::Stream, reason);
+    let direct = |reason| Decision::new(Route::Direct, reason);
     if question.map == Map::Never && !question.is_special {
         return direct("rule");
     }
@@ -143,13 +143,13 @@ pub(crate) fn decide(question: &Question) -> Decision {
         State::Up(health) => health,
         _ if !question.has_fallback => return stream("no_fallback"),
         _ if question.is_special => return stream("not_reachable"),
-        State::Beginning(_) => return Decision::new(Way::Race, "first_set_up"),
+        State::Beginning(_) => return Decision::new(Route::Race, "first_set_up"),
         State::Gone => return direct("no_association"),
     };
     if question.map == Map::Always {
         return stream("rule");
     }
-    let limited = [Some(health.up), health.down].into_iter().flatten().find(Flow::is_limited_by_loss);
+    let limited = [Some(health.up), health.down].into_iter().flatten().find(Measurement::is_limited_by_loss);
     if limited.is_some() && health.contexts < health.contexts_max {
         return Decision { grow: true, ..stream("more_contexts") };
     }
@@ -168,7 +168,7 @@ pub(crate) fn decide(question: &Question) -> Decision {
     {
         return direct("nearer");
     }
-    let full = [Some(health.up), health.down].into_iter().flatten().find(Flow::is_full);
+    let full = [Some(health.up), health.down].into_iter().flatten().find(Measurement::is_full);
     let Some(flow) = limited.or(full) else { return stream("open_window") };
     let rate = health.rtt.map(|rtt| flow.rate(rtt) * f64::from(health.contexts.max(1)));
     match (rate, question.direct.rate) {
@@ -180,7 +180,7 @@ pub(crate) fn decide(question: &Question) -> Decision {
     }
 }
 
-impl Flow {
+impl Measurement {
     /// There is more than the window takes.
     fn is_full(&self) -> bool {
         self.queued > self.window

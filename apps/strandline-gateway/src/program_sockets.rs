@@ -44,12 +44,12 @@ impl Sockets {
     }
 
     /// Adds a connection.
-    pub(crate) fn begin(self: &Arc<Self>, key: Key, to: SocketAddr) -> Listed {
+    pub(crate) fn begin(self: &Arc<Self>, key: Key, to: SocketAddr) -> SocketEntry {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
         state.sockets.insert(key, Socket { to, outcome: Outcome::Pending, number });
-        Listed { sockets: Arc::clone(self), key, number }
+        SocketEntry { sockets: Arc::clone(self), key, number }
     }
 
     /// Returns the answer to a program's question.
@@ -83,13 +83,13 @@ impl State {
 
 /// A connection in the list until this value is dropped, and for a while longer if it failed.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct SocketEntry {
     sockets: Arc<Sockets>,
     key: Key,
     number: u64,
 }
 
-impl Listed {
+impl SocketEntry {
     /// Notes what became of the connection.
     pub(crate) fn set(&self, outcome: Outcome) {
         let mut state = self.sockets.lock();
@@ -99,7 +99,7 @@ impl Listed {
     }
 }
 
-impl Drop for Listed {
+impl Drop for SocketEntry {
     fn drop(&mut self) {
         let mut state = self.sockets.lock();
         let found = state.sockets.get(&self.key).filter(|socket| socket.number == self.number);

@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use crate::access_log::AccessLog;
 use crate::clock;
-use crate::mapping::{Decision, Way};
+use crate::mapping::{Decision, Route};
 use crate::protocol::Reason;
 
 /// How a connection ended, with the word for logs and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum End {
+pub(crate) enum CloseReason {
     /// Both directions were complete.
     Complete,
     /// There was none, for this reason.
@@ -32,7 +32,7 @@ pub(crate) enum End {
     Malformed,
 }
 
-impl End {
+impl CloseReason {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -47,7 +47,7 @@ impl End {
 
 /// What is known of a connection when it begins.
 #[derive(Debug, Clone)]
-pub(crate) struct About {
+pub(crate) struct ConnectionInfo {
     /// The way in, or `onward` for those of a peer.
     pub(crate) way: &'static str,
     /// The name or address of the peer.
@@ -62,7 +62,7 @@ pub(crate) struct About {
 /// A connection that is open.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    about: About,
+    about: ConnectionInfo,
     begun: Instant,
     /// Bytes from the local TCP connection to the stream, and from the stream to it.
     sent: AtomicU64,
@@ -124,7 +124,7 @@ impl Entry {
             "client": self.about.client,
             "destination": self.about.destination,
             "stream": stream,
-            "direct": decision.is_some_and(|decision| decision.way == Way::Direct),
+            "direct": decision.is_some_and(|decision| decision.way == Route::Direct),
             "mapping": decision.map(|decision| decision.reason),
             "connected": self.is_connected.load(Ordering::Relaxed),
             "seconds": now.saturating_duration_since(self.begun).as_secs_f64(),
@@ -136,7 +136,7 @@ impl Entry {
 
 /// Sums since the start of the program.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Sums {
+pub(crate) struct Totals {
     pub(crate) by_way: HashMap<&'static str, u64>,
     pub(crate) by_end: HashMap<&'static str, u64>,
     /// By the decision and its reason.
@@ -151,7 +151,7 @@ struct State {
     open: HashMap<u64, Arc<Entry>>,
     /// What may become a connection.
     coming: usize,
-    sums: Sums,
+    sums: Totals,
 }
 
 impl State {
@@ -178,7 +178,7 @@ impl Registry {
     }
 
     /// Adds a connection. It is removed and logged when the returned value is dropped.
-    pub(crate) fn begin(self: &Arc<Self>, about: About) -> Tracked {
+    pub(crate) fn begin(self: &Arc<Self>, about: ConnectionInfo) -> ConnectionGuard {
         let way = about.way;
         let entry = Arc::new(Entry {
             about,
@@ -196,7 +196,7 @@ impl Registry {
         state.open.insert(id, Arc::clone(&entry));
         *state.sums.by_way.entry(way).or_default() += 1;
         drop(state);
-        Tracked { registry: Arc::clone(self), id, entry, end: End::Lost }
+        ConnectionGuard { registry: Arc::clone(self), id, entry, end: CloseReason::Lost }
     }
 
     /// Returns the number of open connections.
@@ -210,7 +210,7 @@ impl Registry {
     }
 
     /// Returns the sums, with what open connections have moved. They never fall.
-    pub(crate) fn sums(&self) -> Sums {
+    pub(crate) fn sums(&self) -> Totals {
         let state = self.lock();
         let mut sums = state.sums.clone();
         for entry in state.open.values() {
@@ -286,14 +286,14 @@ impl Drop for Coming {
 
 /// A connection in the registry.
 #[derive(Debug)]
-pub(crate) struct Tracked {
+pub(crate) struct ConnectionGuard {
     registry: Arc<Registry>,
     id: u64,
     pub(crate) entry: Arc<Entry>,
-    end: End,
+    end: CloseReason,
 }
 
-impl Tracked {
+impl ConnectionGuard {
     /// Notes where the connection goes so far: another way may be found.
     pub(crate) fn set_decision(&self, decision: Decision) {
         *self.entry.decision() = Some(decision);
@@ -303,7 +303,7 @@ impl Tracked {
     pub(crate) fn count_decision(&self) {
         let decision = *self.entry.decision();
         if let Some(Decision { way, reason, .. }) = decision
-            && way != Way::Race
+            && way != Route::Race
             && !self.entry.is_counted.swap(true, Ordering::Relaxed)
         {
             *self.registry.lock().sums.by_mapping.entry((way.name(), reason)).or_default() += 1;
@@ -311,12 +311,12 @@ impl Tracked {
     }
 
     /// Sets how the connection ended. Without it, it was lost.
-    pub(crate) fn set_end(&mut self, end: End) {
+    pub(crate) fn set_end(&mut self, end: CloseReason) {
         self.end = end;
     }
 }
 
-impl Drop for Tracked {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.count_decision();
         let is_last = {
@@ -339,7 +339,7 @@ impl Drop for Tracked {
 }
 
 /// Returns the line of the access log for a connection.
-fn line(entry: &Entry, end: End, now: Duration) -> String {
+fn line(entry: &Entry, end: CloseReason, now: Duration) -> String {
     let mut value = entry.to_json(clock::now());
     value["time"] = json!(now.as_millis() as f64 / 1000.0);
     value["end"] = json!(end.name());

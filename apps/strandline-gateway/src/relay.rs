@@ -22,9 +22,9 @@ use strandline::{Ended, FinishError, Message, Ppid, RecvError, RecvStream, SendE
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use crate::lanes::Lane;
+use crate::fair_sharing::ClientShare;
 use crate::protocol::{Reason, Reply};
-use crate::registry::{End, Entry, Tracked};
+use crate::registry::{CloseReason, ConnectionGuard, Entry};
 
 /// Bytes that one read takes, and so the largest message.
 const READ_MAX: usize = 64 << 10;
@@ -61,15 +61,15 @@ pub(crate) fn arrived(tcp: &TcpStream) -> Bytes {
 ///
 /// # Errors
 /// If the stream ends before, or the message is too large.
-pub(crate) async fn first_message(recv: &mut RecvStream) -> Result<Bytes, End> {
+pub(crate) async fn first_message(recv: &mut RecvStream) -> Result<Bytes, CloseReason> {
     let mut parts = BytesMut::new();
     loop {
-        let Some(message) = recv.recv().await.map_err(of_recv)? else { return Err(End::ResetThere) };
+        let Some(message) = recv.recv().await.map_err(of_recv)? else { return Err(CloseReason::ResetThere) };
         if parts.is_empty() && message.ends {
             return Ok(message.data);
         }
         if parts.len() + message.data.len() > OPENING_MAX {
-            return Err(End::Malformed);
+            return Err(CloseReason::Malformed);
         }
         parts.extend_from_slice(&message.data);
         if message.ends {
@@ -82,21 +82,21 @@ pub(crate) async fn first_message(recv: &mut RecvStream) -> Result<Bytes, End> {
 ///
 /// # Errors
 /// How the connection ended, if the far side has none.
-pub(crate) async fn reply(recv: &mut RecvStream) -> Result<(Reply, Bytes), End> {
+pub(crate) async fn reply(recv: &mut RecvStream) -> Result<(Reply, Bytes), CloseReason> {
     let mut message = first_message(recv).await?;
-    let (reply, len) = Reply::decode(&message).map_err(|_| End::Malformed)?;
+    let (reply, len) = Reply::decode(&message).map_err(|_| CloseReason::Malformed)?;
     message.advance(len);
     match reply {
         Reply::Failed { reason, text } => {
             tracing::debug!(%reason, %text, "the far gateway has no connection");
-            Err(End::Failed(reason))
+            Err(CloseReason::Failed(reason))
         }
         done => Ok((done, message)),
     }
 }
 
 /// What precedes the data that comes from the stream.
-pub(crate) enum Before {
+pub(crate) enum Preamble {
     /// The answer to the opening.
     Reply,
     /// Data that was already received.
@@ -107,9 +107,9 @@ pub(crate) enum Before {
 /// The task is one of its own, so that nothing else is held while a connection lasts. `held` is dropped at its end.
 pub(crate) fn start<H: Send + 'static>(
     tcp: TcpStream,
-    (recv, send, lane): (RecvStream, SendStream, Lane),
-    before: Before,
-    mut tracked: Tracked,
+    (recv, send, lane): (RecvStream, SendStream, ClientShare),
+    before: Preamble,
+    mut tracked: ConnectionGuard,
     held: H,
 ) {
     tokio::spawn(async move {
@@ -122,10 +122,10 @@ pub(crate) fn start<H: Send + 'static>(
 async fn relay(
     tcp: TcpStream,
     recv: RecvStream,
-    send: (SendStream, Lane),
-    before: Before,
+    send: (SendStream, ClientShare),
+    before: Preamble,
     entry: &Entry,
-) -> End {
+) -> CloseReason {
     let read_end = AtomicBool::new(false);
     let result = {
         let up = upstream(&tcp, send, entry, &read_end);
@@ -136,9 +136,9 @@ async fn relay(
         Ok((Sent::Whole, ())) => {
             // What is left in the kernel is delivered.
             let _ = SockRef::from(&tcp).set_linger(None);
-            End::Complete
+            CloseReason::Complete
         }
-        Ok((Sent::Stopped, ())) => End::ResetThere,
+        Ok((Sent::Stopped, ())) => CloseReason::ResetThere,
         Err(end) => end,
     }
 }
@@ -154,10 +154,10 @@ enum Sent {
 /// From TCP to the stream.
 async fn upstream(
     tcp: &TcpStream,
-    (mut send, mut lane): (SendStream, Lane),
+    (mut send, mut lane): (SendStream, ClientShare),
     entry: &Entry,
     read_end: &AtomicBool,
-) -> Result<Sent, End> {
+) -> Result<Sent, CloseReason> {
     let mut buffer = BytesMut::new();
     loop {
         if buffer.capacity() < READ_MIN {
@@ -177,12 +177,12 @@ async fn upstream(
                 buffer = BytesMut::new();
                 tokio::select! {
                     biased;
-                    ready = tcp.readable() => ready.map_err(|_| End::ResetHere)?,
+                    ready = tcp.readable() => ready.map_err(|_| CloseReason::ResetHere)?,
                     finished = send.finished() => return of_finished(finished),
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(End::ResetHere),
+            Err(_) => return Err(CloseReason::ResetHere),
         }
     }
     drop(buffer);
@@ -200,13 +200,13 @@ async fn upstream(
 async fn downstream(
     tcp: &TcpStream,
     mut recv: RecvStream,
-    before: Before,
+    before: Preamble,
     entry: &Entry,
     read_end: &AtomicBool,
-) -> Result<(), End> {
+) -> Result<(), CloseReason> {
     let first = match before {
-        Before::Data(data) => data,
-        Before::Reply => reply(&mut recv).await?.1,
+        Preamble::Data(data) => data,
+        Preamble::Reply => reply(&mut recv).await?.1,
     };
     entry.set_connected();
     let mut queue = VecDeque::new();
@@ -239,7 +239,7 @@ async fn downstream(
         }
         tokio::task::consume_budget().await;
     }
-    SockRef::from(tcp).shutdown(std::net::Shutdown::Write).map_err(|_| End::ResetHere)?;
+    SockRef::from(tcp).shutdown(std::net::Shutdown::Write).map_err(|_| CloseReason::ResetHere)?;
     // Everything has arrived; to drop the reader before the end of the stream would ask the peer to stop.
     tokio::select! {
         biased;
@@ -249,7 +249,7 @@ async fn downstream(
 }
 
 /// Adds the messages that have arrived. Returns whether the stream has ended.
-async fn gather(recv: &mut RecvStream, queue: &mut VecDeque<Bytes>) -> Result<bool, End> {
+async fn gather(recv: &mut RecvStream, queue: &mut VecDeque<Bytes>) -> Result<bool, CloseReason> {
     let mut bytes: usize = queue.iter().map(Bytes::len).sum();
     while queue.len() < BATCH && bytes < BATCH_BYTES {
         let Some(received) = at_once(recv.recv()).await else { break };
@@ -278,15 +278,15 @@ async fn at_once<F: Future>(future: F) -> Option<F::Output> {
 }
 
 /// Writes the queue until it is empty.
-async fn write(tcp: &TcpStream, queue: &mut VecDeque<Bytes>) -> Result<(), End> {
+async fn write(tcp: &TcpStream, queue: &mut VecDeque<Bytes>) -> Result<(), CloseReason> {
     while !queue.is_empty() {
         match try_write(tcp, queue) {
             Ok(written) => advance(queue, written),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                tcp.writable().await.map_err(|_| End::ResetHere)?;
+                tcp.writable().await.map_err(|_| CloseReason::ResetHere)?;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(End::ResetHere),
+            Err(_) => return Err(CloseReason::ResetHere),
         }
     }
     Ok(())
@@ -317,41 +317,41 @@ fn advance(queue: &mut VecDeque<Bytes>, mut written: usize) {
 }
 
 /// Waits until the TCP connection is reset whose end was read: no read would find that.
-async fn broken(tcp: &TcpStream, read_end: &AtomicBool) -> End {
+async fn broken(tcp: &TcpStream, read_end: &AtomicBool) -> CloseReason {
     // Polled again with the other direction, which is in the same task.
     poll_fn(|_| if read_end.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }).await;
     // An error means that the runtime ends.
     let _ = tcp.ready(Interest::ERROR).await;
-    End::ResetHere
+    CloseReason::ResetHere
 }
 
-fn of_finished(finished: Result<(), FinishError>) -> Result<Sent, End> {
+fn of_finished(finished: Result<(), FinishError>) -> Result<Sent, CloseReason> {
     match finished {
         Ok(()) | Err(FinishError::Refused) => Ok(Sent::Whole),
         Err(FinishError::Stopped) => Ok(Sent::Stopped),
-        Err(_) => Err(End::Lost),
+        Err(_) => Err(CloseReason::Lost),
     }
 }
 
-fn of_send(error: &SendError) -> End {
+fn of_send(error: &SendError) -> CloseReason {
     match error {
-        SendError::Stopped => End::ResetThere,
-        _ => End::Lost,
+        SendError::Stopped => CloseReason::ResetThere,
+        _ => CloseReason::Lost,
     }
 }
 
-fn of_recv(error: RecvError) -> End {
+fn of_recv(error: RecvError) -> CloseReason {
     match error {
-        RecvError::Unfinished | RecvError::Abandoned => End::ResetThere,
-        RecvError::Ended(Ended::ShutDown) => End::ResetThere,
-        _ => End::Lost,
+        RecvError::Unfinished | RecvError::Abandoned => CloseReason::ResetThere,
+        RecvError::Ended(Ended::ShutDown) => CloseReason::ResetThere,
+        _ => CloseReason::Lost,
     }
 }
 
 /// Returns why there is no connection, for an error of the stream before the answer.
-pub(crate) fn reason(end: End) -> Reason {
+pub(crate) fn reason(end: CloseReason) -> Reason {
     match end {
-        End::Failed(reason) => reason,
+        CloseReason::Failed(reason) => reason,
         _ => Reason::NoAssociation,
     }
 }

@@ -151,7 +151,7 @@ impl Rules {
 
     /// Returns how a destination is listed, as it was asked for: nothing is resolved. `None` if it is not. What must be listed
     /// plainly is not listed by `*`.
-    pub(crate) fn list(&self, asked: &Destination) -> Option<Listed> {
+    pub(crate) fn list(&self, asked: &Destination) -> Option<RuleMatch> {
         let on_port = self.0.iter().filter(|rule| rule.has_port(asked.port));
         on_port.filter_map(|rule| rule.list(asked)).max()
     }
@@ -185,7 +185,7 @@ impl Rules {
 
 /// How a destination is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Listed {
+pub(crate) enum RuleMatch {
     /// As any other.
     BeingAny,
     /// By its address, its network or its name.
@@ -193,16 +193,16 @@ pub(crate) enum Listed {
 }
 
 impl Rule {
-    fn list(&self, asked: &Destination) -> Option<Listed> {
+    fn list(&self, asked: &Destination) -> Option<RuleMatch> {
         match (&self.hosts, &asked.host) {
-            (Hosts::All, Host::Ip(ip)) => (!is_special(*ip)).then_some(Listed::BeingAny),
-            (Hosts::All, Host::Name(_)) => Some(Listed::BeingAny),
+            (Hosts::All, Host::Ip(ip)) => (!is_special(*ip)).then_some(RuleMatch::BeingAny),
+            (Hosts::All, Host::Name(_)) => Some(RuleMatch::BeingAny),
             (Hosts::Network(network, bits), Host::Ip(ip)) => {
                 let is_plain = !is_special(*ip) || (is_special(*network) && *bits >= 8);
-                (is_within(*ip, *network, *bits) && is_plain).then_some(Listed::Plainly)
+                (is_within(*ip, *network, *bits) && is_plain).then_some(RuleMatch::Plainly)
             }
             (Hosts::Name(_) | Hosts::Below(_), Host::Name(name)) => {
-                self.has_name(name).then_some(Listed::Plainly)
+                self.has_name(name).then_some(RuleMatch::Plainly)
             }
             _ => None,
         }

@@ -22,16 +22,16 @@ use crate::access_log::AccessLog;
 use crate::admin;
 use crate::clock::now;
 use crate::config::{Args, Listen, Settings};
+use crate::fair_sharing::FairSharing;
 use crate::far::{FarPeer, Services, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
 use crate::handover::{self, Heard, Inherited, Program, Successor};
-use crate::lanes::Lanes;
+use crate::hot_restart::HotRestart;
+use crate::peer_identity::PeerIdentity;
 use crate::protocol::Opening;
 use crate::registry::Registry;
-use crate::running::{AnnouncedWay, Running};
-use crate::succession::Succession;
-use crate::who::Who;
+use crate::running::{AnnouncedListener, Running};
 use crate::{init, shards, stacks};
 
 /// Exit code for wrong options, which is that of the parser of the command line, too.
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     raise_open_files();
     let inherited = Inherited::receive()?;
-    let succession = Succession::new(Program::current()?, inherited);
+    let succession = HotRestart::new(Program::current()?, inherited);
     let log = settings
         .access_log
         .as_ref()
@@ -101,7 +101,7 @@ struct Announced {
     /// The fingerprint of this gateway's key.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
-    ways: Vec<AnnouncedWay>,
+    ways: Vec<AnnouncedListener>,
     #[serde(skip_serializing_if = "Option::is_none")]
     admin: Option<SocketAddr>,
 }
@@ -120,7 +120,7 @@ impl Announced {
         if let Some(key) = &self.key {
             outln!("  key           {key}");
         }
-        for AnnouncedWay { way, listen, peer, to } in &self.ways {
+        for AnnouncedListener { way, listen, peer, to } in &self.ways {
             let to = to.as_ref().map_or(String::new(), |to| format!(", to {to}"));
             outln!("  {way:<12}  {listen}, by {peer}{to}");
         }
@@ -135,7 +135,7 @@ async fn serve(
     args: Args,
     gateway: Arc<Gateway>,
     runtimes: Vec<Handle>,
-    succession: Succession,
+    succession: HotRestart,
 ) -> Result<()> {
     let is_json = args.json;
     // Before the addresses are announced: a signal may follow at once.
@@ -254,7 +254,7 @@ async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Suc
     tokio::select! {
         () = drained => {}
         () = tokio::time::sleep(gateway.settings().restart_timeout) => {}
-        () = successor.has_said(Heard::End) => {
+        () = successor.has_said(Heard::CloseReason) => {
             tracing::info!(pid = successor.pid, "the process that had taken over is told to end, or has ended");
         }
     }
@@ -286,7 +286,7 @@ async fn tell_when_moved(association: &Association, gateway: &Gateway) {
     gateway.moved().await;
     if let Ok(stream) = association.open_stream().await {
         let (_recv, mut send) = stream.into_split();
-        if send.send(Opening::Moving.encode(&[]).into()).await.is_ok() && send.finish().is_ok() {
+        if send.send(Opening::GoAway.encode(&[]).into()).await.is_ok() && send.finish().is_ok() {
             let _ = send.finished().await;
         }
     }
@@ -339,7 +339,7 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
         return;
     };
     let key = association.peer_identity().map(|identity| identity.fingerprint);
-    let who = Who { address: path.address.ip().to_canonical(), key };
+    let who = PeerIdentity { address: path.address.ip().to_canonical(), key };
     let (address, name) = (who.address, gateway.name_of(who));
     if let Err(lack) = stacks::check_extensions(&status) {
         tracing::warn!(peer = %address, "refusing an association: {lack}");
@@ -366,7 +366,7 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
         who,
         reverses: Vec::new(),
         flows: Arc::clone(&flows),
-        lanes: Lanes::new(association.clone()),
+        lanes: FairSharing::new(association.clone()),
         moved: Notify::new(),
         services: Services::default(),
     });

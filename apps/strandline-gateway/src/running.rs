@@ -17,14 +17,14 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 
 use crate::captures::{self, Captures};
-use crate::config::{Args, Reverse, Settings, UdpForward, Way, WayKind};
+use crate::config::{Args, ListenerConfig, ListenerKind, Reverse, Settings, UdpForward};
 use crate::gateway::Gateway;
-use crate::handover::{SocketKind, WayId};
+use crate::handover::{ListenerId, SocketKind};
+use crate::hot_restart::HotRestart;
 use crate::link::Link;
+use crate::listeners::{self, Target, UdpTarget};
 use crate::ruleset::{Captured, Ruleset};
-use crate::stacks::Outgoing;
-use crate::succession::Succession;
-use crate::ways::{self, Target, UdpTarget};
+use crate::stacks::ClientStacks;
 
 /// Tables and keys that only a new start changes.
 const KEPT: [&str; 10] = [
@@ -49,7 +49,7 @@ pub(crate) struct Running {
     reloads: Reloads,
     state: RefCell<State>,
     pub(crate) captures: Captures,
-    pub(crate) succession: Succession,
+    pub(crate) succession: HotRestart,
     /// Held by a reload and by a restart.
     changing: Mutex<()>,
     /// Nothing new is taken any more.
@@ -57,30 +57,30 @@ pub(crate) struct Running {
 }
 
 struct State {
-    outgoing: Outgoing,
+    outgoing: ClientStacks,
     links: Vec<Arc<Link>>,
-    ways: Vec<Served>,
+    ways: Vec<ActiveListener>,
 }
 
 /// A socket that is served.
-struct Served {
-    id: WayId,
-    announced: AnnouncedWay,
-    to: Goes,
+struct ActiveListener {
+    id: ListenerId,
+    announced: AnnouncedListener,
+    to: TargetSender,
     /// Another descriptor of the socket, for the next process; none once this one ends.
     socket: Option<OwnedFd>,
 }
 
 /// Tells a task where its connections or datagrams go.
-enum Goes {
+enum TargetSender {
     Tcp(watch::Sender<Target>),
     Udp(watch::Sender<UdpTarget>),
 }
 
 /// A way of the configuration.
 #[derive(Debug, Clone, Copy)]
-enum Wanted<'a> {
-    Tcp(&'a Way),
+enum DesiredListener<'a> {
+    Tcp(&'a ListenerConfig),
     Udp(&'a UdpForward),
 }
 
@@ -92,7 +92,7 @@ enum Bound {
 
 /// A way in, for people and programs.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct AnnouncedWay {
+pub(crate) struct AnnouncedListener {
     pub(crate) way: &'static str,
     pub(crate) listen: SocketAddr,
     pub(crate) peer: String,
@@ -109,11 +109,11 @@ impl Running {
         args: Args,
         gateway: Arc<Gateway>,
         runtimes: Vec<Handle>,
-        succession: Succession,
+        succession: HotRestart,
     ) -> Result<Self> {
         let settings = gateway.settings();
         let document = Document::new(settings.document.clone(), &KEPT, &[]);
-        let outgoing = Outgoing::new(Arc::clone(&settings), runtimes.clone());
+        let outgoing = ClientStacks::new(Arc::clone(&settings), runtimes.clone());
         let running = Self {
             args,
             gateway,
@@ -137,7 +137,7 @@ impl Running {
         self.state.borrow().links.clone()
     }
 
-    pub(crate) fn announced(&self) -> Vec<AnnouncedWay> {
+    pub(crate) fn announced(&self) -> Vec<AnnouncedListener> {
         self.state.borrow().ways.iter().map(|served| served.announced.clone()).collect()
     }
 
@@ -266,11 +266,11 @@ impl Running {
     }
 
     /// Opens the sockets that are not open yet.
-    fn bind(&self, settings: &Settings) -> Result<Vec<(WayId, Bound)>> {
+    fn bind(&self, settings: &Settings) -> Result<Vec<(ListenerId, Bound)>> {
         let state = self.state.borrow();
         let mut bound = Vec::new();
         let all = wanted(settings);
-        let is_wanted = |id: WayId| all.iter().any(|(of, _)| *of == id);
+        let is_wanted = |id: ListenerId| all.iter().any(|(of, _)| *of == id);
         let mut leaving = self.succession.leaving(is_wanted, settings.admin)?;
         for socket in state.ways.iter().filter(|way| !is_wanted(way.id)).filter_map(|way| way.socket.as_ref())
         {
@@ -280,14 +280,19 @@ impl Running {
             if state.ways.iter().any(|served| served.id == id) {
                 continue;
             }
-            let (Wanted::Tcp(Way { peer, .. }) | Wanted::Udp(UdpForward { peer, .. })) = way;
+            let (DesiredListener::Tcp(ListenerConfig { peer, .. })
+            | DesiredListener::Udp(UdpForward { peer, .. })) = way;
             // The socket belongs to the runtime on which it is made.
             let _entered = self.runtime_of(*peer).map(Handle::enter);
             let socket = match (way, self.succession.take_way(id)) {
-                (Wanted::Tcp(_), Some(inherited)) => Bound::Tcp(TcpListener::from_std(inherited.into())?),
-                (Wanted::Udp(_), Some(inherited)) => Bound::Udp(UdpSocket::from_std(inherited.into())?),
-                (Wanted::Tcp(way), None) => Bound::Tcp(ways::bind(way, &leaving)?),
-                (Wanted::Udp(forward), None) => Bound::Udp(ways::bind_udp(forward, &leaving)?),
+                (DesiredListener::Tcp(_), Some(inherited)) => {
+                    Bound::Tcp(TcpListener::from_std(inherited.into())?)
+                }
+                (DesiredListener::Udp(_), Some(inherited)) => {
+                    Bound::Udp(UdpSocket::from_std(inherited.into())?)
+                }
+                (DesiredListener::Tcp(way), None) => Bound::Tcp(listeners::bind(way, &leaving)?),
+                (DesiredListener::Udp(forward), None) => Bound::Udp(listeners::bind_udp(forward, &leaving)?),
             };
             bound.push((id, socket));
         }
@@ -295,7 +300,12 @@ impl Running {
     }
 
     /// Changes to these peers and sockets. What isn't wanted any more takes nothing new.
-    fn change(&self, settings: &Settings, links: Vec<Arc<Link>>, bound: Vec<(WayId, Bound)>) -> Result<()> {
+    fn change(
+        &self,
+        settings: &Settings,
+        links: Vec<Arc<Link>>,
+        bound: Vec<(ListenerId, Bound)>,
+    ) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let old_links = std::mem::take(&mut state.links);
         for (at, link) in links.iter().enumerate() {
@@ -310,7 +320,8 @@ impl Running {
         let mut old_ways = std::mem::take(&mut state.ways);
         let mut bound = bound;
         for (id, way) in wanted(settings) {
-            let (Wanted::Tcp(Way { peer, .. }) | Wanted::Udp(UdpForward { peer, .. })) = way;
+            let (DesiredListener::Tcp(ListenerConfig { peer, .. })
+            | DesiredListener::Udp(UdpForward { peer, .. })) = way;
             let (Some(link), Some(runtime)) = (links.get(*peer), self.runtime_of(*peer)) else { continue };
             if let Some(at) = old_ways.iter().position(|served| served.id == id) {
                 let mut served = old_ways.swap_remove(at);
@@ -328,7 +339,7 @@ impl Running {
     }
 
     /// Returns what rules bring to each socket, those that are bound and not served yet included.
-    fn captured(&self, settings: &Settings, bound: &[(WayId, Bound)]) -> Vec<Captured> {
+    fn captured(&self, settings: &Settings, bound: &[(ListenerId, Bound)]) -> Vec<Captured> {
         let state = self.state.borrow();
         captured(settings, |id| {
             let served = state.ways.iter().find(|served| served.id == id);
@@ -342,42 +353,42 @@ impl Running {
 
     fn serve(
         &self,
-        id: WayId,
+        id: ListenerId,
         socket: Bound,
-        way: Wanted<'_>,
+        way: DesiredListener<'_>,
         link: &Arc<Link>,
         runtime: &Handle,
-    ) -> Result<Served> {
+    ) -> Result<ActiveListener> {
         let gateway = Arc::clone(&self.gateway);
         let other = match &socket {
             Bound::Tcp(listener) => listener.as_fd().try_clone_to_owned()?,
             Bound::Udp(socket) => socket.as_fd().try_clone_to_owned()?,
         };
         let (listen, to) = match (socket, way) {
-            (Bound::Tcp(listener), Wanted::Tcp(way)) => {
+            (Bound::Tcp(listener), DesiredListener::Tcp(way)) => {
                 let listen = listener.local_addr()?;
                 let (sender, target) = watch::channel(tcp_target(way, link));
-                runtime.spawn(ways::serve(listener, target, gateway));
-                (listen, Goes::Tcp(sender))
+                runtime.spawn(listeners::serve(listener, target, gateway));
+                (listen, TargetSender::Tcp(sender))
             }
-            (Bound::Udp(socket), Wanted::Udp(forward)) => {
+            (Bound::Udp(socket), DesiredListener::Udp(forward)) => {
                 let listen = socket.local_addr()?;
                 let (sender, target) = watch::channel(udp_target(forward, link));
-                runtime.spawn(ways::serve_udp(socket, target, gateway));
-                (listen, Goes::Udp(sender))
+                runtime.spawn(listeners::serve_udp(socket, target, gateway));
+                (listen, TargetSender::Udp(sender))
             }
             _ => bail!("a socket of another kind"),
         };
-        Ok(Served { id, announced: announced(listen, way, link), to, socket: Some(other) })
+        Ok(ActiveListener { id, announced: announced(listen, way, link), to, socket: Some(other) })
     }
 }
 
 /// Returns what rules bring to each socket, whose address `listens` knows.
-fn captured(settings: &Settings, listens: impl Fn(WayId) -> SocketAddr) -> Vec<Captured> {
+fn captured(settings: &Settings, listens: impl Fn(ListenerId) -> SocketAddr) -> Vec<Captured> {
     let all = wanted(settings).into_iter().filter_map(|(id, way)| match way {
-        Wanted::Tcp(Way { kind, .. }) if !kind.captures().is_empty() => Some(Captured {
+        DesiredListener::Tcp(ListenerConfig { kind, .. }) if !kind.captures().is_empty() => Some(Captured {
             listen: listens(id),
-            is_tproxy: matches!(kind, WayKind::Tproxy { .. }),
+            is_tproxy: matches!(kind, ListenerKind::Tproxy { .. }),
             captures: kind.captures().to_vec(),
         }),
         _ => None,
@@ -406,19 +417,23 @@ pub(crate) fn print_rules(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Served {
+impl ActiveListener {
     /// Sends new connections elsewhere, if that has changed.
-    fn turn_to(&mut self, way: Wanted<'_>, link: &Arc<Link>) {
+    fn turn_to(&mut self, way: DesiredListener<'_>, link: &Arc<Link>) {
         match (&self.to, way) {
-            (Goes::Tcp(target), Wanted::Tcp(way)) => drop(target.send_replace(tcp_target(way, link))),
-            (Goes::Udp(target), Wanted::Udp(forward)) => drop(target.send_replace(udp_target(forward, link))),
+            (TargetSender::Tcp(target), DesiredListener::Tcp(way)) => {
+                drop(target.send_replace(tcp_target(way, link)))
+            }
+            (TargetSender::Udp(target), DesiredListener::Udp(forward)) => {
+                drop(target.send_replace(udp_target(forward, link)))
+            }
             _ => {}
         }
         self.announced = announced(self.announced.listen, way, link);
     }
 }
 
-fn tcp_target(way: &Way, link: &Arc<Link>) -> Target {
+fn tcp_target(way: &ListenerConfig, link: &Arc<Link>) -> Target {
     Target { kind: Arc::new(way.kind.clone()), link: Arc::clone(link) }
 }
 
@@ -426,30 +441,33 @@ fn udp_target(forward: &UdpForward, link: &Arc<Link>) -> UdpTarget {
     UdpTarget { forward: Arc::new(forward.clone()), link: Arc::clone(link) }
 }
 
-fn announced(listen: SocketAddr, way: Wanted<'_>, link: &Link) -> AnnouncedWay {
+fn announced(listen: SocketAddr, way: DesiredListener<'_>, link: &Link) -> AnnouncedListener {
     let (name, to) = match way {
-        Wanted::Tcp(Way { kind: WayKind::Forward { to }, .. }) => ("forward", Some(to)),
-        Wanted::Tcp(way) => (way.kind.name(), None),
-        Wanted::Udp(forward) => ("udp", Some(&forward.to)),
+        DesiredListener::Tcp(ListenerConfig { kind: ListenerKind::Forward { to }, .. }) => {
+            ("forward", Some(to))
+        }
+        DesiredListener::Tcp(way) => (way.kind.name(), None),
+        DesiredListener::Udp(forward) => ("udp", Some(&forward.to)),
     };
-    AnnouncedWay { way: name, listen, peer: link.name.to_string(), to: to.map(ToString::to_string) }
+    AnnouncedListener { way: name, listen, peer: link.name.to_string(), to: to.map(ToString::to_string) }
 }
 
 /// Returns all ways of a configuration, with what each socket is told apart by.
-fn wanted(settings: &Settings) -> Vec<(WayId, Wanted<'_>)> {
-    let mut all: Vec<(WayId, Wanted<'_>)> = Vec::new();
+fn wanted(settings: &Settings) -> Vec<(ListenerId, DesiredListener<'_>)> {
+    let mut all: Vec<(ListenerId, DesiredListener<'_>)> = Vec::new();
     let tcp = settings.ways.iter().map(|way| {
         let kind = match way.kind {
-            WayKind::Tproxy { .. } => SocketKind::Transparent,
-            WayKind::Preload { .. } => SocketKind::Narrow,
+            ListenerKind::Tproxy { .. } => SocketKind::Transparent,
+            ListenerKind::Preload { .. } => SocketKind::Narrow,
             _ => SocketKind::Tcp,
         };
-        (way.listen, kind, Wanted::Tcp(way))
+        (way.listen, kind, DesiredListener::Tcp(way))
     });
-    let udp = settings.udp_forwards.iter().map(|way| (way.listen, SocketKind::Udp, Wanted::Udp(way)));
+    let udp =
+        settings.udp_forwards.iter().map(|way| (way.listen, SocketKind::Udp, DesiredListener::Udp(way)));
     for (listen, kind, way) in tcp.chain(udp) {
         let number = all.iter().filter(|(id, _)| id.listen == listen && id.kind == kind).count();
-        all.push((WayId { listen, kind, number }, way));
+        all.push((ListenerId { listen, kind, number }, way));
     }
     all
 }

@@ -114,12 +114,12 @@ fn open(
 /// Opens further stacks for a peer: an association with its next process has a port of its own, so that it is set up, and
 /// encrypted, as with a stranger.
 #[derive(Debug)]
-pub(crate) struct Reopen {
+pub(crate) struct StackFactory {
     settings: Arc<Settings>,
     runtimes: Vec<Handle>,
 }
 
-impl Reopen {
+impl StackFactory {
     /// # Errors
     /// If it can't be opened.
     pub(crate) fn stack_for(&self, peer: &Peer) -> Result<Stack, StackError> {
@@ -135,7 +135,7 @@ impl Reopen {
 /// The stacks for associations with peers, each on any port of all addresses. They are opened when a peer needs them: those
 /// with the same encryption share one.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct ClientStacks {
     settings: Arc<Settings>,
     runtimes: Vec<Handle>,
     plain: Option<Stack>,
@@ -143,7 +143,7 @@ pub(crate) struct Outgoing {
     own: Vec<Stack>,
 }
 
-impl Outgoing {
+impl ClientStacks {
     pub(crate) const fn new(settings: Arc<Settings>, runtimes: Vec<Handle>) -> Self {
         Self { settings, runtimes, plain: None, shared: None, own: Vec::new() }
     }
@@ -173,9 +173,9 @@ impl Outgoing {
     }
 
     /// Returns what opens further stacks for a peer whose association is driven by the runtime of this number.
-    pub(crate) fn reopen(&self, runtime: usize) -> Reopen {
+    pub(crate) fn reopen(&self, runtime: usize) -> StackFactory {
         let runtimes = self.runtimes.get(runtime..=runtime).unwrap_or(&self.runtimes).to_vec();
-        Reopen { settings: Arc::clone(&self.settings), runtimes }
+        StackFactory { settings: Arc::clone(&self.settings), runtimes }
     }
 
     /// Returns all that are open.

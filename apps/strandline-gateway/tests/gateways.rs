@@ -8,6 +8,7 @@ mod failures;
 mod fairness;
 mod interception;
 mod kept;
+mod listeners;
 mod many;
 mod mapping;
 mod paths;
@@ -18,4 +19,3 @@ mod slow_path;
 #[cfg(feature = "full-interop")]
 mod systemd;
 mod unfinished;
-mod ways;

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 use crate::common::{PROGRAM, World};
-use crate::ways::serve_http;
+use crate::listeners::serve_http;
 
 /// The library, built as `make build` does, only without optimisation.
 static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {

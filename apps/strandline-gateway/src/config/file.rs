@@ -130,7 +130,7 @@ pub(super) struct Transparent {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Access {
     pub(super) from: Vec<String>,
-    pub(super) key: Words,
+    pub(super) key: StringOrList,
     pub(super) allow: Vec<String>,
     pub(super) allow_udp: Vec<String>,
     pub(super) allow_listen: Vec<String>,
@@ -142,9 +142,9 @@ pub(super) struct Access {
 #[serde(deny_unknown_fields)]
 pub(super) struct MapRule {
     #[serde(default)]
-    pub(super) to: Words,
+    pub(super) to: StringOrList,
     #[serde(default)]
-    pub(super) way: Words,
+    pub(super) way: StringOrList,
     pub(super) peer: Option<String>,
     pub(super) map: Map,
 }
@@ -153,7 +153,7 @@ pub(super) struct MapRule {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PriorityRule {
-    pub(super) to: Words,
+    pub(super) to: StringOrList,
     pub(super) class: Option<PriorityClass>,
     pub(super) first_kib: Option<u32>,
 }
@@ -168,28 +168,28 @@ pub(super) enum PriorityClass {
 
 /// A text, or a list of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Words(pub(super) Vec<String>);
+pub(super) struct StringOrList(pub(super) Vec<String>);
 
-impl<'de> Deserialize<'de> for Words {
+impl<'de> Deserialize<'de> for StringOrList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OneOrMore;
         impl<'de> Visitor<'de> for OneOrMore {
-            type Value = Words;
+            type Value = StringOrList;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text, or a list of them")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Words, E> {
-                Ok(Words(vec![text.to_owned()]))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<StringOrList, E> {
+                Ok(StringOrList(vec![text.to_owned()]))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Words, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<StringOrList, A::Error> {
                 let mut keys = Vec::new();
                 while let Some(key) = list.next_element()? {
                     keys.push(key);
                 }
-                Ok(Words(keys))
+                Ok(StringOrList(keys))
             }
         }
         deserializer.deserialize_any(OneOrMore)

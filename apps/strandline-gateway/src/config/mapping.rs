@@ -6,7 +6,7 @@ use super::file::{self, File};
 use super::{ConfigError, Fallback, Peer, flaw, wrong};
 use crate::mapping::Map;
 use crate::protocol::Destination;
-use crate::rules::{Listed, Rule, Rules};
+use crate::rules::{Rule, RuleMatch, Rules};
 use strandline_ops::Flaw;
 
 /// Associations with a peer, unless the file says otherwise.
@@ -28,24 +28,24 @@ pub(crate) struct MapRule {
 
 /// What the first rule that fits says, or the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ruled {
+pub(crate) struct MatchedRule {
     pub(crate) map: Map,
     /// The rule lists the destination: it means the same host here and there.
     pub(crate) lists_destination: bool,
 }
 
 impl MapRule {
-    fn look(&self, peer: &str, way: &str, to: &Destination) -> Option<Ruled> {
+    fn look(&self, peer: &str, way: &str, to: &Destination) -> Option<MatchedRule> {
         if self.peer.as_deref().is_some_and(|name| name != peer)
             || !(self.ways.is_empty() || self.ways.iter().any(|name| name == way))
         {
             return None;
         }
         let listed = match &self.to {
-            None => Listed::BeingAny,
+            None => RuleMatch::BeingAny,
             Some(rules) => rules.list(to)?,
         };
-        Some(Ruled { map: self.map, lists_destination: listed == Listed::Plainly })
+        Some(MatchedRule { map: self.map, lists_destination: listed == RuleMatch::Plainly })
     }
 
     fn is_for_any(&self) -> bool {
@@ -54,9 +54,9 @@ impl MapRule {
 }
 
 /// Returns what rules or the peer say of a connection.
-pub(crate) fn ruled(rules: &[Arc<MapRule>], peer: &Peer, way: &str, to: &Destination) -> Ruled {
+pub(crate) fn ruled(rules: &[Arc<MapRule>], peer: &Peer, way: &str, to: &Destination) -> MatchedRule {
     let found = rules.iter().find_map(|rule| rule.look(&peer.name, way, to));
-    found.unwrap_or(Ruled { map: peer.map, lists_destination: false })
+    found.unwrap_or(MatchedRule { map: peer.map, lists_destination: false })
 }
 
 /// Returns what a peer's table says: the word, and the most associations.

@@ -1,6 +1,6 @@
 //! The options of the command line that say which connections become streams.
 
-use super::file::{Fallback, MapRule, Words};
+use super::file::{Fallback, MapRule, StringOrList};
 use crate::mapping::Map;
 
 /// Options of `strandline gateway`, for the peers of `--peer`.
@@ -31,8 +31,8 @@ impl MappingArgs {
     /// Returns the rules for destinations.
     pub(super) fn rules(&self) -> impl Iterator<Item = MapRule> {
         self.map.iter().filter_map(|mapped| {
-            let to = Words(vec![mapped.to.clone()?]);
-            Some(MapRule { to, way: Words::default(), peer: None, map: mapped.map })
+            let to = StringOrList(vec![mapped.to.clone()?]);
+            Some(MapRule { to, way: StringOrList::default(), peer: None, map: mapped.map })
         })
     }
 }

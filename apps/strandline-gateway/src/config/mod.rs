@@ -27,10 +27,10 @@ pub(crate) use self::mapping::{MapRule, ruled};
 pub(crate) use self::priority::{PriorityRule, beginning};
 use crate::capture::Capture;
 use crate::mapping::Map;
+use crate::peer_identity::PeerIdentity;
 use crate::protocol::Destination;
 use crate::rules::{Network, Rule, Rules};
 use crate::ruleset::OWN_MARK;
-use crate::who::Who;
 
 /// SCTP port of gateways.
 const SCTP_PORT: u16 = 5101;
@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     /// Time for which connections may go on after a hot restart.
     pub(crate) restart_timeout: Duration,
     pub(crate) peers: Vec<Peer>,
-    pub(crate) ways: Vec<Way>,
+    pub(crate) ways: Vec<ListenerConfig>,
     pub(crate) udp_forwards: Vec<UdpForward>,
     pub(crate) reverses: Vec<Reverse>,
     pub(crate) access: Vec<Arc<Access>>,
@@ -114,8 +114,8 @@ pub(crate) enum Security {
 
 /// A socket that accepts connections for a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Way {
-    pub(crate) kind: WayKind,
+pub(crate) struct ListenerConfig {
+    pub(crate) kind: ListenerKind,
     pub(crate) listen: SocketAddr,
     /// Index in [`Settings::peers`].
     pub(crate) peer: usize,
@@ -123,7 +123,7 @@ pub(crate) struct Way {
 
 /// How a connection says where it wants to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum WayKind {
+pub(crate) enum ListenerKind {
     Socks { early_reply: bool },
     HttpConnect { early_reply: bool },
     Preload { early_reply: bool },
@@ -132,7 +132,7 @@ pub(crate) enum WayKind {
     Tproxy { capture: Vec<Capture> },
 }
 
-impl WayKind {
+impl ListenerKind {
     /// Returns the word for logs and metrics.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
@@ -189,7 +189,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    pub(crate) fn is_for(&self, peer: Who) -> bool {
+    pub(crate) fn is_for(&self, peer: PeerIdentity) -> bool {
         let has_address = || self.from.iter().any(|network| network.contains(peer.address));
         let has_key = || peer.key.is_some_and(|key| self.keys.contains(&key));
         (self.from.is_empty() || has_address()) && (self.keys.is_empty() || has_key())
@@ -433,16 +433,16 @@ fn identity(at: usize, file: &File) -> String {
     format!("{:?} {reverses:?}", file.peer.get(at))
 }
 
-fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<UdpForward>), ConfigError> {
+fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<ListenerConfig>, Vec<UdpForward>), ConfigError> {
     let mut udp_forwards = Vec::new();
     let mut ways = Vec::new();
-    let mut add = |table: &str, at: usize, listen: &str, peer: &Option<String>, kind: WayKind| {
+    let mut add = |table: &str, at: usize, listen: &str, peer: &Option<String>, kind: ListenerKind| {
         let listen = local(&format!("{table}[{at}].listen"), listen)?;
-        ways.push(Way { kind, listen, peer: find_peer(table, at, peer.as_deref(), peers)? });
+        ways.push(ListenerConfig { kind, listen, peer: find_peer(table, at, peer.as_deref(), peers)? });
         Ok::<(), ConfigError>(())
     };
     for (at, way) in file.socks.iter().enumerate() {
-        add("socks", at, &way.listen, &way.peer, WayKind::Socks { early_reply: way.early_reply })?;
+        add("socks", at, &way.listen, &way.peer, ListenerKind::Socks { early_reply: way.early_reply })?;
     }
     for (at, way) in file.http_connect.iter().enumerate() {
         add(
@@ -450,7 +450,7 @@ fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<UdpForward>)
             at,
             &way.listen,
             &way.peer,
-            WayKind::HttpConnect { early_reply: way.early_reply },
+            ListenerKind::HttpConnect { early_reply: way.early_reply },
         )?;
     }
     for (at, way) in file.preload.iter().enumerate() {
@@ -461,7 +461,7 @@ fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<UdpForward>)
             );
             return Err(wrong(format!("preload[{at}].listen"), message));
         }
-        add("preload", at, &way.listen, &way.peer, WayKind::Preload { early_reply: way.early_reply })?;
+        add("preload", at, &way.listen, &way.peer, ListenerKind::Preload { early_reply: way.early_reply })?;
     }
     for (at, way) in file.forward.iter().enumerate() {
         let to = way.to.parse().map_err(|error: String| wrong(format!("forward[{at}].to"), error))?;
@@ -475,15 +475,15 @@ fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<Way>, Vec<UdpForward>)
             });
             continue;
         }
-        add("forward", at, &way.listen, &way.peer, WayKind::Forward { to })?;
+        add("forward", at, &way.listen, &way.peer, ListenerKind::Forward { to })?;
     }
     for (at, way) in file.redirect.iter().enumerate() {
         let capture = check_captures("redirect", at, way)?;
-        add("redirect", at, &way.listen, &way.peer, WayKind::Redirect { capture })?;
+        add("redirect", at, &way.listen, &way.peer, ListenerKind::Redirect { capture })?;
     }
     for (at, way) in file.tproxy.iter().enumerate() {
         let capture = check_captures("tproxy", at, way)?;
-        add("tproxy", at, &way.listen, &way.peer, WayKind::Tproxy { capture })?;
+        add("tproxy", at, &way.listen, &way.peer, ListenerKind::Tproxy { capture })?;
     }
     Ok((ways, udp_forwards))
 }

@@ -3,13 +3,13 @@ use std::path::PathBuf;
 use strandline::encryption::{Fingerprint, create_identity};
 
 use super::{Args, ConfigError, Security, Settings};
-use crate::config::WayKind;
+use crate::config::ListenerKind;
 use crate::mapping::Map;
-use crate::who::Who;
+use crate::peer_identity::PeerIdentity;
 
 /// A peer at an address, without a key.
-fn at(address: [u8; 4]) -> Who {
-    Who { address: address.into(), key: None }
+fn at(address: [u8; 4]) -> PeerIdentity {
+    PeerIdentity { address: address.into(), key: None }
 }
 
 /// Parses options as the program does.
@@ -64,14 +64,14 @@ fn options_name_ways_and_peers() {
     let ways: Vec<_> = settings.ways.iter().map(|way| (way.listen.to_string(), way.peer)).collect();
     let expected = [("127.0.0.1:1080", 0), ("127.0.0.2:8080", 1), ("127.0.0.1:5432", 0), ("127.0.0.1:81", 1)];
     assert_eq!(ways, expected.map(|(listen, peer)| (listen.to_owned(), peer)));
-    assert_eq!(settings.ways[3].kind, WayKind::Forward { to: "[::1]:80".parse().unwrap() });
+    assert_eq!(settings.ways[3].kind, ListenerKind::Forward { to: "[::1]:80".parse().unwrap() });
     assert_eq!(settings.reverses[0].to.to_string(), "localhost:22");
 }
 
 #[test]
 fn the_only_peer_need_not_be_named() {
     let settings = read("--peer a=192.0.2.1:9899 --socks 1080 --forward 5432=db.example:5432").unwrap();
-    assert_eq!(settings.ways[1].kind, WayKind::Forward { to: "db.example:5432".parse().unwrap() });
+    assert_eq!(settings.ways[1].kind, ListenerKind::Forward { to: "db.example:5432".parse().unwrap() });
     let several = error("--peer a=192.0.2.1:1 --peer b=192.0.2.2:1 --socks 1080");
     assert!(several.contains("socks[0].peer") && several.contains("a, b"), "{several}");
     assert!(error("--peer a=192.0.2.1:1 --socks 1080=c").contains("there is no peer `c`"));
@@ -195,7 +195,7 @@ fn entries_of_access_are_for_keys() {
     let read =
         |access: &str| read_file("access-keys", &format!("listen = \"127.0.0.1:1\"\n{encryption}{access}"));
     let settings = read(&format!("[[access]]\nkey = \"laptop\"\n[[access]]\nkey = [\"{other}\"]\n")).unwrap();
-    let with = |key| Who { key: Some(key), ..at([192, 0, 2, 1]) };
+    let with = |key| PeerIdentity { key: Some(key), ..at([192, 0, 2, 1]) };
     let matched = |who| settings.access.iter().position(|access| access.is_for(who));
     assert_eq!(
         [matched(with(laptop)), matched(with(other)), matched(at([192, 0, 2, 1]))],

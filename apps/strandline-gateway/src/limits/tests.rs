@@ -6,11 +6,11 @@ use strandline::encryption::Fingerprint;
 use super::PeerLimits;
 use crate::clock::now;
 use crate::config::Limits;
-use crate::who::Who;
+use crate::peer_identity::PeerIdentity;
 
 /// A peer at an address, without a key.
-fn at(address: [u8; 4]) -> Who {
-    Who { address: address.into(), key: None }
+fn at(address: [u8; 4]) -> PeerIdentity {
+    PeerIdentity { address: address.into(), key: None }
 }
 
 /// Limits of connections, and of 2 associations.
@@ -29,12 +29,15 @@ fn limits(connections_max: u32, connections_per_sec: u32) -> Arc<PeerLimits> {
 fn associations_of_a_peer_are_limited() {
     let (limits, now) = (limits(1, 1), now());
     let key = |text: &[u8]| Some(Fingerprint::of_key(text));
-    let one = Who { key: key(b"one"), ..at([192, 0, 2, 1]) };
+    let one = PeerIdentity { key: key(b"one"), ..at([192, 0, 2, 1]) };
     let first = limits.join(one, now);
-    let second = limits.join(Who { address: [192, 0, 2, 2].into(), ..one }, now);
+    let second = limits.join(PeerIdentity { address: [192, 0, 2, 2].into(), ..one }, now);
     assert!(first.is_ok() && second.is_ok());
     assert_eq!((limits.join(one, now).err(), limits.refused()), (Some(2), 1));
-    assert!(limits.join(Who { key: None, ..one }, now).is_ok(), "by its address, it is another peer");
+    assert!(
+        limits.join(PeerIdentity { key: None, ..one }, now).is_ok(),
+        "by its address, it is another peer"
+    );
     drop(first);
     assert!(limits.join(one, now).is_ok());
 }
@@ -65,11 +68,13 @@ fn new_connections_have_a_rate() {
 fn limits_follow_keys_instead_of_addresses() {
     let (limits, now) = (limits(1, 100), now());
     let key = |text: &[u8]| Some(Fingerprint::of_key(text));
-    let one = Who { key: key(b"one"), ..at([192, 0, 2, 1]) };
+    let one = PeerIdentity { key: key(b"one"), ..at([192, 0, 2, 1]) };
     let held = limits.take(one, now);
-    assert!(held.is_some() && limits.take(Who { address: [192, 0, 2, 9].into(), ..one }, now).is_none());
     assert!(
-        limits.take(Who { key: key(b"other"), ..one }, now).is_some(),
+        held.is_some() && limits.take(PeerIdentity { address: [192, 0, 2, 9].into(), ..one }, now).is_none()
+    );
+    assert!(
+        limits.take(PeerIdentity { key: key(b"other"), ..one }, now).is_some(),
         "another key behind the same address"
     );
 }

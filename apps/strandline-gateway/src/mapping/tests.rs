@@ -1,27 +1,27 @@
 use std::time::Duration;
 
-use super::{Direct, Flow, Health, Map, Question, State, decide};
+use super::{Direct, Health, Inputs, Map, Measurement, State, decide};
 
 const MS: Duration = Duration::from_millis(1);
 
-fn flow(loss: Option<f64>, packets: u32, queued: u32) -> Flow {
-    Flow { loss, window: packets * 1500, packet: 1500, queued }
+fn flow(loss: Option<f64>, packets: u32, queued: u32) -> Measurement {
+    Measurement { loss, window: packets * 1500, packet: 1500, queued }
 }
 
 /// A window of 100 packets without losses, and nothing that waits.
-fn open() -> Flow {
+fn open() -> Measurement {
     flow(Some(0.0), 100, 0)
 }
 
-fn up(up: Flow) -> State {
+fn up(up: Measurement) -> State {
     State::Up(Health { answers: true, rtt: Some(60 * MS), up, down: None, contexts: 2, contexts_max: 2 })
 }
 
-fn ask(map: Map, association: State, direct: Direct) -> Question {
-    Question { map, has_fallback: true, is_direct: true, is_special: false, association, direct }
+fn ask(map: Map, association: State, direct: Direct) -> Inputs {
+    Inputs { map, has_fallback: true, is_direct: true, is_special: false, association, direct }
 }
 
-fn is(question: &Question, way: &str, reason: &str) {
+fn is(question: &Inputs, way: &str, reason: &str) {
     let found = decide(question);
     assert_eq!((found.way.name(), found.reason), (way, reason), "{question:?}");
 }
@@ -42,7 +42,7 @@ fn rules_and_fallbacks() {
         (Map::Auto, State::Gone, true, "direct", "no_association"),
         (Map::Auto, up(open()), true, "stream", "open_window"),
     ] {
-        is(&Question { has_fallback, ..ask(map, association, none) }, way, reason);
+        is(&Inputs { has_fallback, ..ask(map, association, none) }, way, reason);
     }
 }
 
@@ -53,9 +53,9 @@ fn unreachable_destinations_become_streams() {
         State::Up(Health { answers: false, rtt: None, up: open(), down: None, contexts: 1, contexts_max: 1 });
     let question = ask(Map::Auto, silent, Direct::default());
     is(&question, "direct", "path_silent");
-    is(&Question { is_direct: false, ..question.clone() }, "stream", "not_reachable");
+    is(&Inputs { is_direct: false, ..question.clone() }, "stream", "not_reachable");
     let failed = Direct { has_failed: true, ..Direct::default() };
-    is(&Question { direct: failed, ..question }, "stream", "direct_failed");
+    is(&Inputs { direct: failed, ..question }, "stream", "direct_failed");
 }
 
 /// Two round-trip times of a direct connection are compared with one to the gateway.
@@ -119,7 +119,7 @@ fn contexts_come_before_direct_connections() {
     let question = ask(Map::Auto, State::Up(health(1)), Direct::default());
     is(&question, "stream", "more_contexts");
     assert!(decide(&question).grow);
-    assert!(decide(&Question { is_direct: false, ..question }).grow);
+    assert!(decide(&Inputs { is_direct: false, ..question }).grow);
     assert!(!decide(&ask(Map::Auto, State::Up(health(2)), Direct::default())).grow);
     assert!(!decide(&ask(Map::Always, State::Up(health(1)), Direct::default())).grow);
 }

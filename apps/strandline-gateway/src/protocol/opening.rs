@@ -22,7 +22,7 @@ pub(crate) enum Opening {
     /// The receiver listens on TCP as long as the stream is open. `token` names the connections that it accepts.
     Listen { at: SocketAddr, token: u32 },
     /// The sender has accepted a connection where the receiver asked it to listen.
-    Arrived { token: u32, source: Option<SocketAddr> },
+    Accepted { token: u32, source: Option<SocketAddr> },
     /// The receiver sends UDP datagrams, and receives some, as long as the stream is open. `token` is that of the flow's
     /// messages. The data is the first datagram.
     Flow { to: Destination, source: Option<SocketAddr>, token: u32 },
@@ -30,7 +30,7 @@ pub(crate) enum Opening {
     /// [`Report`](super::Report).
     Report,
     /// The sender hands over to another process: the receiver sets up a new association for what is new.
-    Moving,
+    GoAway,
 }
 
 impl Opening {
@@ -39,10 +39,10 @@ impl Opening {
         let kind = match self {
             Self::Connect { .. } => CONNECT,
             Self::Listen { .. } => LISTEN,
-            Self::Arrived { .. } => ARRIVED,
+            Self::Accepted { .. } => ARRIVED,
             Self::Flow { .. } => FLOW,
             Self::Report => REPORT,
-            Self::Moving => MOVING,
+            Self::GoAway => MOVING,
         };
         let mut header = HeaderWriter::new(kind, data.len());
         match self {
@@ -54,15 +54,15 @@ impl Opening {
                 header.address(ADDRESS, *at);
                 header.field(TOKEN, &[&token.to_be_bytes()]);
             }
-            Self::Arrived { token, .. } => header.field(TOKEN, &[&token.to_be_bytes()]),
+            Self::Accepted { token, .. } => header.field(TOKEN, &[&token.to_be_bytes()]),
             Self::Report => {}
-            Self::Moving => {}
+            Self::GoAway => {}
         }
         if let Self::Flow { token, .. } = self {
             header.field(TOKEN, &[&token.to_be_bytes()]);
         }
         if let Self::Connect { source: Some(source), .. }
-        | Self::Arrived { source: Some(source), .. }
+        | Self::Accepted { source: Some(source), .. }
         | Self::Flow { source: Some(source), .. } = self
         {
             header.address(SOURCE, *source);
@@ -95,9 +95,9 @@ impl Opening {
             CONNECT => Self::Connect { to: to()?, source },
             FLOW => Self::Flow { to: to()?, source, token: token? },
             LISTEN => Self::Listen { at: address.ok_or(Malformed::Field(ADDRESS))?, token: token? },
-            ARRIVED => Self::Arrived { token: token?, source },
+            ARRIVED => Self::Accepted { token: token?, source },
             REPORT => Self::Report,
-            MOVING => Self::Moving,
+            MOVING => Self::GoAway,
             other => return Err(Malformed::Kind(other)),
         };
         Ok((opening, header.len))

@@ -21,7 +21,7 @@ fn opening() -> impl Strategy<Value = Opening> {
     prop_oneof![
         (destination(), source()).prop_map(|(to, source)| Opening::Connect { to, source }),
         (address(), any::<u32>()).prop_map(|(at, token)| Opening::Listen { at, token }),
-        (any::<u32>(), source()).prop_map(|(token, source)| Opening::Arrived { token, source }),
+        (any::<u32>(), source()).prop_map(|(token, source)| Opening::Accepted { token, source }),
         (destination(), source(), any::<u32>()).prop_map(|(to, source, token)| Opening::Flow {
             to,
             source,
@@ -64,14 +64,14 @@ proptest! {
 
 #[test]
 fn unknown_fields_are_skipped_or_refused() {
-    let plain = Opening::Arrived { token: 7, source: None }.encode(&[]);
+    let plain = Opening::Accepted { token: 7, source: None }.encode(&[]);
     let with = |kind: u8| {
         let mut bytes = plain.clone();
         bytes.extend_from_slice(&[kind, 1, 0]);
         bytes[3] += 3;
         bytes
     };
-    assert_eq!(Opening::decode(&with(200)).unwrap().0, Opening::Arrived { token: 7, source: None });
+    assert_eq!(Opening::decode(&with(200)).unwrap().0, Opening::Accepted { token: 7, source: None });
     assert_eq!(Opening::decode(&with(100)), Err(Malformed::Field(100)));
 }
 

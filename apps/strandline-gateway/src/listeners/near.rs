@@ -14,15 +14,15 @@ use super::counted::Counted;
 use crate::clock::now;
 use crate::config::{self, Fallback};
 use crate::contexts::InUse;
+use crate::dial;
 use crate::direct::{DirectNetworks, Moved};
+use crate::fair_sharing::ClientShare;
 use crate::gateway::{Gateway, Stage};
-use crate::lanes::Lane;
 use crate::link::{Link, User};
-use crate::mapping::{Decision, Direct, Map, Question, State, Way, decide};
-use crate::onward;
+use crate::mapping::{Decision, Direct, Inputs, Map, Route, State, decide};
 use crate::protocol::{Destination, Host, Opening, Reason, Reply};
-use crate::registry::{About, Coming, End, Tracked};
-use crate::relay::{self, Before, arrived, prepare, reply};
+use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
+use crate::relay::{self, Preamble, arrived, prepare, reply};
 use crate::rules::{Rules, is_special};
 
 /// Time from the beginning of the first set-up of an association until connections try a direct way, too (RFC 8305 section 8:
@@ -43,13 +43,13 @@ pub(super) struct Near {
 /// The way to the destination, before its answer.
 pub(super) enum Started {
     /// A stream, on which the opening was sent.
-    Stream(RecvStream, SendStream, Lane, InUse),
+    Stream(RecvStream, SendStream, ClientShare, InUse),
     /// A direct connection.
     Direct(TcpStream),
 }
 
 /// What was there first.
-enum First {
+enum RaceWinner {
     Association((Association, Stream, InUse)),
     Tcp(TcpStream),
 }
@@ -59,7 +59,7 @@ pub(super) struct Answered {
     started: Started,
     /// The address of the far end's socket.
     pub(super) at: Option<SocketAddr>,
-    before: Before,
+    before: Preamble,
 }
 
 impl Near {
@@ -69,8 +69,8 @@ impl Near {
     }
 
     /// Adds the connection to the registry.
-    pub(super) fn track(&self, way: &'static str, destination: &Destination) -> Tracked {
-        self.gateway.registry.begin(About {
+    pub(super) fn track(&self, way: &'static str, destination: &Destination) -> ConnectionGuard {
+        self.gateway.registry.begin(ConnectionInfo {
             way,
             peer: Arc::clone(&self.link.name),
             client: Some(self.client),
@@ -84,12 +84,12 @@ impl Near {
         let mut tracked = self.track(way, &to);
         // From here on a failure is a reset.
         if prepare(&tcp).is_err() {
-            return tracked.set_end(End::ResetHere);
+            return tracked.set_end(CloseReason::ResetHere);
         }
         let user = self.link.user();
         match self.start(&to, Some(&tcp), Bytes::new(), &tracked).await {
             Ok(started) => self.carry(tcp, Answered::not_yet(started), tracked, user).await,
-            Err(reason) => tracked.set_end(End::Failed(reason)),
+            Err(reason) => tracked.set_end(CloseReason::Failed(reason)),
         }
     }
 
@@ -102,7 +102,7 @@ impl Near {
         to: &Destination,
         tcp: Option<&TcpStream>,
         first: Bytes,
-        tracked: &Tracked,
+        tracked: &ConnectionGuard,
     ) -> Result<Started, Reason> {
         let found = self.find(to, tcp, first, tracked).await;
         tracked.count_decision();
@@ -119,7 +119,7 @@ impl Near {
         to: &Destination,
         tcp: Option<&TcpStream>,
         first: Bytes,
-        tracked: &Tracked,
+        tracked: &ConnectionGuard,
     ) -> Result<Started, Reason> {
         let association = self.link.state();
         let (question, listed) = self.question(to, tracked.entry.way(), association);
@@ -129,14 +129,14 @@ impl Near {
             self.link.grow(&self.gateway);
         }
         match decision.way {
-            Way::Stream => self.send_opening(self.link.open().await?, to, tcp, first, tracked).await,
-            Way::Direct if matches!(association, State::Up(_)) && question.map == Map::Auto => {
+            Route::Stream => self.send_opening(self.link.open().await?, to, tcp, first, tracked).await,
+            Route::Direct if matches!(association, State::Up(_)) && question.map == Map::Auto => {
                 match self.connect(to, listed, DIRECT_PATIENCE).await {
                     // What it has been given is not sent by a stream as well.
                     Ok(tcp) => begin_direct(tcp, first, tracked).await,
                     Err(_) => {
                         tracked.set_decision(Decision {
-                            way: Way::Stream,
+                            way: Route::Stream,
                             reason: "direct_failed",
                             grow: false,
                         });
@@ -144,7 +144,7 @@ impl Near {
                     }
                 }
             }
-            Way::Direct => {
+            Route::Direct => {
                 if question.map != Map::Never {
                     // For the next connections.
                     self.link.want();
@@ -152,15 +152,15 @@ impl Near {
                 let tcp = self.connect(to, listed, self.connect_timeout()).await?;
                 begin_direct(tcp, first, tracked).await
             }
-            Way::Race => {
+            Route::Race => {
                 let waited = if let State::Beginning(waited) = association { waited } else { RACE };
                 match self.race(to, listed, RACE.saturating_sub(waited)).await? {
-                    First::Association(opened) => {
-                        tracked.set_decision(Decision { way: Way::Stream, ..decision });
+                    RaceWinner::Association(opened) => {
+                        tracked.set_decision(Decision { way: Route::Stream, ..decision });
                         self.send_opening(opened, to, tcp, first, tracked).await
                     }
-                    First::Tcp(direct) => {
-                        tracked.set_decision(Decision { way: Way::Direct, ..decision });
+                    RaceWinner::Tcp(direct) => {
+                        tracked.set_decision(Decision { way: Route::Direct, ..decision });
                         begin_direct(direct, first, tracked).await
                     }
                 }
@@ -169,7 +169,7 @@ impl Near {
     }
 
     /// Returns what is to be decided for a connection, and whether a rule lists its destination.
-    fn question(&self, to: &Destination, way: &str, association: State) -> (Question, bool) {
+    fn question(&self, to: &Destination, way: &str, association: State) -> (Inputs, bool) {
         let settings = self.gateway.settings();
         let peer = &self.link.peer;
         let ruled = config::ruled(&settings.map, peer, way, to);
@@ -181,7 +181,7 @@ impl Near {
             Host::Name(_) => (listed, Direct::default()),
         };
         let has_fallback = peer.fallback == Fallback::Tcp;
-        (Question { map: ruled.map, has_fallback, is_direct, is_special, association, direct }, listed)
+        (Inputs { map: ruled.map, has_fallback, is_direct, is_special, association, direct }, listed)
     }
 
     fn connect_timeout(&self) -> Duration {
@@ -194,7 +194,7 @@ impl Near {
         to: &Destination,
         tcp: Option<&TcpStream>,
         first: Bytes,
-        tracked: &Tracked,
+        tracked: &ConnectionGuard,
     ) -> Result<Started, Reason> {
         tracked.entry.set_stream(stream.id().0);
         let (recv, mut send) = stream.into_split();
@@ -210,7 +210,7 @@ impl Near {
 
     /// Waits for the association, and from `delay` on for a direct connection, too: whichever is there first. Nothing of the
     /// application has been sent then (as RFC 8305 section 5).
-    async fn race(&self, to: &Destination, listed: bool, delay: Duration) -> Result<First, Reason> {
+    async fn race(&self, to: &Destination, listed: bool, delay: Duration) -> Result<RaceWinner, Reason> {
         let opening = self.link.open();
         let connecting = async {
             tokio::time::sleep(delay).await;
@@ -220,12 +220,12 @@ impl Near {
         tokio::select! {
             biased;
             opened = &mut opening => match opened {
-                Ok(opened) => Ok(First::Association(opened)),
-                Err(_) => connecting.await.map(First::Tcp),
+                Ok(opened) => Ok(RaceWinner::Association(opened)),
+                Err(_) => connecting.await.map(RaceWinner::Tcp),
             },
             connected = &mut connecting => match connected {
-                Ok(tcp) => Ok(First::Tcp(tcp)),
-                Err(_) => opening.await.map(First::Association),
+                Ok(tcp) => Ok(RaceWinner::Tcp(tcp)),
+                Err(_) => opening.await.map(RaceWinner::Association),
             },
         }
     }
@@ -236,7 +236,7 @@ impl Near {
         let known = &self.gateway.direct;
         let mark = self.gateway.settings().own_mark();
         let rules = (!listed).then(Rules::elsewhere);
-        let connected = onward::connect(to, rules.as_ref(), limit, mark).await.and_then(|tcp| {
+        let connected = dial::connect(to, rules.as_ref(), limit, mark).await.and_then(|tcp| {
             prepare(&tcp).map_err(|error| (Reason::of(&error), error.to_string()))?;
             Ok(tcp)
         });
@@ -265,7 +265,7 @@ impl Near {
         &self,
         tcp: TcpStream,
         answered: Answered,
-        mut tracked: Tracked,
+        mut tracked: ConnectionGuard,
         held: H,
     ) {
         match answered.started {
@@ -276,7 +276,7 @@ impl Near {
                 tracked.entry.set_connected();
                 let end = tokio::select! {
                     end = relay_directly(tcp, direct, &tracked, &self.gateway.direct) => end,
-                    () = self.gateway.reached(Stage::Cut) => End::ResetThere,
+                    () = self.gateway.reached(Stage::Cut) => CloseReason::ResetThere,
                 };
                 tracked.set_end(end);
                 drop(held);
@@ -288,14 +288,14 @@ impl Near {
 impl Answered {
     /// The answer is not waited for: it comes before the data.
     pub(super) fn not_yet(started: Started) -> Self {
-        Self { started, at: None, before: Before::Reply }
+        Self { started, at: None, before: Preamble::Reply }
     }
 
     /// Waits for the answer.
     ///
     /// # Errors
     /// If the far side has no connection.
-    pub(super) async fn answer(self) -> Result<Self, End> {
+    pub(super) async fn answer(self) -> Result<Self, CloseReason> {
         match self.started {
             Started::Stream(mut recv, send, lane, used) => {
                 let (done, rest) = reply(&mut recv).await?;
@@ -303,18 +303,26 @@ impl Answered {
                     Reply::Done { at } => at,
                     Reply::Failed { .. } => None,
                 };
-                Ok(Self { started: Started::Stream(recv, send, lane, used), at, before: Before::Data(rest) })
+                Ok(Self {
+                    started: Started::Stream(recv, send, lane, used),
+                    at,
+                    before: Preamble::Data(rest),
+                })
             }
             Started::Direct(tcp) => {
-                let at = onward::local(&tcp);
-                Ok(Self { started: Started::Direct(tcp), at, before: Before::Data(Bytes::new()) })
+                let at = dial::local(&tcp);
+                Ok(Self { started: Started::Direct(tcp), at, before: Preamble::Data(Bytes::new()) })
             }
         }
     }
 }
 
 /// Sends what the client has sent so far over a direct connection.
-async fn begin_direct(mut tcp: TcpStream, first: Bytes, tracked: &Tracked) -> Result<Started, Reason> {
+async fn begin_direct(
+    mut tcp: TcpStream,
+    first: Bytes,
+    tracked: &ConnectionGuard,
+) -> Result<Started, Reason> {
     if !first.is_empty() {
         tcp.write_all(&first).await.map_err(|error| Reason::of(&error))?;
         tracked.entry.add_sent(first.len());
@@ -327,7 +335,12 @@ fn figures(tcp: &TcpStream) -> TcpFigures {
 }
 
 /// Moves data between two TCP connections that are [prepared](prepare), and notes what that tells of the network.
-async fn relay_directly(here: TcpStream, there: TcpStream, tracked: &Tracked, known: &DirectNetworks) -> End {
+async fn relay_directly(
+    here: TcpStream,
+    there: TcpStream,
+    tracked: &ConnectionGuard,
+    known: &DirectNetworks,
+) -> CloseReason {
     let begun = now();
     let mut here = Counted { tcp: here, add: |len| tracked.entry.add_received(len) };
     let mut there = Counted { tcp: there, add: |len| tracked.entry.add_sent(len) };
@@ -345,8 +358,8 @@ async fn relay_directly(here: TcpStream, there: TcpStream, tracked: &Tracked, kn
             for tcp in [&here, &there] {
                 let _ = socket2::SockRef::from(tcp).set_linger(None);
             }
-            End::Complete
+            CloseReason::Complete
         }
-        Err(_) => End::ResetHere,
+        Err(_) => CloseReason::ResetHere,
     }
 }

@@ -18,13 +18,13 @@ struct Counters {
 
 /// The losses of an association's own packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct FlowMeter {
+pub(crate) struct LossMeter {
     begun: Counters,
     /// Of the last complete interval, and when it ended.
     complete: Option<(f64, Duration)>,
 }
 
-impl FlowMeter {
+impl LossMeter {
     /// Takes the counters at a time, and returns the share of lost packets; `None` if too few were sent lately.
     pub(crate) fn note(&mut self, at: Duration, sent: u64, lost: u64) -> Option<f64> {
         let now = Counters { at, sent, lost };

@@ -8,11 +8,11 @@ use tokio::net::TcpStream;
 
 use super::near::{Answered, Near};
 use crate::protocol::{Destination, Reason};
-use crate::registry::End;
+use crate::registry::CloseReason;
 use crate::relay::{prepare, reason};
 
 /// How a protocol tells the outcome.
-pub(super) struct Answers {
+pub(super) struct ProxyReplies {
     /// The name of the way in the log and the metrics.
     pub(super) way: &'static str,
     /// The connection is there, from this address if it is known.
@@ -28,12 +28,15 @@ pub(super) async fn pass(
     near: Near,
     (to, first): (Destination, Bytes),
     early_reply: bool,
-    answers: Answers,
+    answers: ProxyReplies,
 ) {
     let mut tracked = near.track(answers.way, &to);
     let user = near.link.user();
-    let mut result =
-        near.start(&to, Some(&tcp), first, &tracked).await.map(Answered::not_yet).map_err(End::Failed);
+    let mut result = near
+        .start(&to, Some(&tcp), first, &tracked)
+        .await
+        .map(Answered::not_yet)
+        .map_err(CloseReason::Failed);
     if !early_reply && let Ok(answered) = result {
         result = answered.answer().await;
     }
@@ -41,7 +44,7 @@ pub(super) async fn pass(
         Ok(answered) => {
             let written = tcp.write_all(&(answers.success)(answered.at)).await;
             if written.is_err() || prepare(&tcp).is_err() {
-                return tracked.set_end(End::ResetHere);
+                return tracked.set_end(CloseReason::ResetHere);
             }
             near.carry(tcp, answered, tracked, user).await;
         }

@@ -16,9 +16,9 @@ use tokio::time::timeout;
 use super::REQUEST_TIMEOUT;
 use super::near::{Answered, Near};
 use crate::preload_request::{Outcome, REQUEST, Request, is_unknown, parse};
-use crate::program_sockets::Listed;
+use crate::program_sockets::SocketEntry;
 use crate::protocol::Destination;
-use crate::registry::End;
+use crate::registry::CloseReason;
 use crate::relay::{prepare, reason};
 
 /// Serves a program.
@@ -51,18 +51,18 @@ async fn connect(
     to: SocketAddr,
     padding: usize,
     early_reply: bool,
-    listed: Listed,
+    listed: SocketEntry,
 ) {
     let to = Destination::of(to);
     let mut tracked = near.track("preload", &to);
     let user = near.link.user();
     // From here on a failure is a reset.
     if prepare(&tcp).is_err() || (early_reply && open(&mut tcp, padding).await.is_err()) {
-        return tracked.set_end(End::ResetHere);
+        return tracked.set_end(CloseReason::ResetHere);
     }
     let arrived = early_reply.then_some(&tcp);
     let started = near.start(&to, arrived, Bytes::new(), &tracked).await;
-    let mut result = started.map(Answered::not_yet).map_err(End::Failed);
+    let mut result = started.map(Answered::not_yet).map_err(CloseReason::Failed);
     if !early_reply && let Ok(answered) = result {
         result = answered.answer().await;
     }
@@ -70,7 +70,7 @@ async fn connect(
         Ok(answered) => {
             listed.set(Outcome::Connected);
             if !early_reply && open(&mut tcp, padding).await.is_err() {
-                return tracked.set_end(End::ResetHere);
+                return tracked.set_end(CloseReason::ResetHere);
             }
             near.carry(tcp, answered, tracked, (user, listed)).await;
         }

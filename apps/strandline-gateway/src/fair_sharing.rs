@@ -22,7 +22,7 @@ type Client = (bool, u64);
 
 /// The clients of an association.
 #[derive(Debug)]
-pub(crate) struct Lanes {
+pub(crate) struct FairSharing {
     association: Association,
     clients: Mutex<HashMap<Client, Known>>,
 }
@@ -43,8 +43,8 @@ struct Turns {
 
 /// A stream of a client until this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Lane {
-    lanes: Arc<Lanes>,
+pub(crate) struct ClientShare {
+    lanes: Arc<FairSharing>,
     client: Client,
     turns: Arc<Turns>,
     stream: StreamId,
@@ -52,7 +52,7 @@ pub(crate) struct Lane {
     left: u64,
 }
 
-impl Lanes {
+impl FairSharing {
     pub(crate) fn new(association: Association) -> Arc<Self> {
         // An association that has ended sends nothing.
         let _ = association.control().set_stream_value(StreamId(0), DATAGRAMS);
@@ -64,7 +64,7 @@ impl Lanes {
     }
 
     /// Adds a stream of a client, whose first bytes are its beginning.
-    pub(crate) fn add(self: &Arc<Self>, client: IpAddr, stream: StreamId, beginning: u64) -> Lane {
+    pub(crate) fn add(self: &Arc<Self>, client: IpAddr, stream: StreamId, beginning: u64) -> ClientShare {
         let client = (client.to_canonical().is_ipv4(), strandline_ops::network(client));
         let turns = {
             let mut clients = self.lock();
@@ -72,7 +72,7 @@ impl Lanes {
             known.lanes += 1;
             Arc::clone(&known.turns)
         };
-        let lane = Lane { lanes: Arc::clone(self), client, turns, stream, left: beginning };
+        let lane = ClientShare { lanes: Arc::clone(self), client, turns, stream, left: beginning };
         if lane.left > 0 {
             lane.set_weight(BEGINNING);
         }
@@ -80,7 +80,7 @@ impl Lanes {
     }
 }
 
-impl Lane {
+impl ClientShare {
     /// Sends a message. Waits for the client's turn, and while the send buffer is full. A message for which the stream's reader
     /// has no room waits without a turn: it holds up no other.
     ///
@@ -121,7 +121,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for ClientShare {
     fn drop(&mut self) {
         if self.left > 0 {
             // The number may be used again.

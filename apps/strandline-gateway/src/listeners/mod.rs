@@ -22,7 +22,7 @@ use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::config::{Way, WayKind};
+use crate::config::{ListenerConfig, ListenerKind};
 use crate::gateway::{Gateway, Stage};
 use crate::link::Link;
 use near::Near;
@@ -35,7 +35,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const BACKLOG: i32 = 4096;
 
 /// Listens for a way in. Sockets that are `leaving` may have its address.
-pub(crate) fn bind(way: &Way, leaving: &[OwnedFd]) -> Result<TcpListener> {
+pub(crate) fn bind(way: &ListenerConfig, leaving: &[OwnedFd]) -> Result<TcpListener> {
     let bound = beside(way.listen.port(), leaving, |shares| listener(way, shares));
     bound.with_context(|| format!("listening on TCP {} for {}", way.listen, way.kind.name()))
 }
@@ -79,19 +79,19 @@ pub(crate) fn bind_admin(address: SocketAddr, leaving: &[OwnedFd]) -> io::Result
     })
 }
 
-fn listener(way: &Way, shares_port: bool) -> io::Result<TcpListener> {
+fn listener(way: &ListenerConfig, shares_port: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(way.listen), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shares_port)?;
-    if matches!(way.kind, WayKind::Tproxy { .. }) {
+    if matches!(way.kind, ListenerKind::Tproxy { .. }) {
         if way.listen.is_ipv4() {
             socket.set_ip_transparent_v4(true)?
         } else {
             socket.set_ip_transparent_v6(true)?
         }
     }
-    if matches!(way.kind, WayKind::Preload { .. }) {
+    if matches!(way.kind, ListenerKind::Preload { .. }) {
         strandline_ops::narrow_window(&socket)?;
     }
     socket.bind(&way.listen.into())?;
@@ -102,7 +102,7 @@ fn listener(way: &Way, shares_port: bool) -> io::Result<TcpListener> {
 /// Where the connections of a way in go. A reload may change it.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    pub(crate) kind: Arc<WayKind>,
+    pub(crate) kind: Arc<ListenerKind>,
     pub(crate) link: Arc<Link>,
 }
 
@@ -157,13 +157,13 @@ fn accept_at_once(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)>
     Ok((tcp, client))
 }
 
-async fn accepted(kind: Arc<WayKind>, tcp: TcpStream, near: Near, own: Option<SocketAddr>) {
+async fn accepted(kind: Arc<ListenerKind>, tcp: TcpStream, near: Near, own: Option<SocketAddr>) {
     match &*kind {
-        WayKind::Socks { early_reply } => socks::serve(tcp, near, *early_reply).await,
-        WayKind::HttpConnect { early_reply } => http::serve(tcp, near, *early_reply).await,
-        WayKind::Preload { early_reply } => preload::serve(tcp, near, *early_reply).await,
-        WayKind::Forward { to } => near.pass("forward", tcp, to.clone()).await,
-        WayKind::Redirect { .. } => transparent::redirected(tcp, near, own).await,
-        WayKind::Tproxy { .. } => transparent::diverted(tcp, near, own).await,
+        ListenerKind::Socks { early_reply } => socks::serve(tcp, near, *early_reply).await,
+        ListenerKind::HttpConnect { early_reply } => http::serve(tcp, near, *early_reply).await,
+        ListenerKind::Preload { early_reply } => preload::serve(tcp, near, *early_reply).await,
+        ListenerKind::Forward { to } => near.pass("forward", tcp, to.clone()).await,
+        ListenerKind::Redirect { .. } => transparent::redirected(tcp, near, own).await,
+        ListenerKind::Tproxy { .. } => transparent::diverted(tcp, near, own).await,
     }
 }

@@ -14,16 +14,16 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use crate::gateway::Gateway;
-use crate::handover::{self, Former, Inherited, Listing, Program, Successor, WayId};
-use crate::ways;
+use crate::handover::{self, Inherited, ListenerId, Predecessor, Program, SocketManifest, Successor};
+use crate::listeners;
 
 /// What a process got from the one before it, and what it hands over.
-pub(crate) struct Succession {
+pub(crate) struct HotRestart {
     program: Program,
     inherited: RefCell<Option<Inherited>>,
     /// The sockets for associations.
     group: Rc<RefCell<Option<UdpGroup>>>,
-    formers: RefCell<Vec<FormerProcess>>,
+    formers: RefCell<Vec<PredecessorProcess>>,
     admin: RefCell<Option<Admin>>,
     successor: RefCell<Option<Rc<Successor>>>,
     is_busy: Cell<bool>,
@@ -39,8 +39,8 @@ struct Admin {
 }
 
 /// A process of before.
-struct FormerProcess {
-    former: Former,
+struct PredecessorProcess {
+    former: Predecessor,
     stream: Arc<std::os::unix::net::UnixStream>,
     connections: Rc<Cell<u32>>,
     is_over: watch::Receiver<bool>,
@@ -48,7 +48,7 @@ struct FormerProcess {
     gateway: Arc<Gateway>,
 }
 
-impl Drop for FormerProcess {
+impl Drop for PredecessorProcess {
     fn drop(&mut self) {
         self.task.abort();
         // The stream must not stay open here: its end tells the process of before that it is alone.
@@ -56,7 +56,7 @@ impl Drop for FormerProcess {
     }
 }
 
-impl Succession {
+impl HotRestart {
     pub(crate) fn new(program: Program, inherited: Option<Inherited>) -> Self {
         Self {
             program,
@@ -71,7 +71,7 @@ impl Succession {
     }
 
     /// Takes the socket of a way in that the process before had.
-    pub(crate) fn take_way(&self, id: WayId) -> Option<OwnedFd> {
+    pub(crate) fn take_way(&self, id: ListenerId) -> Option<OwnedFd> {
         self.inherited.borrow_mut().as_mut()?.take_way(id)
     }
 
@@ -85,7 +85,7 @@ impl Succession {
             Some(listener) => Ok(TcpListener::from_std(listener.into())?),
             None => {
                 let leaving = self.leaving(|_| false, Some(address))?;
-                let bound = ways::bind_admin(address, &leaving);
+                let bound = listeners::bind_admin(address, &leaving);
                 match bound {
                     Ok(listener) => Ok(listener),
                     // It says more of what is wrong.
@@ -145,7 +145,7 @@ impl Succession {
             handover::tell_ready(stream)?;
         }
         for (former, stream) in inherited.formers {
-            let process = FormerProcess::follow(former, stream, Rc::clone(&self.group), gateway)?;
+            let process = PredecessorProcess::follow(former, stream, Rc::clone(&self.group), gateway)?;
             self.formers.borrow_mut().push(process);
         }
         Ok(())
@@ -155,7 +155,7 @@ impl Succession {
     ///
     /// # Errors
     /// If it does not start: nothing has changed then.
-    pub(crate) async fn hand_over(&self, ways: Vec<WayId>, mut all: Vec<OwnedFd>) -> Result<u32> {
+    pub(crate) async fn hand_over(&self, ways: Vec<ListenerId>, mut all: Vec<OwnedFd>) -> Result<u32> {
         if self.is_busy.replace(true) {
             bail!("a restart is going on already");
         }
@@ -183,8 +183,8 @@ impl Succession {
     }
 
     /// Lists what is handed over, and appends the descriptors in that order.
-    fn list(&self, ways: Vec<WayId>, all: &mut Vec<OwnedFd>) -> Result<Listing> {
-        let mut listing = Listing { ways, ..Listing::default() };
+    fn list(&self, ways: Vec<ListenerId>, all: &mut Vec<OwnedFd>) -> Result<SocketManifest> {
+        let mut listing = SocketManifest { ways, ..SocketManifest::default() };
         if let Some(admin) = &*self.admin.borrow() {
             listing.admin = Some(admin.address);
             all.push(admin.socket.try_clone()?);
@@ -201,7 +201,7 @@ impl Succession {
             all.push(process.stream.try_clone()?.into());
         }
         let generation = group.as_ref().and_then(UdpGroup::generation);
-        listing.formers.push(Former { pid: std::process::id(), generation });
+        listing.formers.push(Predecessor { pid: std::process::id(), generation });
         Ok(listing)
     }
 
@@ -245,7 +245,7 @@ impl Succession {
     /// If there are too many descriptors.
     pub(crate) fn leaving(
         &self,
-        is_wanted: impl Fn(WayId) -> bool,
+        is_wanted: impl Fn(ListenerId) -> bool,
         admin: Option<SocketAddr>,
     ) -> std::io::Result<Vec<OwnedFd>> {
         match &*self.inherited.borrow() {
@@ -258,15 +258,15 @@ impl Succession {
     pub(crate) fn status(&self) -> Value {
         let formers = self.formers.borrow();
         let open = formers.iter().filter(|process| !*process.is_over.borrow());
-        let one = |process: &FormerProcess| json!({"pid": process.former.pid, "connections": process.connections.get()});
+        let one = |process: &PredecessorProcess| json!({"pid": process.former.pid, "connections": process.connections.get()});
         open.map(one).collect::<Vec<_>>().into()
     }
 }
 
-impl FormerProcess {
+impl PredecessorProcess {
     /// Follows a process of before until it ends: then its sockets are free.
     fn follow(
-        former: Former,
+        former: Predecessor,
         stream: std::os::unix::net::UnixStream,
         group: Rc<RefCell<Option<UdpGroup>>>,
         gateway: &Arc<Gateway>,

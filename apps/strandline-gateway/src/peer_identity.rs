@@ -6,7 +6,7 @@ use strandline::encryption::Fingerprint;
 
 /// The address from which a peer's association comes, and the key that the peer has proved to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct PeerIdentity {
     pub(crate) address: IpAddr,
     /// `None` if the association is not encrypted, or the peer is anonymous.
     pub(crate) key: Option<Fingerprint>,
@@ -14,13 +14,13 @@ pub(crate) struct Who {
 
 /// The unit of limits: the key if there is one, and otherwise the address or IPv6 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Unit {
+pub(crate) enum LimitKey {
     Key(Fingerprint),
     Network(u64),
 }
 
-impl Who {
-    pub(crate) fn unit(self) -> Unit {
-        self.key.map_or_else(|| Unit::Network(strandline_ops::network(self.address)), Unit::Key)
+impl PeerIdentity {
+    pub(crate) fn unit(self) -> LimitKey {
+        self.key.map_or_else(|| LimitKey::Network(strandline_ops::network(self.address)), LimitKey::Key)
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn own_addresses_come_back() {
-    let is = |to: &str, own: &str| comes_back(to.parse().unwrap(), own.parse().unwrap());
+    let is = |to: &str, own: &str| is_loop(to.parse().unwrap(), own.parse().unwrap());
     assert!(is("127.0.0.1:12345", "0.0.0.0:12345"));
     assert!(is("127.0.0.3:12345", "[::]:12345"));
     assert!(is("192.0.2.1:12345", "192.0.2.1:12345"));

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::REQUEST_TIMEOUT;
-use super::asked::{Answers, pass};
+use super::asked::{ProxyReplies, pass};
 use super::near::Near;
 use crate::protocol::Destination;
 use crate::relay::FIRST_MAX;
@@ -15,7 +15,7 @@ use crate::socks::{ACCEPTED, MESSAGE_MAX, NO_METHOD, Parsed, code, failure, gree
 /// Serves a client.
 pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
     let Ok(Some(asked)) = timeout(REQUEST_TIMEOUT, asked(&mut tcp)).await else { return };
-    let answers = Answers { way: "socks", success, failure: |reason| failure(code(reason)) };
+    let answers = ProxyReplies { way: "socks", success, failure: |reason| failure(code(reason)) };
     pass(tcp, near, asked, early_reply, answers).await;
 }
 

@@ -18,7 +18,7 @@ use crate::flows::{self, Target, buffer, idle};
 use crate::gateway::{Gateway, Stage};
 use crate::link::Link;
 use crate::protocol::{Opening, Reason};
-use crate::registry::{About, End, Tracked};
+use crate::registry::{CloseReason, ConnectionGuard, ConnectionInfo};
 use crate::relay::reply;
 
 /// Clients of one socket.
@@ -78,7 +78,7 @@ pub(crate) async fn serve_udp(
             let (queue, waiting) = mpsc::channel(WAITING);
             let UdpTarget { forward, link } = targets.borrow().clone();
             clients.insert(client, queue);
-            let tracked = gateway.registry.begin(About {
+            let tracked = gateway.registry.begin(ConnectionInfo {
                 way: "udp",
                 peer: Arc::clone(&link.name),
                 client: Some(client),
@@ -105,10 +105,10 @@ struct Flow {
 }
 
 impl Flow {
-    async fn run(self, first: Bytes, waiting: mpsc::Receiver<Bytes>, mut tracked: Tracked) {
+    async fn run(self, first: Bytes, waiting: mpsc::Receiver<Bytes>, mut tracked: ConnectionGuard) {
         let user = self.link.user();
         let end = self.pass(first, waiting, &tracked).await;
-        tracked.set_end(end.map_or_else(|end| end, |()| End::Complete));
+        tracked.set_end(end.map_or_else(|end| end, |()| CloseReason::Complete));
         drop(user);
     }
 
@@ -116,9 +116,9 @@ impl Flow {
         &self,
         first: Bytes,
         mut waiting: mpsc::Receiver<Bytes>,
-        tracked: &Tracked,
-    ) -> Result<(), End> {
-        let failed = |reason| End::Failed(reason);
+        tracked: &ConnectionGuard,
+    ) -> Result<(), CloseReason> {
+        let failed = |reason| CloseReason::Failed(reason);
         let (association, stream, _used) = self.link.open_first().await.map_err(failed)?;
         tracked.entry.set_stream(stream.id().0);
         let (mut recv, mut send) = stream.into_split();
@@ -134,7 +134,7 @@ impl Flow {
             tracked.entry.set_connected();
             // The far side ends the flow, or the association ends.
             let _ = recv.recv().await;
-            Ok::<(), End>(())
+            Ok::<(), CloseReason>(())
         };
         let passing = async {
             while let Some(datagram) = waiting.recv().await {

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::REQUEST_TIMEOUT;
-use super::asked::{Answers, pass};
+use super::asked::{ProxyReplies, pass};
 use super::near::Near;
 use crate::connect_request::{HEAD_MAX, Parsed, SUCCESS, failure, parse, status};
 use crate::protocol::Destination;
@@ -15,7 +15,7 @@ use crate::relay::FIRST_MAX;
 /// Serves a client.
 pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
     let Ok(Some(asked)) = timeout(REQUEST_TIMEOUT, asked(&mut tcp)).await else { return };
-    let answers = Answers {
+    let answers = ProxyReplies {
         way: "http_connect",
         success: |_| SUCCESS.to_vec(),
         failure: |reason| failure(status(reason), &reason.to_string()),

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use super::FlowMeter;
+use super::LossMeter;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn few_packets_say_nothing() {
-    let mut meter = FlowMeter::default();
+    let mut meter = LossMeter::default();
     assert_eq!(meter.note(SECOND, 199, 50), None);
     assert_eq!(meter.note(SECOND, 200, 50), Some(0.25));
 }
@@ -14,7 +14,7 @@ fn few_packets_say_nothing() {
 /// Losses of the past are forgotten.
 #[test]
 fn shares_are_of_late_packets() {
-    let mut meter = FlowMeter::default();
+    let mut meter = LossMeter::default();
     assert_eq!(meter.note(SECOND, 1000, 100), Some(0.1));
     assert_eq!(meter.note(2 * SECOND, 1100, 100), Some(0.1), "the last interval, until there is more");
     assert_eq!(meter.note(3 * SECOND, 2000, 100), Some(0.0));

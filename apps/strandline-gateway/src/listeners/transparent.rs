@@ -26,7 +26,7 @@ pub(super) async fn diverted(tcp: TcpStream, near: Near, own: Option<SocketAddr>
 }
 
 /// Returns whether a connection to this destination would come to the gateway's own socket again, for ever.
-fn comes_back(to: SocketAddr, own: SocketAddr) -> bool {
+fn is_loop(to: SocketAddr, own: SocketAddr) -> bool {
     if to.port() != own.port() {
         return false;
     }
@@ -44,7 +44,7 @@ async fn pass(
     to: Option<SocketAddr>,
     own: Option<SocketAddr>,
 ) {
-    match to.filter(|to| to.port() != 0 && !own.is_some_and(|own| comes_back(*to, own))) {
+    match to.filter(|to| to.port() != 0 && !own.is_some_and(|own| is_loop(*to, own))) {
         Some(to) => near.pass(way, tcp, Destination::of(to)).await,
         None => {
             tracing::warn!(client = %near.client, "no destination: the connection was not redirected by nftables")
