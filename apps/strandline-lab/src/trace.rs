@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use strandline_output::{errln, outln};
 
 use self::read::Trace;
-use crate::figure::{Theme, Timeline, escape, paint, png};
+use crate::figure::{EXTENSION, Theme, Timeline, escape, paint, picture};
 
 /// Width of drawings in pixels.
 const WIDTH: f64 = 1000.0;
@@ -84,9 +84,13 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode> {
             }
         }
         Format::Png => {
+            ensure!(
+                EXTENSION == "png",
+                "this program was built without PNG: use --format svg, or build it with `make build`"
+            );
             for (name, drawing) in &drawn {
                 let svg = drawing.svg(WIDTH, Theme::Picture);
-                write(&folder.join(format!("{stem}-{name}.png")), &png(&svg)?)?;
+                write(&folder.join(format!("{stem}-{name}.png")), &picture(&svg)?)?;
             }
         }
     }

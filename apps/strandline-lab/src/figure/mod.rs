@@ -5,6 +5,8 @@ mod bars;
 mod field;
 mod lines;
 pub mod paint;
+mod picture;
+#[cfg(feature = "png")]
 mod png;
 mod svg;
 #[cfg(test)]
@@ -15,6 +17,8 @@ use crate::plan::{Scale, Transport};
 
 pub use axis::show;
 pub use paint::Theme;
+pub use picture::{EXTENSION, picture};
+#[cfg(feature = "png")]
 pub use png::png;
 pub use svg::escape;
 pub use timeline::{Layer, Look, Timeline};

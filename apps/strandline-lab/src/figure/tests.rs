@@ -1,6 +1,7 @@
 //! Tests of figures: numbers at the right positions, and legible pictures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[cfg(feature = "png")]
 use resvg::tiny_skia::Pixmap;
 use resvg::usvg::{Options, Tree};
 
@@ -182,6 +183,7 @@ fn series_without_valid_runs_is_marked() {
     assert!(!alone.is_empty() && alone.svg(360.0, Theme::Page).contains("no valid run"));
 }
 
+#[cfg(feature = "png")]
 #[test]
 fn pictures_have_text_and_colours() {
     let bytes = png(&chart(false).svg(720.0, Theme::Picture)).unwrap();

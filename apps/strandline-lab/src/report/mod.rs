@@ -17,7 +17,7 @@ use strandline_output::{errln, outln};
 
 use self::claims::Verdict;
 use crate::clock::unix_seconds;
-use crate::figure::{Theme, png};
+use crate::figure::{EXTENSION, Theme, picture};
 use crate::plan::{self, Paper, Plan};
 use crate::results::Results;
 use crate::results::statistics::{Evaluation, evaluate};
@@ -58,7 +58,7 @@ struct Drawn {
     wide: String,
     narrow: String,
     caption: String,
-    png_name: String,
+    picture_name: String,
 }
 
 /// A plan of the report.
@@ -136,8 +136,8 @@ fn section<'a>(plan: &'a Plan, paper: &'a Paper, results: &'a Results, output: &
         if chart.is_empty() {
             continue;
         }
-        let png_name = format!("{}-{}-{}.png", plan.paper, plan.name, measure.name);
-        write(&output.join(&png_name), &png(&chart.svg(PICTURE, Theme::Picture))?)?;
+        let picture_name = format!("{}-{}-{}.{EXTENSION}", plan.paper, plan.name, measure.name);
+        write(&output.join(&picture_name), &picture(&chart.svg(PICTURE, Theme::Picture))?)?;
         let better = match measure.better {
             Some(plan::Better::More) => " Higher is better.",
             Some(plan::Better::Less) => " Lower is better.",
@@ -147,7 +147,7 @@ fn section<'a>(plan: &'a Plan, paper: &'a Paper, results: &'a Results, output: &
             wide: chart.svg(WIDE, Theme::Page),
             narrow: chart.svg(NARROW, Theme::Page),
             caption: format!("{}: {}.{better}", plan.figure, measure.label),
-            png_name,
+            picture_name,
         });
     }
     let mut data_name = None;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::claims::{self, Verdict};
 use super::{Drawn, Section, baseline, tables};
-use crate::figure::{escape, paint, show};
+use crate::figure::{EXTENSION, escape, paint, show};
 use crate::plan::Mode;
 use crate::results::Machine;
 
@@ -184,11 +184,12 @@ fn how_much(section: &Section<'_>) -> String {
 fn figure(drawn: &Drawn) -> String {
     format!(
         "<figure>\n<div class=\"wide\">{}</div>\n<div class=\"narrow\">{}</div>\n<figcaption>{} \
-         <a href=\"{}\">PNG</a></figcaption>\n</figure>\n",
+         <a href=\"{}\">{}</a></figcaption>\n</figure>\n",
         drawn.wide,
         drawn.narrow,
         escape(&drawn.caption),
-        escape(&drawn.png_name)
+        escape(&drawn.picture_name),
+        EXTENSION.to_uppercase()
     )
 }
 
