@@ -46,11 +46,11 @@ struct Filled {
 const FULL_ENOUGH: (usize, usize) = (3, 4);
 
 /// Bytes of chunks in a packet of 1,500 bytes over IPv4 (20) and UDP (8).
-const FULL_PACKET: u32 = 1500 - 20 - 8 - COMMON_HEADER_LEN as u32;
+const FULL_PACKET_CHUNKS: u32 = 1500 - 20 - 8 - COMMON_HEADER_LEN as u32;
 
 /// With this many bytes in flight an acknowledgement arrives in any case: the maximum that an adaptive receiver like
 /// ours acknowledges at a time.
-const ACKNOWLEDGED_ANYWAY: u32 = 16 * FULL_PACKET;
+const ACKNOWLEDGED_ANYWAY: u32 = 16 * FULL_PACKET_CHUNKS;
 
 impl Association {
     /// True if `poll_transmit` may return something. Cheap to call.
@@ -434,7 +434,7 @@ impl Association {
         let mut from_bytes = u32::MAX;
         if under_way < ACKNOWLEDGED_ANYWAY {
             let by_cwnd = path.window().saturating_sub(under_way);
-            let by_rwnd = self.outbound.peer_rwnd().saturating_sub(FULL_PACKET);
+            let by_rwnd = self.outbound.peer_rwnd().saturating_sub(FULL_PACKET_CHUNKS);
             let stops = by_cwnd.min(by_rwnd).min(self.outbound.bytes_until_blocked());
             if under_way.saturating_add(stops) < ACKNOWLEDGED_ANYWAY {
                 from_bytes = stops;

@@ -1,8 +1,7 @@
 //! Reassembly of fragmented messages.
 //!
-//! [`super::receive`] uses only [`Reassembly`], an enum of the forms in which fragments are numbered. DATA chunks number
-//! them by TSN, and messages by SSN ([`by_tsn`]). A second form, such as that of I-DATA chunks by MID and FSN (RFC 8260
-//! section 2), is a file beside it and a variant.
+//! [`super::receive`] uses only [`Reassembly`]: DATA chunks number fragments by TSN, and messages by SSN ([`by_tsn`]).
+//! I-DATA chunks (RFC 8260), whose messages mix, are not reassembled here but per stream: [`super::interleaved`].
 
 mod by_tsn;
 

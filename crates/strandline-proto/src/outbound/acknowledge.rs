@@ -3,7 +3,7 @@
 use strandline_wire::{GapBlock, NrSack, Sack};
 
 use super::recovery::on_sack::{Cumulative, Progress};
-use super::{Busy, FULL_PACKET, Outbound, PathAck, SackOutcome};
+use super::{Busy, Outbound, PROBE_ROOM, PathAck, SackOutcome};
 use crate::number::Tsn;
 use crate::path_index::PerPath;
 use crate::time::Time;
@@ -14,7 +14,7 @@ impl Busy {
     fn before_ack(&mut self, now: Time, cumulative: Tsn, room: u32, paths: &mut PerPath<PathAck>) {
         let pending = self.queue.pending_bytes();
         if let Some(rack) = &mut self.sent.rack {
-            rack.can_send_new = pending > 0 && pending.min(FULL_PACKET) <= room as usize;
+            rack.can_send_new = pending > 0 && pending.min(PROBE_ROOM) <= room as usize;
         }
         if let Some(partial) = &mut self.partial {
             partial.on_cumulative(now, cumulative, self.sent.rack.as_deref_mut(), paths);

@@ -88,8 +88,9 @@ use window::PeerWindow;
 /// much.
 const SHARED_COPY_MAX: usize = 256;
 
-/// Packet size in bytes: new data for a tail-loss probe that fills it must fit the peer's window.
-const FULL_PACKET: usize = 1500;
+/// Bytes of new data that a tail-loss probe sends at most, so that the peer's window must have room for them, or for
+/// all that there is: those of a packet on most links.
+const PROBE_ROOM: usize = 1500;
 
 /// The sending half of an association.
 ///

@@ -6,7 +6,7 @@ use super::interleaving::packet_room;
 use super::recovery::loss_detection::{NewlyAcked, RackRecovery};
 use super::recovery::send_window::SendWindow;
 use super::sent::outstanding::Record;
-use super::{Busy, FULL_PACKET, Outbound, PathAck};
+use super::{Busy, Outbound, PROBE_ROOM, PathAck};
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
@@ -58,7 +58,7 @@ impl Outbound {
     /// which is marked then. Returns the bytes that left the path's flight.
     pub(crate) fn on_probe(&mut self, now: Time, path: PathIndex, new_allowed: bool) -> u32 {
         let pending = self.pending_bytes();
-        let sendable = pending > 0 && pending.min(FULL_PACKET) <= self.window.rwnd() as usize;
+        let sendable = pending > 0 && pending.min(PROBE_ROOM) <= self.window.rwnd() as usize;
         let Some(Busy { sent, messages, partial, .. }) = self.busy.as_deref_mut() else { return 0 };
         let outstanding = &sent.outstanding;
         if outstanding.marked() > 0 || (new_allowed && sendable && !outstanding.is_full()) {

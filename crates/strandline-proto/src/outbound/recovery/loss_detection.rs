@@ -32,7 +32,7 @@ const DUP_THRESH: u32 = 3;
 const EXAMINED_MAX: usize = 4096;
 
 /// Eighths of the round-trip time within which the answer to a chunk is still in flight.
-const ANSWER_EIGHTHS: u64 = 7;
+const IN_FLIGHT_EIGHTHS: u64 = 7;
 
 /// The room of a packet for chunks with user data.
 #[derive(Debug, Clone, Copy)]
@@ -442,7 +442,7 @@ impl RackRecovery<'_> {
             true => self.rack.log.at(lowest.resent),
             false => self.outstanding.sent_at(0),
         };
-        let answer_ns = u128::from(self.rack.round_trip_ns() / 8 * ANSWER_EIGHTHS);
+        let answer_ns = u128::from(self.rack.round_trip_ns() / 8 * IN_FLIGHT_EIGHTHS);
         let recent = sent_at.is_some_and(|at| now.since(at).as_nanos() < answer_ns);
         (!recent).then_some(lowest.path)
     }
