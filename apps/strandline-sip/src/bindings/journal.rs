@@ -98,21 +98,11 @@ impl Journal {
     /// which [`check`](Self::check) detects damage.
     #[must_use]
     pub fn sealed(bytes: &[u8]) -> Vec<u8> {
-        let mut sealed = Vec::with_capacity(Self::sealed_len(bytes));
-        Self::seal(bytes, &mut sealed);
+        let mut sealed = Vec::with_capacity(bytes.len() + SEAL_BYTES);
+        sealed.extend_from_slice(bytes);
+        sealed.extend_from_slice(&SEAL);
+        sealed.extend_from_slice(&checksum(bytes).to_le_bytes());
         sealed
-    }
-
-    /// Appends the changes in `bytes` to `out`, followed by a seal. Its last eight bytes are the checksum.
-    pub(crate) fn seal(bytes: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(bytes);
-        out.extend_from_slice(&SEAL);
-        out.extend_from_slice(&checksum(bytes).to_le_bytes());
-    }
-
-    /// The length of the changes in `bytes` with their seal.
-    pub(crate) const fn sealed_len(bytes: &[u8]) -> usize {
-        bytes.len() + SEAL_BYTES
     }
 
     /// Returns a checksum of a user's state, as a store keeps it beside the state. It covers the user's name.

@@ -11,7 +11,7 @@ const FOLD_FROM: usize = 50_000;
 
 /// Size of the journal, in bytes, from which folding no longer waits either. The journal grows with each
 /// change, even of the same users.
-const FOLD_FROM_BYTES: usize = 64 << 20;
+const FOLD_FROM_BYTES: usize = 32 << 20;
 
 /// A user and the user's state, which may be empty.
 pub(super) type User = (Box<[u8]>, Vec<u8>);
@@ -57,11 +57,6 @@ impl Folding {
     /// Returns true if folding can't wait any longer, or a round has begun.
     pub(super) fn is_due(&self) -> bool {
         self.changed.len() >= FOLD_FROM || self.bytes >= FOLD_FROM_BYTES || !self.round.is_empty()
-    }
-
-    /// Returns true if the next users taken begin a round.
-    pub(super) fn begins(&self) -> bool {
-        self.round.is_empty()
     }
 
     /// Takes some users to fold. With the last users of a round, also returns the number of the journal entry

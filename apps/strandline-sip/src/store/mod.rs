@@ -22,7 +22,6 @@ mod shared;
 mod sqlite;
 mod sqlite_file;
 mod sqlite_file_identity;
-mod sqlite_log;
 mod sqlite_plain;
 mod sqlite_workers;
 mod stats;
@@ -95,12 +94,4 @@ pub trait Store: Send {
     /// # Errors
     /// Returns an error if it can't write.
     fn idle(&mut self) -> Result<bool, StoreError>;
-
-    /// Completes the maintenance before the store is dropped. A store that is dropped without it loses nothing.
-    ///
-    /// # Errors
-    /// Returns an error if it can't write.
-    fn close(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
 }

@@ -1,21 +1,17 @@
 //! Bindings in an SQLite file.
 //!
-//! A commit adds one entry to the [log](super::sqlite_log) beside the file, however many users it changes, so it
-//! costs about as much as for one user. The changes are later folded into the table `bindings`, step by step. That
-//! table has one row for each user, so a phone that has registered ten times meanwhile is written there once. What is
-//! in the log when the server ends without folding it is moved to the table `journal` at the next start.
+//! A commit adds one row to the table `journal`, however many users it changes, so it costs as much as for
+//! one user. The changes are later folded into the table `bindings`, step by step. That table has one row for
+//! each user, so a phone that has registered ten times meanwhile is written there once.
 
 use std::path::Path;
 
 use rusqlite::{Connection, params};
 
 use super::folding::{Folding, User};
-use super::sqlite_file::{connect, error, not_read, note_log, secret};
+use super::sqlite_file::{connect, error, not_read, secret};
 use super::sqlite_file_identity::Place;
-use super::sqlite_log::Log;
-use super::sqlite_plain::{
-    COMMITTED, folded, last, on_committed, read_bindings, read_journal, take_over_log,
-};
+use super::sqlite_plain::{COMMITTED, committed, folded, on_committed, read_bindings, read_journal};
 use super::sqlite_workers::to_plain;
 use super::{Damage, Each, Store, StoreError};
 use crate::bindings::Journal;
@@ -26,10 +22,6 @@ pub struct SqliteStore {
     connection: Connection,
     place: Place,
     folding: Folding,
-    log: Log,
-    /// True if the database says that there is a log.
-    has_log: bool,
-    /// The number of the latest entry.
     last: i64,
     /// Entries up to this one are in the table of bindings. `None` if no position was recorded.
     folded: Option<i64>,
@@ -46,12 +38,15 @@ impl SqliteStore {
         let connection = connect(path)?;
         let what = format!("opening {}", path.display());
         let damage = to_plain(&connection).map_err(not_read(&what))?;
-        let log = take_over_log(&connection, path)?;
         let folded = folded(&connection).map_err(not_read(&what))?;
-        let last = last(&connection).map_err(not_read(&what))?;
+        let last = connection
+            .query_row("SELECT max(number) FROM journal", [], |row| row.get::<_, Option<i64>>(0))
+            .map_err(not_read(&what))?;
+        // Numbers are never reused, so that a missing entry is detected.
+        let committed = committed(&connection, COMMITTED).map_err(not_read(&what))?;
+        let last = last.max(folded).max(committed).unwrap_or(0);
         let place = Place::new(path);
-        let folding = Folding::default();
-        Ok(Self { connection, place, folding, log, has_log: false, last, folded, damage })
+        Ok(Self { connection, place, folding: Folding::default(), last, folded, damage })
     }
 
     /// A persistent secret. `fresh` becomes its value the first time.
@@ -83,21 +78,21 @@ impl SqliteStore {
         Ok(())
     }
 
-    fn try_commit(&mut self, changes: &Journal) -> Result<(), StoreError> {
-        if !self.has_log {
-            note_log(&self.connection, true).map_err(error("writing bindings"))?;
-            self.has_log = true;
-        }
-        self.log.append(self.last + 1, changes)?;
-        self.last += 1;
+    fn try_commit(&mut self, changes: &Journal) -> rusqlite::Result<()> {
+        let number = self.last + 1;
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        let insert = "INSERT INTO journal (number, changes) VALUES (?1, ?2)";
+        let sealed = Journal::sealed(changes.as_bytes());
+        self.connection.prepare_cached(insert)?.execute(params![number, sealed])?;
+        on_committed(&self.connection, COMMITTED, number)?;
+        self.connection.execute_batch("COMMIT")?;
+        self.last = number;
         Ok(())
     }
 
     fn try_fold(&self, some: &[User], folded: Option<i64>) -> rusqlite::Result<()> {
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
         self.fold(some, folded)?;
-        // If the log gets lost, it is known up to here what it had.
-        on_committed(&self.connection, COMMITTED, self.last)?;
         self.connection.execute_batch("COMMIT")
     }
 
@@ -112,18 +107,11 @@ impl SqliteStore {
 
     fn fold_some(&mut self) -> Result<(), StoreError> {
         self.place.check()?;
-        if self.folding.begins() {
-            self.log.turn();
-        }
         let (some, folded) = self.folding.take(self.last);
         let result = self.try_fold(&some, folded);
-        match (&result, folded) {
-            (Ok(()), Some(folded)) => self.log.release(folded),
-            (Ok(()), None) => {}
-            (Err(_), _) => {
-                self.roll_back();
-                self.folding.put_back(some);
-            }
+        if result.is_err() {
+            self.roll_back();
+            self.folding.put_back(some);
         }
         result.map_err(error("compacting the journal"))
     }
@@ -148,8 +136,13 @@ impl Store for SqliteStore {
         if changes.is_empty() {
             return Ok(());
         }
-        self.try_commit(changes)?;
-        // Without the database the log can't be read.
+        self.place.check()?;
+        let result = self.try_commit(changes);
+        if result.is_err() {
+            self.roll_back();
+        }
+        result.map_err(error("writing bindings"))?;
+        // The file may have been removed meanwhile.
         self.place.check()?;
         self.folding.note_all(changes);
         if self.folding.is_due() {
@@ -167,17 +160,6 @@ impl Store for SqliteStore {
         }
         self.fold_some()?;
         Ok(!self.folding.is_done())
-    }
-
-    /// Folds everything, and removes the log, so that the database alone has all bindings.
-    fn close(&mut self) -> Result<(), StoreError> {
-        while self.idle()? {}
-        let removed = self.log.remove().map_err(|error| StoreError::new("removing the log", error))?;
-        if removed {
-            note_log(&self.connection, false).map_err(error("removing the log"))?;
-            self.has_log = false;
-        }
-        Ok(())
     }
 }
 

@@ -11,11 +11,8 @@ const UNREADABLE: &str = ": the file is damaged, or no SQLite file: keep a copy 
                           what can be read with sqlite3 FILE .recover, or move it away: then all phones register anew \
                           (docs/sip-operation.md, \"The store\")";
 
-/// The file format of a database beside which there is no log. An incompatible format has a higher number.
+/// The file format that this version writes. An incompatible format would have a higher number.
 const FORMAT: i64 = 0;
-
-/// The file format of a database with a log, which versions that know only [`FORMAT`] would miss.
-const FORMAT_WITH_LOG: i64 = 1;
 
 /// Explains why a file can't be read, and what to do.
 pub(super) fn not_read(what: &str) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
@@ -67,18 +64,13 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     add_sum(&connection, "bindings").map_err(not_opened(&what))?;
     let format = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
     let format = format.map_err(not_opened(&what))?;
-    if format > FORMAT_WITH_LOG {
+    if format > FORMAT {
         let cause = format!(
             "the file was written by a later version of this program (format {format}): use that version"
         );
         return Err(StoreError::new(what, cause));
     }
     Ok(connection)
-}
-
-/// Notes in the database whether there is a log beside it.
-pub(super) fn note_log(connection: &Connection, has_log: bool) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "user_version", if has_log { FORMAT_WITH_LOG } else { FORMAT })
 }
 
 /// Adds the column for a checksum of each row to a table of bindings of an earlier version. Earlier versions leave it

@@ -12,23 +12,19 @@ type Inode = (u64, u64);
 
 /// A file and the path under which it was opened.
 #[derive(Debug)]
-pub(super) struct Watched {
+struct Watched {
     path: PathBuf,
     inode: Inode,
 }
 
 impl Watched {
     /// Returns `None` if there is no such file, as for an in-memory database.
-    pub(super) fn new(path: PathBuf) -> Option<Self> {
+    fn new(path: PathBuf) -> Option<Self> {
         let inode = inode(&path).ok()?;
         Some(Self { path, inode })
     }
 
-    /// Checks that the path still leads to the file.
-    ///
-    /// # Errors
-    /// Returns an error if the file was removed or replaced.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    fn check(&self) -> Result<(), StoreError> {
         let way_out = "no binding is durable until it is back: move it back if it was moved; otherwise save what this \
                        server has, and start it again (docs/sip-operation.md, \"The store\")";
         let cause = match inode(&self.path) {

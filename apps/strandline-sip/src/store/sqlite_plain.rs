@@ -1,16 +1,10 @@
 //! The layout of an SQLite file for one server without workers: a table of bindings, and a journal without
 //! gaps.
 
-use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::Path;
-
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::sqlite_file::{error, not_read, note_log, secret};
-use super::sqlite_log::{Log, entries, paths, remove};
-use super::{Damage, StoreError};
+use super::Damage;
 use crate::bindings::Journal;
 
 /// The position of the latest committed entry.
@@ -35,59 +29,6 @@ pub(super) fn folded(connection: &Connection) -> rusqlite::Result<Option<i64>> {
 pub(super) fn committed(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
     let select = "SELECT number FROM positions WHERE name = ?1";
     connection.query_row(select, [name], |row| row.get(0)).optional()
-}
-
-/// The number of the latest entry that the database knows of; 0 if there is none. Numbers are never reused, so that a
-/// missing entry is detected.
-pub(super) fn last(connection: &Connection) -> rusqlite::Result<i64> {
-    let select = "SELECT max(number) FROM journal";
-    let journal: Option<i64> = connection.query_row(select, [], |row| row.get(0))?;
-    Ok(journal.max(folded(connection)?).max(committed(connection, COMMITTED)?).unwrap_or(0))
-}
-
-/// The name of the key of the log in the table of secrets.
-const LOG_KEY: &str = "log";
-
-/// Moves what an earlier run has left in its log into the table `journal`, and removes the log. Returns an empty one.
-///
-/// # Errors
-/// Returns an error if the log can't be read, or the database not be written.
-pub(super) fn take_over_log(connection: &Connection, path: &Path) -> Result<Log, StoreError> {
-    let random = || RandomState::new().build_hasher().finish().to_le_bytes();
-    let (mut fresh, paths) = ([0; 16], paths(path));
-    let (first, second) = fresh.split_at_mut(8);
-    first.copy_from_slice(&random());
-    second.copy_from_slice(&random());
-    let key = secret(connection, LOG_KEY, fresh)?;
-    let last = last(connection).map_err(not_read("reading the journal"))?;
-    let contents = paths.each_ref().map(|path| match std::fs::read(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        read => read.map_err(|error| StoreError::new(format!("reading {}", path.display()), error)),
-    });
-    let [one, other] = contents;
-    let (one, other) = (one?, other?);
-    let found = entries(&one, key, last).into_iter().chain(entries(&other, key, last));
-    let mut found: BTreeMap<i64, &[u8]> = found.collect();
-    // The entry that was being written at a crash was not acknowledged.
-    if let Some(entry) = found.last_entry().filter(|entry| Journal::check(entry.get()).is_err()) {
-        tracing::info!(number = entry.key(), "the last entry of the log is incomplete and ignored");
-        entry.remove();
-    }
-    if let Some(last) = found.keys().last() {
-        let move_all = || {
-            connection.execute_batch("BEGIN IMMEDIATE")?;
-            let mut insert = connection.prepare("INSERT INTO journal (number, changes) VALUES (?1, ?2)")?;
-            for (number, sealed) in &found {
-                insert.execute(params![number, sealed])?;
-            }
-            on_committed(connection, COMMITTED, *last)?;
-            connection.execute_batch("COMMIT")
-        };
-        move_all().map_err(error("moving the log into the database"))?;
-    }
-    remove(&paths).map_err(|error| StoreError::new("removing the log", error))?;
-    note_log(connection, false).map_err(error("removing the log"))?;
-    Ok(Log::new(path, key))
 }
 
 /// Records the number of the latest entry, within the transaction that commits it.

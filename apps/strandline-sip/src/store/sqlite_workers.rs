@@ -12,9 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::folding::{Folding, User};
 use super::sqlite_file::{add_sum, connect, error, not_read, secret};
 use super::sqlite_file_identity::Place;
-use super::sqlite_plain::{
-    committed, flaw, folded, on_committed, read_bindings, read_journal, take_over_log,
-};
+use super::sqlite_plain::{committed, flaw, folded, on_committed, read_bindings, read_journal};
 use super::{Damage, StoreError};
 use crate::bindings::{Journal, stamped, unite};
 
@@ -67,7 +65,6 @@ impl SqliteWorkers {
         let what = format!("opening {}", path.display());
         connection.execute_batch(TABLES).map_err(error(&what))?;
         add_sum(&connection, "worker_bindings").map_err(error(&what))?;
-        take_over_log(&connection, path)?;
         let foldings = (0..count).map(|_| Folding::default()).collect();
         let place = Place::new(path);
         let mut store = Self { connection, place, foldings, last: 0, damage: Damage::default() };

@@ -19,7 +19,7 @@ impl File {
     }
 
     fn remove(&self) {
-        for end in ["", "-wal", "-shm", "-log0", "-log1", ".away", "-wal.away"] {
+        for end in ["", "-wal", "-shm", ".away", "-wal.away"] {
             let _ = std::fs::remove_file(self.beside(end));
         }
     }

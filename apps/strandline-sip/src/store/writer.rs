@@ -226,9 +226,6 @@ impl<D: FnMut(Done)> Worker<D> {
                     }
                 }
             } else if closed {
-                if let Err(error) = self.store.close() {
-                    tracing::warn!(%error, "closing the store failed; the next start completes it");
-                }
                 return;
             } else if more {
                 more = self.store.idle().unwrap_or_else(|error| {

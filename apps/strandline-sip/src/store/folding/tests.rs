@@ -52,7 +52,7 @@ fn failed_folding_is_retried_unless_changed() {
 fn repeated_users_make_folding_due() {
     let mut folding = Folding::default();
     let state = vec![b'x'; 1 << 20];
-    for _ in 0..63 {
+    for _ in 0..31 {
         folding.note(b"alice", &state);
         assert!(!folding.is_due());
     }

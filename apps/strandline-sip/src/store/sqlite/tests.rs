@@ -18,9 +18,6 @@ fn spoilt(name: &str, commits: &[&[&str]], sql: &str) -> File {
     for users in commits {
         store.commit(&changes(users)).unwrap();
     }
-    drop(store);
-    // Opening it moves the log into the journal.
-    let store = SqliteStore::open(&file.0).unwrap();
     store.connection.execute_batch(sql).unwrap();
     file
 }
@@ -121,8 +118,6 @@ fn rows_missing_after_a_fold_are_counted() {
     let mut store = SqliteStore::open(&file.0).unwrap();
     store.commit(&changes(&["b"])).unwrap();
     store.commit(&changes(&["c"])).unwrap();
-    drop(store);
-    let store = SqliteStore::open(&file.0).unwrap();
     store.connection.execute("DELETE FROM journal WHERE number = 3", []).unwrap();
     drop(store);
     assert_eq!(load(&file), (vec!["a".to_owned(), "c".to_owned()], 0, 1));
@@ -140,7 +135,7 @@ fn rows_of_older_versions_are_whole() {
 
 #[test]
 fn files_of_later_versions_are_refused() {
-    let error = SqliteStore::open(&spoilt("later", &THREE, "PRAGMA user_version = 2").0).unwrap_err();
+    let error = SqliteStore::open(&spoilt("later", &THREE, "PRAGMA user_version = 1").0).unwrap_err();
     assert!(error.cause.contains("later version"), "{error}");
 }
 
@@ -172,10 +167,7 @@ fn removed_files_refuse_commits_until_they_are_back() {
         std::fs::rename(file.beside(".away"), file.beside(end)).unwrap();
         store.commit(&changes(&["b"])).unwrap();
         drop(store);
-        let (mut users, damaged, missing) = load(&file);
-        // What was refused may be there too.
-        users.dedup();
-        assert_eq!((users, damaged, missing), (vec!["a".to_owned(), "b".to_owned()], 0, 0));
+        assert_eq!(load(&file), (vec!["a".to_owned(), "b".to_owned()], 0, 0));
     }
 }
 
