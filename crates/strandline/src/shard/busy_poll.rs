@@ -16,6 +16,10 @@ const SET_UP_RECENT: Duration = Duration::from_micros(250);
 /// the peer, which could not answer earlier because of the polling.
 const STEP_MAX: Duration = Duration::from_micros(10);
 
+/// Maximum number of looks at the socket in a period, for clocks that stand still while there is something to do, as
+/// that of a runtime with virtual time. A look takes half a microsecond or more, so it is above what the largest limit allows.
+const LOOKS_MAX: u32 = 4096;
+
 /// Limit of the doubling of pauses: at most one of so many waits is spent polling in vain.
 const DOUBLINGS_MAX: u32 = 10;
 
@@ -32,6 +36,8 @@ pub(super) struct BusyPoll {
     /// When the current period ends, and when the socket was last looked at in it.
     until: Option<Time>,
     polled_at: Time,
+    /// Number of looks in the current period.
+    looks: u32,
     /// Steps of set-ups so far, and the time of the last one that was noticed.
     steps: u64,
     stepped_at: Option<Time>,
@@ -43,7 +49,16 @@ pub(super) struct BusyPoll {
 
 impl BusyPoll {
     pub(super) fn new(limit: Duration) -> Self {
-        Self { limit, until: None, polled_at: Time::ZERO, steps: 0, stepped_at: None, in_vain: 0, pause: 0 }
+        Self {
+            limit,
+            until: None,
+            polled_at: Time::ZERO,
+            looks: 0,
+            steps: 0,
+            stepped_at: None,
+            in_vain: 0,
+            pause: 0,
+        }
     }
 
     /// Returns whether to poll once more: the driver has nothing to do, and associations have taken `steps` steps
@@ -59,7 +74,10 @@ impl BusyPoll {
         let since = now.since(std::mem::replace(&mut self.polled_at, now));
         match self.until {
             None => self.begins(now),
-            Some(until) if now < until && since <= STEP_MAX => true,
+            Some(until) if now < until && since <= STEP_MAX && self.looks < LOOKS_MAX => {
+                self.looks += 1;
+                true
+            }
             Some(_) => {
                 self.end_in_vain();
                 false
@@ -82,6 +100,7 @@ impl BusyPoll {
             return false;
         }
         self.until = Some(now + self.limit);
+        self.looks = 0;
         true
     }
 

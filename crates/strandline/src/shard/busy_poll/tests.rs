@@ -78,6 +78,14 @@ fn answers_make_pauses_shorter() {
 }
 
 #[test]
+fn a_clock_that_stands_still_ends_the_period() {
+    let mut poll = BusyPoll::new(LIMIT);
+    let looks = (0..).take_while(|_| poll.goes_on(at(7), 1)).count();
+    assert_eq!(looks, 4097);
+    assert!(!poll.goes_on(at(7), 1), "and a pause follows");
+}
+
+#[test]
 fn a_limit_of_zero_never_polls() {
     let mut poll = BusyPoll::new(Duration::ZERO);
     assert!((0..100).all(|step| !poll.goes_on(at(step), step)));
