@@ -265,7 +265,7 @@ pub(crate) struct Successor {
 pub(crate) enum Heard {
     Nothing,
     /// It is told to end, and so is this one.
-    CloseReason,
+    End,
     /// It has ended.
     Gone,
 }
@@ -293,7 +293,7 @@ impl Successor {
     async fn listen(&self, sockets: &Arc<Sockets>) {
         while self.stream.readable().await.is_ok() {
             match self.stream.try_io(Interest::READABLE, || receive_note(&self.stream)) {
-                Ok(Some((END, _))) => drop(self.heard.send_replace(Heard::CloseReason)),
+                Ok(Some((END, _))) => drop(self.heard.send_replace(Heard::End)),
                 Ok(Some((QUESTION, Some(socket)))) => {
                     let sockets = Arc::clone(sockets);
                     tokio::spawn(async move { questions::answer(socket, &sockets).await });
@@ -303,6 +303,11 @@ impl Successor {
                 Ok(None) | Err(_) => return,
             }
         }
+    }
+
+    /// Returns what it has said so far.
+    pub(crate) fn heard(&self) -> Heard {
+        *self.heard.borrow()
     }
 
     /// Waits until it has said this, or has ended.

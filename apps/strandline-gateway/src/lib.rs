@@ -5,8 +5,9 @@
 //! have opened, and needs no round trip of its own. docs/gateway.md is for operators.
 //!
 //! Modules from the bottom: `protocol`, `rules`, `socks`, `connect_request`, `preload_request` and `proxy_protocol` parse
-//! and decide, without I/O; so does `mapping`, by what `health`, `flow_meter` and `direct` know; `config` checks; `registry` and `limits` count; `relay` moves data; `onward`, `far` and `link` are the sides of an
-//! association; `ways` are the ways in; `run` puts it together. `program` is `strandline run`.
+//! and decide, without I/O; so does `mapping`, by what `health`, `loss_meter` and `direct` know; `config` checks; `registry`
+//! and `limits` count; `relay` moves data; `dial`, `far` and `link` are the sides of an association; `listeners` are the
+//! ways in; `run` puts it together. `program` is `strandline run`.
 //!
 //! # The end of a connection
 //!

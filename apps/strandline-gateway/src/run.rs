@@ -176,7 +176,7 @@ async fn serve(
     let mut was_noted = false;
     if let Some(successor) = &successor {
         tokio::select! {
-            () = drain_beside(&gateway, &running, successor) => was_noted = true,
+            noted = drain_beside(&gateway, &running, successor) => was_noted = noted,
             () = signals.told(&gateway, &running) => {}
         }
     }
@@ -235,8 +235,8 @@ impl Signals {
 }
 
 /// Serves the connections that are left, beside the process that has taken over. Returns once there are none, the time is
-/// over, or that process has ended.
-async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Successor) {
+/// over, or that process has ended. Returns whether that process has passed on that this one is to end.
+async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Successor) -> bool {
     let open = gateway.registry.open();
     tracing::info!(pid = successor.pid, open, "another process has taken over; connections go on here");
     gateway.set_moved();
@@ -254,10 +254,11 @@ async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Suc
     tokio::select! {
         () = drained => {}
         () = tokio::time::sleep(gateway.settings().restart_timeout) => {}
-        () = successor.has_said(Heard::CloseReason) => {
+        () = successor.has_said(Heard::End) => {
             tracing::info!(pid = successor.pid, "the process that had taken over is told to end, or has ended");
         }
     }
+    successor.heard() == Heard::End
 }
 
 /// Waits until the connections that are left have ended, here and in the processes of before, or their time has, or a signal asks

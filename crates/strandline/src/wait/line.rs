@@ -82,8 +82,13 @@ impl Queue {
     /// Returns whether a task at this place that sends on a stream may try now.
     fn is_turn(&self, place: u64, stream: Option<StreamId>) -> bool {
         let is_held = self.holding.range(..place).next().is_some();
+        !is_held && stream.is_none_or(|stream| !self.is_behind(place, stream))
+    }
+
+    /// Returns whether a task before this place, which has not stopped waiting, waits for room on the stream.
+    fn is_behind(&self, place: u64, stream: StreamId) -> bool {
         let holds = |(_, other): &(StreamId, u64)| *other != place && !self.is_gone(*other);
-        !is_held && stream.is_none_or(|stream| !self.blocked.range(of(stream, place)).any(holds))
+        self.blocked.range(of(stream, place)).any(holds)
     }
 
     fn is_gone(&self, place: u64) -> bool {
@@ -107,8 +112,7 @@ impl Line {
     /// Returns whether a task before it waits for room on the stream.
     pub(crate) fn is_behind(&self, token: Token, stream: StreamId) -> bool {
         let place = self.place(token).unwrap_or(u64::MAX);
-        let first = self.queue.as_ref().and_then(|queue| queue.blocked.range(of(stream, place)).next());
-        first.is_some_and(|(_, first)| *first != place)
+        self.queue.as_ref().is_some_and(|queue| queue.is_behind(place, stream))
     }
 
     /// Returns whether a task waits to send on the stream.

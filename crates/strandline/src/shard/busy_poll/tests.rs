@@ -75,6 +75,9 @@ fn answers_make_pauses_shorter() {
     }
     let slept = (2000..6000).filter(|step| !answered(&mut poll, step * 100, 20)).count();
     assert!(slept <= 1024, "{slept} waits slept");
+    wait(&mut poll, 700_000, 700_000);
+    let pause = (7_001..).take_while(|step| !answered(&mut poll, step * 100, 20)).count();
+    assert_eq!(pause, 2, "as after the first period in vain");
 }
 
 #[test]
