@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 
 use crate::gateway::Gateway;
 use crate::handover::{self, Inherited, ListenerId, Predecessor, Program, SocketManifest, Successor};
-use crate::listeners;
+use crate::{init, listeners};
 
 /// What a process got from the one before it, and what it hands over.
 pub(crate) struct HotRestart {
@@ -140,6 +140,9 @@ impl HotRestart {
         if let Some(group) = &*self.group.borrow() {
             group.lead()?;
         }
+        // Before the process of before may end: a container, or a unit of systemd, ends with the process known as its main one.
+        init::tell();
+        handover::notify_systemd();
         let Some(inherited) = self.inherited.borrow_mut().take() else { return Ok(()) };
         if let Some((_, stream)) = inherited.formers.last() {
             handover::tell_ready(stream)?;

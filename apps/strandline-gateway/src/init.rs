@@ -12,9 +12,10 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal as Caught, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::handover::Program;
+use crate::signals::Signals;
 
 /// The environment variable with the path at which gateways report their process IDs.
 const VARIABLE: &str = "STRANDLINE_GATEWAY_INIT";
@@ -78,24 +79,7 @@ fn exit_code(status: WaitStatus) -> ExitCode {
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// What the first process is told.
-struct Signals {
-    interrupt: Caught,
-    terminate: Caught,
-    hangup: Caught,
-    restart: Caught,
-}
-
 impl Signals {
-    fn catch() -> Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-            restart: signal(SignalKind::user_defined2())?,
-        })
-    }
-
     /// Waits for a signal that is passed on.
     async fn passed(&mut self) -> Signal {
         tokio::select! {

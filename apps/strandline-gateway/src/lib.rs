@@ -61,6 +61,7 @@ mod ruleset;
 mod run;
 mod running;
 mod shards;
+mod signals;
 mod socks;
 mod stacks;
 mod status;

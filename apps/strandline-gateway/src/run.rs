@@ -13,7 +13,6 @@ use strandline::{Association, Listener, Stack, UdpGroup};
 use strandline_ops::raise_open_files;
 use strandline_output::{errln, outln};
 use tokio::runtime::Handle;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
@@ -26,12 +25,13 @@ use crate::fair_sharing::FairSharing;
 use crate::far::{FarPeer, Services, accept_streams};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
-use crate::handover::{self, Heard, Inherited, Program, Successor};
+use crate::handover::{Heard, Inherited, Program, Successor};
 use crate::hot_restart::HotRestart;
 use crate::peer_identity::PeerIdentity;
 use crate::protocol::Opening;
 use crate::registry::Registry;
 use crate::running::{AnnouncedListener, Running};
+use crate::signals::Signals;
 use crate::{init, shards, stacks};
 
 /// Exit code for wrong options, which is that of the parser of the command line, too.
@@ -159,8 +159,6 @@ async fn serve(
     }
     announced.print(is_json)?;
     running.succession.lead(&gateway)?;
-    init::tell();
-    handover::notify_systemd();
     let successor = tokio::select! {
         () = signals.told(&gateway, &running) => None,
         successor = running.succession.succeeded() => Some(successor),
@@ -189,24 +187,7 @@ async fn serve(
     Ok(())
 }
 
-/// The signals of a gateway.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    restart: Signal,
-}
-
 impl Signals {
-    fn catch() -> Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-            restart: signal(SignalKind::user_defined2())?,
-        })
-    }
-
     /// Does what signals ask for, until one asks for the end.
     async fn told(&mut self, gateway: &Gateway, running: &Rc<Running>) {
         loop {

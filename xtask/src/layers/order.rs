@@ -199,6 +199,7 @@ pub(super) const CRATES: [Rules; 9] = [
                 "protocol",
                 "proxy_protocol",
                 "shards",
+                "signals",
                 "status",
                 "peer_identity",
             ]),

@@ -68,6 +68,20 @@ fn vanished_waiter_blocks_nobody() {
 }
 
 #[test]
+fn vanished_waiter_for_a_stream_blocks_nobody() {
+    let mut line = Line::default();
+    let (mut first, mut second) = (None, None);
+    let stream = StreamId(7);
+    line.register(&mut first, Waker::noop(), true, Some(stream), true);
+    assert!(line.is_behind(None, stream), "it has not been woken");
+    assert_eq!(woken(|to_wake| line.wake_stream(stream, to_wake)), 1);
+    // It may have stopped waiting: the next one is blocked only if it has no room itself.
+    assert!(!line.is_behind(None, stream) && line.is_turn(None, Some(stream)));
+    line.register(&mut second, Waker::noop(), false, Some(stream), false);
+    assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 1);
+}
+
+#[test]
 fn none_waits_after_the_end() {
     let (mut line, tokens) = line(&[false, true, false]);
     line.wake_next(&mut Vec::new());
