@@ -37,6 +37,10 @@ const OUTDATED_MAX: usize = 64;
 /// ms).
 const REPEAT_NS: u64 = 200_000_000;
 
+/// Number of times that answers repeat a FORWARD TSN, at intervals that double. From then on only T3-rtx does: a peer that
+/// never acknowledges one must not keep an exchange of answers going.
+const REPEATS_MAX: u8 = 2;
+
 /// State of an association that was given messages with limits.
 #[derive(Debug, Default)]
 pub(super) struct Partial {
@@ -102,6 +106,8 @@ struct Forward {
     sent: Option<(Tsn, Tsn, Time, PathIndex)>,
     /// Its length in bytes.
     len: u32,
+    /// How often it was repeated.
+    repeats: u8,
     due: bool,
 }
 
@@ -244,7 +250,8 @@ impl Partial {
         let repeat_ns = if known_ns == 0 { REPEAT_NS } else { known_ns.min(REPEAT_NS) };
         forward.due |= match forward.sent {
             Some((tsn, advanced, at, _)) if advanced == point && tsn.is_after(cumulative) => {
-                repeats && now.since(at).as_nanos() as u64 >= repeat_ns
+                let repeat_ns = repeat_ns << forward.repeats.min(REPEATS_MAX);
+                repeats && forward.repeats < REPEATS_MAX && now.since(at).as_nanos() as u64 >= repeat_ns
             }
             _ => true,
         };
@@ -316,9 +323,12 @@ pub(crate) fn write_forward(
     match written {
         // What did not fit follows once the peer has acknowledged this.
         Written::Up(point) => {
-            partial.forward.due = false;
-            partial.forward.sent = partial.forward.point.map(|advanced| (point, advanced, now, path));
-            partial.forward.len = (packet.len() - before) as u32;
+            let forward = &mut partial.forward;
+            forward.due = false;
+            let again = forward.sent.is_some_and(|(_, advanced, ..)| Some(advanced) == forward.point);
+            forward.repeats = if again { forward.repeats.saturating_add(1) } else { 0 };
+            forward.sent = forward.point.map(|advanced| (point, advanced, now, path));
+            forward.len = (packet.len() - before) as u32;
             true
         }
         Written::NothingToSkip => {

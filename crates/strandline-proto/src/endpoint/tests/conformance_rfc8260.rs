@@ -236,6 +236,50 @@ fn a_message_is_cut_off() {
     assert_eq!((raw.read(), raw.state()), (vec![b"goes on".to_vec()], "ESTABLISHED"));
 }
 
+/// The window that fragments behind a gap have closed opens once I-FORWARD-TSN skips their message.
+#[test]
+fn i_forward_tsn_while_own_window_is_closed() {
+    let mut raw = open_as(&ALL, |config| {
+        (config.receive_buffer, config.partial_delivery_point) = (Some(3000), 3000);
+    });
+    let first = raw.tsn;
+    let text = [b'x'; 1000];
+    let mut told = None;
+    for fsn in 1..10 {
+        let whole = IData::whole(first + fsn, StreamId(1), Mid(0), &text);
+        let sent = raw.say_all(&[&IData { beginning: false, ending: false, fsn: Fsn(fsn), ..whole }]);
+        told = sacks(&sent).pop();
+        if told.as_ref().is_some_and(|told| told.a_rwnd == 0) {
+            break;
+        }
+    }
+    assert_eq!(told.expect("at once, because something is missing").a_rwnd, 0);
+    let skipped = SkippedMessage { stream: StreamId(1), unordered: false, mid: Mid(0) };
+    let last = first + 9;
+    let sent = raw.say(|packet| assert!(i_forward_tsn::write(packet, last, [skipped].into_iter())));
+    let told = sacks(&sent).pop().expect("at once");
+    assert_eq!(told.cumulative, last);
+    assert!(told.a_rwnd >= 2000, "{told:?}");
+    raw.say_all(&[&IData::whole(last + 1, StreamId(1), Mid(1), b"goes on")]);
+    assert_eq!((raw.read(), raw.state()), (vec![b"goes on".to_vec()], "ESTABLISHED"));
+}
+
+/// A zero window probe that must not be retransmitted is skipped by an I-FORWARD-TSN, which T3-rtx repeats.
+#[test]
+fn i_forward_tsn_to_closed_window() {
+    let mut raw = open();
+    raw.say_sack(0, 0, &[]);
+    send(&mut raw, SendInfo::on(StreamId(4)).reliability(Reliability::retransmissions(0)), 1000);
+    send(&mut raw, SendInfo::on(StreamId(4)), 1000);
+    let mut sent = raw.wait(Duration::from_millis(1100));
+    sent.extend(raw.say_sack(0, 0, &[]));
+    sent.extend(raw.wait(Duration::from_secs(9)));
+    assert_eq!(shown(&raw, &sent)[..3], ["0 4/0/0", "forward 0 [4:0]", "forward 0 [4:0]"]);
+    sent = raw.say_sack(1, 0, &[]);
+    sent.extend(raw.wait(Duration::from_secs(9)));
+    assert_eq!(shown(&raw, &sent)[0], "1 4/1/0", "the next probe");
+}
+
 /// A list of thousands of entries, for streams that don't exist or again and again, costs little memory.
 #[test]
 fn hostile_lists_cost_no_memory() {

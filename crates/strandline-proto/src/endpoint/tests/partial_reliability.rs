@@ -1,5 +1,7 @@
 //! Partial reliability of the sender (RFC 3758 sections 3.5 and 4.1, RFC 7496).
 
+mod closed_window;
+
 use strandline_wire::number::Tsn;
 use strandline_wire::parameter::Parameters;
 use strandline_wire::{Init, print};

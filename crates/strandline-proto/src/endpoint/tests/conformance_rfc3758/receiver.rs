@@ -69,6 +69,35 @@ fn stranded_messages_are_delivered_by_stream() {
     assert_eq!(raw.buffered(), 0);
 }
 
+/// What is held behind a gap closes the window. The FORWARD TSN that skips the gap is processed all the same, and reading
+/// opens the window again.
+#[test]
+fn forward_tsn_while_own_window_is_closed() {
+    let mut raw = open_as(|config| {
+        (config.receive_buffer, config.partial_delivery_point) = (Some(3000), 3000);
+    });
+    let first = raw.tsn;
+    let mut closed = None;
+    for number in 1..10 {
+        let sent = raw.say_data(&whole(first + number, number as u16, &[b'x'; 1000]));
+        if sacks(&sent).last().expect("at once, because something is missing").a_rwnd == 0 {
+            closed = Some(number);
+            break;
+        }
+    }
+    let last = closed.expect("the window closes");
+    let sent = raw.say_data(&whole(first + last + 1, last as u16 + 1, &[b'x'; 1000]));
+    assert_eq!(raw.acknowledged(&sent).1, [(2, last as u16 + 1)], "no more is taken");
+    let sent = raw.forward(first, &[(0, 0)]);
+    let told = sacks(&sent).pop().expect("at once");
+    assert_eq!((told.cumulative, told.a_rwnd), (first + last, 0));
+    assert_eq!(raw.read().len(), last as usize);
+    let told = sacks(&raw.heard()).pop().expect("a window update");
+    assert!(told.a_rwnd >= 1500, "{told:?}");
+    raw.say_data(&whole(first + last + 1, last as u16 + 1, b"goes on"));
+    assert_eq!((raw.texts(), raw.state()), (vec!["goes on".to_owned()], "ESTABLISHED"));
+}
+
 /// Numbers are skipped even if no message of the stream is held, across the end of the number space.
 #[test]
 fn numbers_are_skipped_without_messages() {
