@@ -15,7 +15,7 @@
 //! A blocking `connect` waits by sending one byte of urgent data, which waits as `connect` does, for signals (SA_RESTART),
 //! SO_SNDTIMEO and cancellation, and which is not part of the data, whatever interrupts it.
 //!
-//! docs/decisions/0148-programs-by-preload.md has the reasons.
+//! docs/decisions/0148-connect-by-preload.md has the reasons.
 #![allow(unsafe_code)]
 
 mod connecting;
