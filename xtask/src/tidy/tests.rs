@@ -249,11 +249,12 @@ fn wide_markdown_is_told() {
 #[test]
 fn only_a_link_itself_may_be_wide() {
     let long = format!("{} [a link](https://a.org/{}).", "word ".repeat(18), "a".repeat(50));
-    assert_eq!(found(&[("a.md", &long)]), Vec::<String>::new());
+    assert_eq!(found(&[("a.md", &format!("{long}\n"))]), Vec::<String>::new());
     let after = format!("{long} More");
     let before = format!("[a link](https://a.org/) {}", "word ".repeat(16).trim_end());
     for line in [after, before] {
-        assert_eq!(found(&[("a.md", &line)]), [format!("a.md:1: {} columns: wrap at 100", line.len())]);
+        let wide = found(&[("a.md", &format!("{line}\n"))]);
+        assert_eq!(wide, [format!("a.md:1: {} columns: wrap at 100", line.len())]);
     }
 }
 
