@@ -22,21 +22,43 @@ fn equal_arguments_give_equal_results() {
     assert_ne!(simulated(arguments), simulated(&arguments.replace("--seed 3", "--seed 4")));
 }
 
-/// A short message of high priority beside messages of 1 MB: with interleaving it waits for no more than the packet that
-/// is being sent; without, for the rest of a message.
+/// The time of a packet of 1,500 bytes at 10 Mbit/s.
+const PACKET_MS: f64 = 1.2;
+
+/// The shortest round-trip time of such a message.
+const SHORTEST_MS: f64 = 61.4;
+
+/// Round-trip times of short messages of high priority beside messages of 1 MB, at 10 Mbit/s and 60 ms.
+fn short_messages(more: &str) -> Value {
+    let beside = "--link rate=10mbit,rtt=60ms,queue=150k,mark=3k --size 1mi --scheduler priority --probe 200 --time 20";
+    let probe = simulated(&format!("{beside} {more}"))["end"]["probe"].clone();
+    assert!(probe["count"].as_f64().expect("count") > 100.0 && probe["refused"] == 0, "{more}: {probe}");
+    probe
+}
+
+fn value(probe: &Value, name: &str) -> f64 {
+    probe[name].as_f64().expect(name)
+}
+
+/// With interleaving a short message waits for the packet that is being sent, and for the queue that the controller keeps
+/// in the path: next to none on the median, and five packets at most with DCTCP.
 #[test]
-fn priority_beside_large_messages() {
-    let beside =
-        "--link rate=10mbit,rtt=60ms --size 1mi --congestion bbr --scheduler priority --probe 200 --time 20";
-    let probe = |more: &str| simulated(&format!("{beside} {more}"))["end"]["probe"].clone();
-    let (interleaved, whole) = (probe("--interleaving"), probe(""));
-    let value = |probe: &Value, name: &str| probe[name].as_f64().expect(name);
-    // The time of a packet of 1,500 bytes at 10 Mbit/s.
-    let packet_ms = 1.2;
-    assert!(value(&interleaved, "count") > 100.0 && value(&interleaved, "refused") == 0.0, "{interleaved}");
-    assert!(
-        value(&interleaved, "p50_ms") <= value(&interleaved, "path_p50_ms") + 2.0 * packet_ms,
-        "{interleaved}"
-    );
-    assert!(value(&whole, "p50_ms") > 400.0, "{whole}");
+fn interleaved_messages_wait_for_packets() {
+    for congestion in ["bbr", "dctcp"] {
+        let probe = short_messages(&format!("--congestion {congestion} --interleaving"));
+        assert!(value(&probe, "p50_ms") <= SHORTEST_MS + 2.0 * PACKET_MS, "{congestion}: {probe}");
+    }
+    let probe = short_messages("--congestion dctcp --interleaving");
+    assert!(value(&probe, "p99_ms") <= SHORTEST_MS + 5.0 * PACKET_MS, "{probe}");
+}
+
+/// Without interleaving it waits for the rest of a large message, and for no more than one.
+#[test]
+fn whole_messages_wait_for_a_message() {
+    let message_ms = 1024.0 * 1024.0 / 1448.0 * PACKET_MS;
+    for congestion in ["bbr", "dctcp"] {
+        let probe = short_messages(&format!("--congestion {congestion}"));
+        assert!(value(&probe, "p50_ms") > 400.0, "{congestion}: {probe}");
+        assert!(value(&probe, "p99_ms") <= SHORTEST_MS + 1.05 * message_ms, "{congestion}: {probe}");
+    }
 }
