@@ -1,5 +1,8 @@
 //! An application's behaviour on one association: sends, reads (at once or with pauses), echoes, shuts down, aborts.
 
+mod closed;
+mod streams;
+
 use core::time::Duration;
 use std::collections::VecDeque;
 
@@ -11,34 +14,17 @@ use strandline_proto::number::StreamId;
 use strandline_proto::reliability::Reliability;
 use strandline_proto::time::Time;
 
+use crate::dynamic_streams::{DynamicPlan, Dynamics};
+use crate::keys::{KeyPlan, Keying};
 use crate::ledger::{End, Ledger, Route};
 use crate::limits::{LimitPlan, Limits};
+use crate::notes::Note;
 use crate::random::Random;
 use crate::reconfiguration::{ReconfigurePlan, Reconfiguring};
 use crate::relocation::{Relocating, RelocationPlan, outcome_of};
 use crate::scheduling::{SchedulePlan, Scheduling};
-use crate::unread::{Boundaries, Boundary};
+use crate::unread::Boundaries;
 use crate::violation::{Violation, demand, violation};
-
-/// Cause code of a User-Initiated Abort (RFC 9260 section 3.3.10.12).
-const USER_INITIATED_ABORT: u16 = 12;
-/// Cause code of a Protocol Violation (RFC 9260 section 3.3.10.13).
-const PROTOCOL_VIOLATION: u16 = 13;
-
-/// Cause code of a restart with addresses that the association does not have (RFC 9260 section 3.3.10.11).
-const RESTART_WITH_NEW_ADDRESSES: u16 = 11;
-
-/// Cause code of a set-up from an encapsulation port other than that of the existing association
-/// (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
-const RESTART_WITH_NEW_ENCAPSULATION_PORT: u16 = 14;
-
-/// True for the reason of an ABORT with which an endpoint ends an association without answers. (It has the code of a
-/// violation, as kernels send it.)
-fn gave_up(reason: &[u8]) -> bool {
-    reason.ends_with(b"exceeded: no answer")
-        || reason.ends_with(b"exceeded: no COOKIE ACK")
-        || reason == b"the shutdown took too long"
-}
 
 /// Maximum number of echoes waiting to be sent. The application then stops reading.
 const ECHOES_MAX: usize = 4;
@@ -97,6 +83,17 @@ pub(crate) struct Plan {
     pub(crate) limits: Option<LimitPlan>,
     /// Changes of its host's addresses; `None` for an application that makes none.
     pub(crate) relocate: Option<RelocationPlan>,
+    /// Changes of shared keys; `None` for an application that makes none.
+    pub(crate) keys: Option<KeyPlan>,
+    /// Streams that are opened and closed at run time; `None` if there are none.
+    pub(crate) dynamic: Option<DynamicPlan>,
+}
+
+impl Plan {
+    /// Returns how many of `streams` are ordinary ones.
+    fn ordinary(&self, streams: u16) -> u16 {
+        self.dynamic.map_or(streams, |plan| streams.min(plan.first))
+    }
 }
 
 /// The environment of an application.
@@ -111,6 +108,8 @@ pub(crate) struct Context<'a> {
     pub(crate) keys_last: Duration,
     /// When applications want to act next.
     pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
+    /// What applications have done that no packet shows.
+    pub(crate) notes: &'a mut Vec<(AssociationId, Note)>,
 }
 
 /// When an application does something next.
@@ -118,8 +117,32 @@ pub(crate) struct Context<'a> {
 struct Times {
     next_send: Time,
     next_read: Time,
-    /// When the next schedule, reset and move were last asked for: each act would ask for them again.
-    asked: [Option<Time>; 3],
+    /// When the next schedule, reset, move, change of keys and dynamic stream were last asked for: each act would ask for them again.
+    asked: [Option<Time>; 5],
+}
+
+/// What an application does besides sending and reading.
+#[derive(Debug)]
+struct Habits {
+    reconfiguring: Option<Reconfiguring>,
+    scheduling: Option<Scheduling>,
+    limits: Option<Limits>,
+    relocating: Option<Relocating>,
+    keying: Option<Keying>,
+    dynamics: Option<Dynamics>,
+}
+
+impl Habits {
+    fn new(now: Time, plan: &Plan) -> Self {
+        Self {
+            reconfiguring: plan.reconfigure.map(|plan| Reconfiguring::new(now, plan)),
+            scheduling: plan.schedule.map(|plan| Scheduling::new(now, plan)),
+            limits: plan.limits.map(Limits::new),
+            relocating: plan.relocate.clone().map(|plan| Relocating::new(now, plan)),
+            keying: plan.keys.map(|plan| Keying::new(now, plan)),
+            dynamics: plan.dynamic.map(|plan| Dynamics::new(now, plan)),
+        }
+    }
 }
 
 /// The state of an application.
@@ -147,15 +170,13 @@ pub(crate) struct App {
     peer_shut_down: bool,
     /// Since when there are no more faults.
     calm: Option<Time>,
-    reconfiguring: Option<Reconfiguring>,
-    scheduling: Option<Scheduling>,
     boundaries: Boundaries,
-    limits: Option<Limits>,
-    relocating: Option<Relocating>,
+    habits: Habits,
 }
 
 impl App {
     pub(crate) fn new(now: Time, end: End, peer_host: usize, client: Option<usize>, plan: Plan) -> Self {
+        let plan = Plan { streams: plan.ordinary(plan.streams), ..plan };
         Self {
             end,
             peer_host,
@@ -166,11 +187,8 @@ impl App {
             up: false,
             ends_at: None,
             left: plan.messages,
-            reconfiguring: plan.reconfigure.map(|plan| Reconfiguring::new(now, plan)),
-            scheduling: plan.schedule.map(|plan| Scheduling::new(now, plan)),
             boundaries: Boundaries::default(),
-            limits: plan.limits.map(Limits::new),
-            relocating: plan.relocate.clone().map(|plan| Relocating::new(now, plan)),
+            habits: Habits::new(now, &plan),
             plan,
             sent: 0,
             received: 0,
@@ -196,6 +214,7 @@ impl App {
                 self.learn_tags(cx);
                 self.limit_streams(cx);
                 self.plan.streams = self.plan.streams.min(*outbound_streams);
+                self.begin_dynamic(cx);
                 self.ends_at = match self.plan.ending {
                     Ending::Shutdown(after) | Ending::Abort(after) => Some(cx.now + after),
                     _ => None,
@@ -204,21 +223,31 @@ impl App {
                     cx.wakes.push((at, end.id));
                 }
             }
-            Event::Restarted { .. } => {
+            Event::Restarted { unread, .. } => {
                 demand(self.up, || format!("{end:?}: restarted before it was established"))?;
                 cx.ledger.restarted(end);
                 self.learn_tags(cx);
                 self.limit_streams(cx);
                 self.blocked = false;
                 self.echoes.clear();
+                if let Some(keying) = &mut self.habits.keying {
+                    keying.on_restarted(cx.endpoint, end.id, cx.notes)?;
+                }
+                if let Some(dynamics) = &mut self.habits.dynamics {
+                    dynamics.note_restart();
+                }
+                self.boundaries.on_restart(*unread)?;
             }
             Event::Readable => self.readable = true,
             Event::Writable | Event::StreamWritable { .. } => self.blocked = false,
             Event::SendFailed(failed) => cx.ledger.failed(cx.now, end, self.peer_host, self.up, failed)?,
-            Event::PeerShutdown => self.peer_shut_down = true,
+            Event::PeerShutdown => {
+                self.peer_shut_down = true;
+                cx.ledger.peer_shut_down(end);
+            }
             Event::Closed(reason) => self.on_closed(cx, reason)?,
             Event::StreamsReset { .. } | Event::AssociationReset { .. } => {
-                if let Some(reconfiguring) = &mut self.reconfiguring {
+                if let Some(reconfiguring) = &mut self.habits.reconfiguring {
                     reconfiguring.on_event(event);
                 }
                 self.boundaries.on_event(event, !cx.ledger.is_tampered(end.host, self.peer_host))?;
@@ -226,12 +255,18 @@ impl App {
             Event::StreamsChanged { outbound_streams, .. } => {
                 let status = cx.endpoint.status(end.id).map(|status| status.outbound_streams);
                 demand(status >= Some(*outbound_streams), || format!("{end:?}: {event:?}, but {status:?}"))?;
-                self.plan.streams = self.plan.streams.max(*outbound_streams);
+                self.plan.streams = self.plan.streams.max(self.plan.ordinary(*outbound_streams));
             }
-            Event::DynamicStreams(_) => violation(format!("{end:?}: {event:?}, but no streams are dynamic"))?,
+            Event::DynamicStreams(_) => self.on_dynamic_event(cx, event)?,
             Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event, true)?,
             Event::AddressRequest { .. } => self.on_address_outcome(cx, event)?,
-            Event::PathChanged { .. } | Event::PeerError { .. } | Event::Authentication(_) => {}
+            Event::Authentication(event) => {
+                let honest = !cx.ledger.is_tampered(end.host, self.peer_host);
+                if let Some(keying) = &mut self.habits.keying {
+                    keying.on_event(end.id, *event, honest)?;
+                }
+            }
+            Event::PathChanged { .. } | Event::PeerError { .. } => {}
             Event::AdaptationLayer { .. } | Event::SenderDry => {}
         }
         Ok(())
@@ -250,65 +285,9 @@ impl App {
     fn limit_streams(&mut self, cx: &Context<'_>) {
         if let Some(status) = cx.endpoint.status(self.end.id) {
             self.plan.streams = self.plan.streams.min(status.outbound_streams);
-            if let Some(scheduling) = &mut self.scheduling {
+            if let Some(scheduling) = &mut self.habits.scheduling {
                 scheduling.limit_streams(status.outbound_streams);
             }
-        }
-    }
-
-    fn on_closed(&mut self, cx: &mut Context<'_>, reason: &CloseReason) -> Result<(), Violation> {
-        let end = self.end;
-        self.learn_tags(cx);
-        self.closed = Some(reason.clone());
-        self.relocating.as_ref().map_or(Ok(()), |relocating| relocating.on_closed(end.id))?;
-        if !matches!(reason, CloseReason::Shutdown) {
-            cx.ledger.broke_off(end.host);
-        }
-        self.readable = true;
-        if cx.ledger.is_tampered(end.host, self.peer_host) {
-            return Ok(());
-        }
-        match reason {
-            CloseReason::Shutdown => cx.ledger.shut_down(end),
-            CloseReason::ProtocolViolation(what) => {
-                violation(format!("{end:?} accuses an honest peer of: {what}"))
-            }
-            // Code 0 is an ABORT without cause, from an endpoint that does not know the association.
-            CloseReason::PeerAborted { code: 0 | USER_INITIATED_ABORT, .. } => Ok(()),
-            CloseReason::PeerAborted { code: PROTOCOL_VIOLATION, reason } if gave_up(reason) => Ok(()),
-            // A host whose port has changed cannot prove that the association of its old port is its own. Only a
-            // set-up may fail for this, never an existing association.
-            CloseReason::PeerAborted { code: RESTART_WITH_NEW_ENCAPSULATION_PORT, .. }
-                if !self.up && cx.ledger.is_rebound(end.host) =>
-            {
-                Ok(())
-            }
-            // A host that restarts names all addresses that it began with, some of which an application had deleted.
-            CloseReason::PeerAborted { code: RESTART_WITH_NEW_ADDRESSES, .. }
-                if !self.up && cx.ledger.has_moved(end.host) =>
-            {
-                Ok(())
-            }
-            CloseReason::PeerAborted { code, reason } => {
-                violation(format!("{end:?} was aborted by an honest peer: cause {code}, {reason:?}"))
-            }
-            CloseReason::TimedOut => {
-                // Losses before the calm may cause one expiry after it.
-                let late = self.calm.is_some_and(|since| cx.now > since + cx.last_expiry);
-                // A crashed host no longer knows its own cookies, and one whose association ended abnormally refuses
-                // its cookie for a second one. In both cases a COOKIE ECHO stays unanswered. So it does if the cookie's key
-                // is gone (RFC 9260 section 5.1.5); the INIT ACK of a set-up that began before the calm may be that old.
-                let outdated = self.calm.is_some_and(|since| self.began < since)
-                    && cx.now.since(self.began) > cx.keys_last;
-                let forgotten = !self.up && (outdated || cx.ledger.may_have_forgotten(self.peer_host));
-                let one_sided = self.up && cx.ledger.is_one_sided(self.peer_host, self.tags);
-                // A peer whose COOKIE ACK was lost may have left the only address that is known of it.
-                let moved = !self.up && self.relocating.is_some();
-                demand(!late || forgotten || one_sided || moved, || {
-                    format!("{end:?} timed out though nothing is lost any more")
-                })
-            }
-            CloseReason::Aborted | CloseReason::Unreachable | CloseReason::NoRoute => Ok(()),
         }
     }
 
@@ -322,11 +301,13 @@ impl App {
         self.send(cx)?;
         self.reconfigure(cx)?;
         self.relocate(cx)?;
+        self.change_keys(cx)?;
+        self.use_dynamic(cx)?;
         self.end(cx)
     }
 
     fn schedule(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
-        let Some(scheduling) = self.scheduling.as_mut().filter(|_| self.calm.is_none()) else {
+        let Some(scheduling) = self.habits.scheduling.as_mut().filter(|_| self.calm.is_none()) else {
             return Ok(());
         };
         let next = scheduling.act(cx.now, cx.endpoint, self.end.id, self.plan.streams)?;
@@ -335,20 +316,30 @@ impl App {
     }
 
     fn reconfigure(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
-        let Some(reconfiguring) = &mut self.reconfiguring else { return Ok(()) };
+        let Some(reconfiguring) = &mut self.habits.reconfiguring else { return Ok(()) };
         if self.up && !self.shutting_down && self.calm.is_none() {
-            let next = reconfiguring.act(cx.now, cx.endpoint, self.end.id)?;
+            let ordinary = self.plan.dynamic.map(|plan| plan.first);
+            let next = reconfiguring.act(cx.now, cx.endpoint, self.end.id, ordinary)?;
             self.wake_once(cx, 1, Some(next));
         }
         Ok(())
     }
 
     fn relocate(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
-        let Some(relocating) = &mut self.relocating else { return Ok(()) };
+        let Some(relocating) = &mut self.habits.relocating else { return Ok(()) };
         if self.up && !self.shutting_down && self.calm.is_none() {
             cx.ledger.moves(self.end.host);
             let next = relocating.act(cx.now, cx.endpoint, self.end.id)?;
             self.wake_once(cx, 2, next);
+        }
+        Ok(())
+    }
+
+    fn change_keys(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        let Some(keying) = &mut self.habits.keying else { return Ok(()) };
+        if self.up && !self.shutting_down && self.calm.is_none() {
+            let next = keying.act(cx.now, cx.endpoint, self.end.id, cx.notes)?;
+            self.wake_once(cx, 3, next);
         }
         Ok(())
     }
@@ -361,7 +352,8 @@ impl App {
     }
 
     fn on_address_outcome(&mut self, cx: &mut Context<'_>, event: &Event) -> Result<(), Violation> {
-        let (Some(relocating), Some((request, outcome))) = (&mut self.relocating, outcome_of(event)) else {
+        let (Some(relocating), Some((request, outcome))) = (&mut self.habits.relocating, outcome_of(event))
+        else {
             return violation(format!("{:?}: {event:?}, but nothing was asked for", self.end));
         };
         relocating.on_outcome(cx.endpoint, self.end.id, request, outcome)
@@ -381,18 +373,19 @@ impl App {
         };
         self.learn_tags(cx);
         let eager =
-            self.closed.is_some() || self.reconfiguring.as_ref().is_some_and(Reconfiguring::must_read);
+            self.closed.is_some() || self.habits.reconfiguring.as_ref().is_some_and(Reconfiguring::must_read);
         while batch > 0 && (self.echoes.len() < ECHOES_MAX || eager) {
             while let Some(boundary) = self.boundaries.take_due() {
-                match boundary {
-                    Boundary::Reset(streams) => cx.ledger.reset(self.end, &streams),
-                    Boundary::Cut(stream) => cx.ledger.cut(self.end, self.peer_host, stream)?,
-                }
+                self.pass(cx, boundary)?;
             }
             let Some(message) = cx.endpoint.recv(cx.now, self.end.id) else {
                 self.readable = false;
-                return Ok(());
+                return match self.closed {
+                    Some(CloseReason::Shutdown) => cx.ledger.all_ended(self.end, self.peer_host),
+                    _ => Ok(()),
+                };
             };
+            self.on_dynamic_message(cx, message.stream)?;
             self.boundaries.on_read();
             let complete = cx.ledger.received(self.end, self.peer_host, self.tags, &message)?;
             if let Some(len) = complete {
@@ -443,7 +436,7 @@ impl App {
     }
 
     /// Sends one message. Returns true if it was accepted.
-    fn give(
+    pub(super) fn give(
         &mut self,
         cx: &mut Context<'_>,
         stream: u16,
@@ -452,7 +445,7 @@ impl App {
     ) -> Result<bool, Violation> {
         let (mut info, data) = cx.ledger.next(stream, unordered, len);
         info.immediate = cx.random.chance(self.plan.immediate);
-        info.reliability = self.limits.as_mut().map_or(Reliability::FULL, Limits::next);
+        info.reliability = self.habits.limits.as_mut().map_or(Reliability::FULL, Limits::next);
         let space = cx.endpoint.send_space(self.end.id);
         let end = self.end;
         match cx.endpoint.send(cx.now, end.id, info, data) {

@@ -63,6 +63,19 @@ impl Authentic {
     }
 }
 
+/// Returns the Shared Key Identifier of a packet with an AUTH chunk.
+pub(crate) fn key_of(packet: &Packet<'_>) -> Option<u16> {
+    packet.chunks().flatten().find_map(|chunk| match chunk.parse() {
+        Ok(Chunk::Auth(auth)) => Some(auth.key),
+        _ => None,
+    })
+}
+
+/// True if the packet has an AUTH chunk with the null key, which everybody has who has seen the set-up.
+pub(crate) fn has_null_key(datagram: &Carried) -> bool {
+    Packet::parse(&datagram.bytes).is_ok_and(|packet| key_of(&packet) == Some(0))
+}
+
 /// Returns the chunk types whose authentication a host demands: ASCONF and ASCONF-ACK always (RFC 5061 section 4.1).
 pub(crate) fn wanted(extensions: &ExtensionsConfig) -> Option<ChunkTypes> {
     let demanded = extensions.authentication.map(|settings| settings.chunks);

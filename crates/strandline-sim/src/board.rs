@@ -5,6 +5,7 @@ mod abandoned;
 mod arrival;
 mod behind;
 mod credit;
+mod granted;
 mod late;
 mod quiet;
 mod renumbered;
@@ -22,10 +23,12 @@ use strandline_proto::time::Time;
 use strandline_wire::chunk::{Chunk, kind};
 use strandline_wire::{Data, IData, Packet, RawChunk, Ssn, Tsn};
 
-use self::abandoned::{Abandoned, Of};
+pub(crate) use self::abandoned::on_stream_reset;
+use self::abandoned::{Abandoned, Of, on_timeout, reveal_skipped};
 use self::behind::BehindGaps;
 use self::credit::Credit;
 pub(crate) use self::credit::{FORGED_CREDIT, INITIAL_MAX, set_credit};
+use self::granted::Granted;
 use self::late::Late;
 use self::quiet::Quiet;
 use self::renumbered::Renumbered;
@@ -163,6 +166,7 @@ pub(crate) struct Board {
     renumbered: Renumbered,
     abandoned: Abandoned,
     credit: Credit,
+    granted: Granted,
     /// The type of the chunks that acknowledge DATA, once one was sent.
     acknowledges_by: Option<u8>,
 }
@@ -235,6 +239,7 @@ impl Board {
         let mut any = false;
         self.renumbered.on_chunks(packet.chunks().flatten(), true);
         self.credit.on_chunks(packet.chunks().flatten(), false);
+        self.granted.on_departure(packet.chunks().flatten())?;
         for chunk in packet.chunks().flatten() {
             let parsed = chunk.parse();
             if let (Some(data), Ok(parsed)) = (data_in(&chunk), &parsed) {
@@ -279,6 +284,7 @@ impl Board {
         let first = *self.first.get_or_insert(tsn);
         demand(!tsn.is_before(first), || format!("{tsn:?} is sent again and was acknowledged long ago"))?;
         let at = tsn.distance_from(first) as usize;
+        reveal_skipped(self, now, to, at);
         demand(at <= self.chunks.len(), || format!("{tsn:?} is sent, which leaves TSNs out"))?;
         self.abandoned.check(tsn, of_message)?;
         let traffic = self.traffic.of(to);
@@ -433,6 +439,7 @@ impl Board {
     /// Allows the retransmission of everything outstanding: a router refused it, the peer restarted, or T3-rtx
     /// expired.
     pub(crate) fn excuse(&mut self, to: Option<IpAddr>) {
+        on_timeout(self);
         self.least.clear();
         let mut recovers = Vec::new();
         for chunk in self.chunks.iter_mut().filter(|chunk| to.is_none_or(|to| chunk.to == to)) {
@@ -464,6 +471,7 @@ impl Board {
     /// that an earlier SACK acknowledged and the last one may have had no room for do not count: the sender need not
     /// assume that the peer revoked them.
     pub(crate) fn excuse_first(&mut self, to: IpAddr, mtu: u32) {
+        on_timeout(self);
         self.least.clear();
         let mut room = mtu;
         let beyond = self

@@ -131,6 +131,8 @@ pub(crate) struct Events {
     pub(crate) opened: bool,
     /// True if the association has several paths: a recovery may belong to any of them.
     pub(crate) several: bool,
+    /// True if data in flight was given up while packets were built.
+    pub(crate) gave_up: bool,
 }
 
 /// A path before and after it transmitted, and what it sent.
@@ -450,8 +452,8 @@ impl Step<'_> {
 
     /// True if only what was sent in this step is in flight: nothing was before, or it was given up.
     fn begins_flight(&self) -> bool {
-        let only_new = self.traffic.new == self.traffic.sent && self.path.flight <= self.traffic.sent;
-        self.was.flight == 0 || only_new
+        let is_alone = self.traffic.new == self.traffic.sent || self.events.gave_up;
+        self.was.flight == 0 || (is_alone && self.path.flight <= self.traffic.sent)
     }
 }
 

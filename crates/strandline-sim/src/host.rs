@@ -92,6 +92,9 @@ impl Host {
         let endpoint = Endpoint::new(self.plan.config.clone(), random.seed(), now);
         let mut endpoint = endpoint.map_err(|error| Violation(format!("configuration: {error}")))?;
         endpoint.listen(SCTP_PORT).map_err(|error| Violation(format!("listen: {error}")))?;
+        if let Some(keys) = self.plan.keys {
+            keys.give(&mut endpoint).map_err(|error| Violation(format!("keys: {error}")))?;
+        }
         self.endpoint = Some(endpoint);
         Ok(())
     }
@@ -100,6 +103,9 @@ impl Host {
     pub(crate) fn crash(&mut self) -> Vec<usize> {
         self.endpoint = None;
         self.life += 1;
+        if let Some(reborn) = &mut self.plan.reborn {
+            core::mem::swap(reborn, &mut self.plan.config.association);
+        }
         self.timer = None;
         self.watch = self.watch.anew();
         self.events.clear();
@@ -212,7 +218,14 @@ impl Host {
         let (Some(endpoint), Some(app)) = (&mut self.endpoint, self.apps.get_mut(&id)) else { return Ok(()) };
         let Shared { now, ledger, random, wakes, last_expiry, keys_last, .. } = shared;
         let (now, last_expiry, keys_last) = (*now, *last_expiry, *keys_last);
-        act(app, &mut Context { now, endpoint, ledger, random, wakes, last_expiry, keys_last })?;
+        let mut notes = Vec::new();
+        act(
+            app,
+            &mut Context { now, endpoint, ledger, random, wakes, notes: &mut notes, last_expiry, keys_last },
+        )?;
+        for (id, note) in notes {
+            self.watch.on_note(now, id, note);
+        }
         if app.is_done() {
             let client = app.client;
             endpoint.release(id);

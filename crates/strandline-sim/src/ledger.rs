@@ -19,10 +19,12 @@
 //!    host crashed after it was accepted: then its fate is unknown.
 //! 7. SSNs of a stream count from 0, from the start, the last restart, or the last reset of the stream (RFC 6525), and
 //!    skip those of messages that were given up after a part of them was sent.
-//! 8. A message is given up only for its limit, and after a part of it was sent only if both hosts support that (RFC
+//! 8. The messages of one use of a dynamic stream arrive in that use: see [`lives`].
+//! 9. A message is given up only for its limit, and after a part of it was sent only if both hosts support that (RFC
 //!    3758). See [`abandoned`].
 
 mod abandoned;
+mod lives;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +37,7 @@ use strandline_wire::{Ppid, Ssn, StreamId};
 
 pub(crate) use self::abandoned::is_abandoned;
 use self::abandoned::{Fate, Sent};
+use self::lives::Closing;
 use crate::payload;
 use crate::violation::{Violation, demand, violation};
 
@@ -65,6 +68,8 @@ struct Record {
     unordered: bool,
     /// Index among the ordered messages of its stream.
     place: u32,
+    /// How often the outgoing direction of its stream had been closed in this epoch (docs/dynamic-streams.md).
+    life: usize,
     len: usize,
     taken: Time,
     reliability: Reliability,
@@ -82,6 +87,8 @@ struct Outgoing {
     places: BTreeMap<u16, u32>,
     /// Number of failed messages since the last restart, without those given up.
     failed: u32,
+    /// The ends of dynamic streams, by epoch and stream.
+    closings: BTreeMap<(u32, u16), Vec<Closing>>,
 }
 
 /// A receiver's side of the ledger.
@@ -103,6 +110,8 @@ struct Incoming {
     parts: BTreeMap<(u16, bool), (Ppid, usize)>,
     /// Number of messages that were cut off, by stream, if it is not known which.
     cuts: BTreeMap<u16, usize>,
+    /// How often the peer has closed its direction of a dynamic stream since the start or the last restart.
+    lives: BTreeMap<u16, usize>,
 }
 
 /// The ledger of a run.
@@ -123,8 +132,15 @@ pub(crate) struct Ledger {
     tampered: Vec<(usize, usize)>,
     /// The host, local tag and peer tag of every association that was established.
     established: BTreeSet<(usize, u32, u32)>,
-    /// Hosts that support partial reliability.
+    /// Hosts that support partial reliability at times, and those of these that don't at others.
     may_skip: BTreeSet<usize>,
+    changing: BTreeSet<usize>,
+    /// The host that takes more credit for its streams than it is granted.
+    greedy: Option<usize>,
+    /// For each association whose peer has begun a shutdown, how often each request of RE-CONFIG was sent since.
+    requests: BTreeMap<(usize, AssociationId), BTreeMap<u32, u32>>,
+    /// Associations that have refused a request.
+    refusals: BTreeSet<(usize, AssociationId)>,
     /// The ordered messages of a sender's epoch and stream, by place.
     ordered: BTreeMap<(End, u32, u16), Vec<u32>>,
     sent: Sent,
@@ -152,6 +168,8 @@ pub struct Counts {
     pub repeated: u64,
     /// Messages whose fate is unknown, because a host crashed.
     pub unknown: u64,
+    /// Associations that ended because the peer overdrew the credit of a stream.
+    pub overdrawn: u64,
 }
 
 impl core::ops::AddAssign for Counts {
@@ -165,6 +183,7 @@ impl core::ops::AddAssign for Counts {
         self.refused += other.refused;
         self.repeated += other.repeated;
         self.unknown += other.unknown;
+        self.overdrawn += other.overdrawn;
     }
 }
 
@@ -183,6 +202,10 @@ impl Ledger {
             tampered: Vec::new(),
             established: BTreeSet::new(),
             may_skip: BTreeSet::new(),
+            changing: BTreeSet::new(),
+            greedy: None,
+            requests: BTreeMap::new(),
+            refusals: BTreeSet::new(),
             ordered: BTreeMap::new(),
             sent: Sent::default(),
             counts: Counts::default(),
@@ -230,6 +253,7 @@ impl Ledger {
             stream: info.stream.0,
             unordered: info.unordered,
             place: *place,
+            life: outgoing.closings.get(&(outgoing.epoch, info.stream.0)).map_or(0, Vec::len),
             len,
             taken: now,
             reliability: info.reliability,
@@ -318,7 +342,7 @@ impl Ledger {
             format!("message {ppid} arrived though it was reported as failed and never sent")
         })?;
         let before = record.delivered.replace((to, tags));
-        let (from, place) = ((record.route.from, record.epoch), record.place);
+        let (from, place, life) = ((record.route.from, record.epoch), record.place, record.life);
         match before {
             None => self.counts.delivered += 1,
             Some((end, same)) if end != to && same == tags => self.counts.repeated += 1,
@@ -348,6 +372,10 @@ impl Ledger {
                 follows
             });
         }
+        let now = self.incoming.entry(to).or_default().lives.get(&message.stream.0).copied().unwrap_or(0);
+        demand(before.is_some() || now == life, || {
+            format!("message {ppid} of use {life} of stream {} arrived in use {now}", message.stream)
+        })?;
         if !message.unordered {
             self.in_order(to, from, place, message)?;
         }
@@ -418,6 +446,21 @@ impl Ledger {
     pub(crate) fn shut_down(&self, end: End) -> Result<(), Violation> {
         let failed = self.outgoing.get(&end).map_or(0, |outgoing| outgoing.failed);
         demand(failed == 0, || format!("a graceful shutdown failed {failed} messages of {end:?}"))
+    }
+
+    /// Sets the host that takes more credit for its streams than it is granted.
+    pub(crate) fn set_greedy(&mut self, host: Option<usize>) {
+        self.greedy = host;
+    }
+
+    /// True if the host takes more credit for its streams than it is granted.
+    pub(crate) fn is_greedy(&self, host: usize) -> bool {
+        self.greedy == Some(host)
+    }
+
+    /// Counts an association that ended because its peer overdrew the credit of a stream.
+    pub(crate) fn overdrawn(&mut self) {
+        self.counts.overdrawn += 1;
     }
 
     /// Records a crash of a host.

@@ -23,6 +23,10 @@
 //!   fraction of the window; one packet follows T3-rtx; nothing is retransmitted without a reason. All this is
 //!   computed from the packets, as is the minimum that must count as in flight. Buffers and memory stay within their
 //!   limits.
+//! - A sender keeps to the credit of each stream, and a receiver acknowledges nothing beyond it: it ends the association.
+//! - Each message on a dynamic stream arrives in the use of its number in which it was sent. The end of a direction says
+//!   whether anything of it is missing, and directions that were finished end before a graceful shutdown.
+//! - Packets are authenticated with the active key. One that was deleted admits nothing.
 //! - An honest peer is never accused of a protocol violation.
 //! - Timers and transmissions come to rest. Once the faults are over, nothing times out because of them any more,
 //!   every association ends by shutdown within a bounded time, and the endpoints hold nothing.
@@ -48,12 +52,16 @@ mod authentic;
 mod board;
 mod bounds;
 mod by_address;
+mod dynamic_streams;
+mod greedy;
 pub mod grid;
 mod host;
+mod keys;
 mod ledger;
 mod limits;
 pub mod manual;
 pub mod network;
+mod notes;
 pub mod pair;
 pub mod payload;
 pub mod random;

@@ -149,13 +149,24 @@ fn search(args: &Args) -> bool {
         }
     });
     let seconds = start.elapsed().as_secs_f64();
-    let Counts { taken, taken_bytes, delivered, failed, unsent, abandoned, refused, repeated, unknown } =
-        messages;
+    let Counts {
+        taken,
+        taken_bytes,
+        delivered,
+        failed,
+        unsent,
+        abandoned,
+        refused,
+        repeated,
+        unknown,
+        overdrawn,
+    } = messages;
     println!(
         "{taken} messages ({taken_bytes} bytes): {delivered} delivered, {failed} failed, {refused} refused at"
     );
     println!("set-up, {unknown} unknown after crashes; {repeated} came twice by a cookie used twice;");
-    println!("{unsent} given up unsent, {abandoned} after a part was sent");
+    println!("{unsent} given up unsent, {abandoned} after a part was sent;");
+    println!("{overdrawn} associations ended because the peer overdrew the credit of a stream");
     println!("{runs} runs, {packets} packets in {seconds:.1} s: {failures} failed");
     failures == 0
 }

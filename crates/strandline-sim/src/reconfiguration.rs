@@ -38,12 +38,14 @@ impl Reconfiguring {
         Self { random, plan, next, renumbers: false }
     }
 
-    /// Asks for something if the time has come. Returns when it wants to act again.
+    /// Asks for something if the time has come. Returns when it wants to act again. Only the streams below `ordinary` are
+    /// reset this way, if the others are dynamic.
     pub(crate) fn act(
         &mut self,
         now: Time,
         endpoint: &mut Endpoint,
         id: AssociationId,
+        ordinary: Option<u16>,
     ) -> Result<Time, Violation> {
         if now < self.next {
             return Ok(self.next);
@@ -51,7 +53,7 @@ impl Reconfiguring {
         self.next = now + self.random.duration(Duration::from_millis(1), self.plan.pause_max);
         let Some(status) = endpoint.status(id) else { return Ok(self.next) };
         let result = match self.random.below(8) {
-            0 => {
+            0 if ordinary.is_none() => {
                 let asked = Reconfigure::ResetAssociation.ask(endpoint, now, id);
                 self.renumbers |= asked.is_ok();
                 asked
@@ -68,7 +70,7 @@ impl Reconfiguring {
                     StreamDirection::Both,
                 ]);
                 let most = status.outbound_streams.min(status.inbound_streams);
-                let streams = self.streams(most);
+                let streams = self.streams(most, ordinary);
                 Reconfigure::ResetStreams(direction, streams).ask(endpoint, now, id)
             }
         };
@@ -98,10 +100,11 @@ impl Reconfiguring {
         self.renumbers &= !matches!(event, Event::AssociationReset { .. });
     }
 
-    fn streams(&mut self, most: u16) -> Streams {
-        if self.random.chance(0.4) {
+    fn streams(&mut self, most: u16, ordinary: Option<u16>) -> Streams {
+        if self.random.chance(0.4) && ordinary.is_none() {
             return Streams::All;
         }
+        let most = most.min(ordinary.unwrap_or(u16::MAX));
         let count = self.random.log_range(1, 20);
         let most = u64::from(most.max(1));
         (0..count).map(|_| StreamId(self.random.below(most.min(200)) as u16)).collect()

@@ -2,18 +2,21 @@
 //! meet in many combinations and none drowns the others.
 
 mod config;
+mod extensions;
 mod faults;
 mod plans;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
+use std::sync::Arc;
 
 use strandline_netem::LinkConfig;
-use strandline_proto::config::EndpointConfig;
+use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::time::Time;
 
 use crate::app::Plan;
 use crate::attacker::Attack;
+use crate::keys::KeySet;
 use crate::random::Random;
 
 /// A host.
@@ -27,6 +30,12 @@ pub(crate) struct HostPlan {
     pub(crate) segments_max: usize,
     /// What its application does with incoming associations.
     pub(crate) server: Plan,
+    /// Shared keys that its associations begin with; `None` for the null key alone.
+    pub(crate) keys: Option<KeySet>,
+    /// Takes more credit for streams than it is granted.
+    pub(crate) greedy: bool,
+    /// The parameters of associations after a crash, if they differ; then those from before.
+    pub(crate) reborn: Option<Arc<AssociationConfig>>,
 }
 
 impl HostPlan {
@@ -243,11 +252,16 @@ impl Scenario {
         if relocations.is_some() {
             names.push("dynamic addresses");
         }
+        if seed >= extensions::FIRST_SEED {
+            extensions::draw(&mut hosts, &mut clients, &features, seed, &mut names);
+        }
         let links = config::link(&features, &mut random);
         let special_links = config::special_links(&features, &hosts, &links, &mut random);
         let mut faults = faults::faults(&features, &hosts, calm_at, &mut random);
         // An association may have kept only the address whose link is cut.
-        let clean = features.is_clean() && relocations.as_ref().is_none_or(Vec::is_empty);
+        let clean = features.is_clean()
+            && !hosts.iter().any(|host| host.greedy)
+            && relocations.as_ref().is_none_or(Vec::is_empty);
         faults.extend(relocations.unwrap_or_default());
         let mut attacks = faults::attacks(&features, calm_at, &mut random);
         if features.tampering && faults::violate(&mut attacks, calm_at, seed) {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use strandline_proto::event::Event;
-use strandline_proto::number::StreamId;
-use strandline_proto::reconfiguration::{Outcome, Streams};
+use strandline_proto::number::{Ssn, StreamId};
+use strandline_proto::reconfiguration::{DynamicStreamsEvent, Outcome, Streams};
 
 use crate::violation::{Violation, demand};
 
@@ -15,6 +15,12 @@ pub(crate) enum Boundary {
     Reset(Streams),
     /// The rest of a message of this stream is lost (RFC 3758).
     Cut(StreamId),
+    /// The peer has closed its direction of dynamic streams, each with the SSN of its next message.
+    Ended(Vec<(StreamId, Ssn)>),
+    /// The peer asks to stop sending on dynamic streams.
+    Stopped(Vec<StreamId>),
+    /// The peer has restarted.
+    Restarted,
 }
 
 /// The boundaries that reading has not reached yet.
@@ -40,8 +46,19 @@ impl Boundaries {
                 self.push(*unread, Boundary::Reset(Streams::All))
             }
             Event::PartialDeliveryAborted { stream, unread } => self.push(*unread, Boundary::Cut(*stream)),
+            Event::DynamicStreams(DynamicStreamsEvent::Ended { streams, unread }) => {
+                self.push(*unread, Boundary::Ended(streams.clone()))
+            }
+            Event::DynamicStreams(DynamicStreamsEvent::Stopped { streams, unread }) => {
+                self.push(*unread, Boundary::Stopped(streams.clone()))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Records a restart of the peer.
+    pub(crate) fn on_restart(&mut self, unread: usize) -> Result<(), Violation> {
+        self.push(unread, Boundary::Restarted)
     }
 
     fn push(&mut self, unread: usize, boundary: Boundary) -> Result<(), Violation> {

@@ -19,12 +19,13 @@ use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
 use strandline_wire::{Chunk, Packet, Parameter};
 
-use crate::authentic::{admitted, keep_agreed};
-use crate::board::{data_in, set_credit};
+use crate::authentic::{admitted, keep_agreed, key_of};
+use crate::board::{data_in, on_stream_reset, set_credit};
 use crate::bounds::{Events, Step};
 use crate::by_address::ByAddress;
 use crate::ledger;
 use crate::network::Carried;
+use crate::notes::Note;
 use crate::relocation::outcome_of;
 use crate::violation::{Violation, demand};
 use memory::{Memory, counters};
@@ -75,8 +76,11 @@ impl Before {
 /// the last check left them.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// An attacker asks for other addresses in the name of the peer, so that nobody can say which ones are in use.
-    pub(crate) moves_forged: bool,
+    /// An attacker asks for other addresses, and for resets, in the name of the peer, so that nobody can say which
+    /// addresses and accounts are in use.
+    pub(crate) requests_forged: bool,
+    /// An attacker alters packets from and to this host.
+    pub(crate) is_attacked: bool,
     memory: BTreeMap<AssociationId, Memory>,
     /// Those that a packet, a command or an event has touched and that have not come to rest.
     touched: BTreeSet<AssociationId>,
@@ -87,14 +91,14 @@ pub(crate) struct Watch {
     all: bool,
     /// Tags of initiators whose set-up an attacker altered. With authentication nothing is known then of what counts.
     forged: BTreeSet<u32>,
-    /// The largest initial credit of streams in INITs and INIT ACKs that arrived, in bytes, by their tags.
+    /// The largest initial credit of streams in INITs and INIT ACKs of both sides, in bytes, by their tags.
     offers: BTreeMap<u32, u32>,
 }
 
 impl Watch {
     /// Returns the watch of a host that has lost its state.
     pub(crate) fn anew(&self) -> Self {
-        Self { moves_forged: self.moves_forged, ..Self::default() }
+        Self { requests_forged: self.requests_forged, is_attacked: self.is_attacked, ..Self::default() }
     }
 
     /// Records that something may change an association.
@@ -180,6 +184,7 @@ impl Watch {
             let whole = (packet.checksum() == 0 && status.accepts_zero_checksum) || packet.verify_checksum();
             let known =
                 endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
+            let verifies = verifies && key_of(&packet).is_none_or(|key| memory.keys.has(key));
             if whole && verifies {
                 memory.moves.on_arrival(&packet);
             }
@@ -232,6 +237,15 @@ impl Watch {
         }
     }
 
+    /// Learns what an application has done.
+    pub(crate) fn on_note(&mut self, now: Time, id: AssociationId, note: Note) {
+        let memory = self.memory.entry(id).or_default();
+        memory.keys.learn(now, note);
+        if let Note::Reset(stream) = note {
+            on_stream_reset(&mut memory.board, stream);
+        }
+    }
+
     /// Examines a transmitted packet.
     pub(crate) fn packet(
         &mut self,
@@ -240,6 +254,7 @@ impl Watch {
         recovery: Recovery,
     ) -> Result<(), Violation> {
         let Ok(packet) = Packet::parse(&datagram.bytes) else { return Ok(()) };
+        self.learn_offer(&packet);
         let Some(id) = self.sender_of(&packet, datagram.destination) else { return Ok(()) };
         let of = |Violation(what)| Violation(format!("{id:?}: {what}"));
         let rested = !self.round.contains(&id);
@@ -260,13 +275,19 @@ impl Watch {
         demand(!forwards || before.status.extensions.partial_reliability, || {
             format!("{id:?}: FORWARD TSN to a peer that does not support it")
         })?;
+        if let Some(key) = key_of(&packet) {
+            memory.keys.check(now, key).map_err(of)?;
+        }
         let moves = memory.moves.on_departure(&packet, datagram);
-        if !self.moves_forged {
+        if !self.requests_forged {
             moves.map_err(of)?;
         }
         memory.board.on_tag(&packet);
-        let offer = self.offers.get(&packet.verification_tag().0).copied();
-        set_credit(&mut memory.board, before.status.extensions.stream_credit, offer);
+        let agreed = before.status.extensions.stream_credit && !self.requests_forged;
+        let [offer, own] =
+            [packet.verification_tag(), before.status.local_tag].map(|tag| self.offers.get(&tag.0).copied());
+        let own = if self.is_attacked { Some(u32::MAX) } else { own };
+        set_credit(&mut memory.board, agreed, offer, own);
         let mut next = memory.board.next_tsn();
         memory.board.on_departure(now, &packet, to, recovery).map_err(of)?;
         let chunks = packet.chunks().flatten().filter(|chunk| data_in(chunk).is_some()).count();
@@ -415,7 +436,7 @@ fn sending(
         let bounds = memory.bounds.of(address);
         let exempt =
             events.exempt + may_ask.iter().find(|(of, _)| *of == address).map_or(0, |(_, packets)| *packets);
-        let events = Events { exempt, ..events };
+        let events = Events { exempt, gave_up: before.given_back > 0, ..events };
         bounds.after(Step { was, path, traffic, mtu, events, config, lost, marked })?;
     }
     memory.board.end_step();

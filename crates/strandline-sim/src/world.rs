@@ -12,7 +12,8 @@ use strandline_proto::event::{AssociationId, Datagram, IcmpError, IcmpKind};
 use strandline_proto::time::Time;
 
 use crate::attacker::{Attack, Attacker, Blow};
-use crate::authentic::{Authentic, wanted};
+use crate::authentic::{Authentic, has_null_key, wanted};
+use crate::greedy::inflate;
 use crate::host::{Directory, Host, Shared};
 use crate::ledger::{Counts, Ledger};
 use crate::network::{Carried, Network};
@@ -99,12 +100,20 @@ impl World {
             network.link(*from, *to).change(Change::Config(config.clone()));
         }
         let mut ledger = Ledger::new(random.bits() as u32);
-        let may_skip = |host: &&Host| host.plan.config.association.extensions.partial_reliability;
-        ledger.set_may_skip(hosts.iter().filter(may_skip).map(|host| host.number));
+        let skips = |host: &Host, after: bool| {
+            let reborn = host.plan.reborn.as_ref().filter(|_| after);
+            reborn.unwrap_or(&host.plan.config.association).extensions.partial_reliability
+        };
+        let ever = hosts.iter().filter(|host| skips(host, false) || skips(host, true));
+        ledger.set_may_skip(ever.map(|host| host.number));
+        let changes = hosts.iter().filter(|host| skips(host, false) != skips(host, true));
+        ledger.set_changing(changes.map(|host| host.number));
+        ledger.set_greedy(hosts.iter().find(|host| host.plan.greedy).map(|host| host.number));
         if let Some((one, other)) = scenario.tampered {
             ledger.tamper(one, other);
             for host in [one, other] {
-                hosts[host].watch.moves_forged =
+                hosts[host].watch.is_attacked = true;
+                hosts[host].watch.requests_forged =
                     scenario.attacks.iter().any(|(_, attack)| *attack == Attack::Insider);
             }
         }
@@ -232,6 +241,8 @@ impl World {
             return Ok(());
         }
         let Some(endpoint) = &mut host.endpoint else { return Ok(()) };
+        let inflated = host.plan.greedy.then(|| inflate(datagram)).flatten();
+        let datagram = inflated.as_ref().unwrap_or(datagram);
         let destination = Some(datagram.destination.ip());
         let wanted = wanted(&host.plan.config.association.extensions);
         let verifies = wanted.is_some() && self.authentic.verifies(datagram);
@@ -453,7 +464,7 @@ impl World {
             match blow {
                 Blow::Datagram(delay, datagram) => {
                     self.trace.packet(self.now, &datagram, attack.name());
-                    if attack == Attack::Insider {
+                    if attack == Attack::Insider && has_null_key(&datagram) {
                         self.authentic.record(&datagram);
                     }
                     self.network.put(self.now + delay, datagram);

@@ -5,7 +5,7 @@ use crate::named;
 
 use std::io::Write;
 
-use strandline_sim::{Replay, run};
+use strandline_sim::{Replay, has_feature, run};
 
 /// Runs seeds. Every failure is shown with the command that replays it.
 fn all_pass(seeds: impl Iterator<Item = u64>) {
@@ -61,6 +61,14 @@ fn odd_seeds_of_the_day() {
 #[test]
 fn seeds_that_found_something() {
     all_pass(named::SEEDS.iter().map(|(seed, _)| *seed));
+}
+
+/// Hosts that take more credit for their streams than they are granted.
+#[test]
+fn overdrawing_peers_are_aborted() {
+    let seeds = (18_000_000_000..).filter(|seed| has_feature(*seed, "overdraw"));
+    let counts = seeds.take(20).map(|seed| run(seed).expect("passes").counts);
+    assert!(counts.map(|counts| counts.overdrawn).sum::<u64>() > 0);
 }
 
 #[test]

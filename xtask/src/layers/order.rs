@@ -140,12 +140,20 @@ pub(super) const CRATES: [Rules; 9] = [
     Rules {
         root: "crates/strandline-sim/src/lib.rs",
         layers: &[
-            apart(&["grid", "network", "payload", "random", "violation"]),
-            apart(&["limits", "reconfiguration", "relocation", "scheduling", "unread"]),
+            apart(&["grid", "network", "notes", "payload", "random", "violation"]),
+            apart(&[
+                "dynamic_streams",
+                "keys",
+                "limits",
+                "reconfiguration",
+                "relocation",
+                "scheduling",
+                "unread",
+            ]),
             apart(&["by_address"]),
             apart(&["board"]),
             apart(&["authentic", "ledger", "manual", "trace"]),
-            together(&["app", "attacker", "bounds", "host", "pair", "scenario", "watch"]),
+            together(&["app", "attacker", "bounds", "greedy", "host", "pair", "scenario", "watch"]),
             apart(&["world"]),
             apart(&["run"]),
         ],

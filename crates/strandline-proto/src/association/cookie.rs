@@ -32,10 +32,12 @@ const IPV4: u8 = 4;
 const IPV6: u8 = 6;
 /// A bit of that byte: the peer wants this address to be its primary one.
 const PRIMARY: u8 = 0x80;
+/// A bit of that byte: this is a local address.
+const LOCAL: u8 = 0x40;
 /// Maximum length of a cookie in bytes: fixed fields, an adaptation code point, two transport addresses, `PATHS_MAX` IPv6
-/// addresses, the initial credit of streams, and what the keys of RFC 4895 are derived from.
+/// addresses of each side, the initial credit of streams, and what the keys of RFC 4895 are derived from.
 pub(crate) const COOKIE_LEN_MAX: usize =
-    66 + 4 + 2 * 20 + PATHS_MAX * 17 + InitialCredit::LEN + COOKIE_BYTES_MAX + MAC_LEN;
+    66 + 4 + 2 * 20 + 2 * PATHS_MAX * 17 + InitialCredit::LEN + COOKIE_BYTES_MAX + MAC_LEN;
 
 /// The contents of a State Cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +69,8 @@ pub(crate) struct Cookie {
     pub(crate) addresses: Vec<IpAddr>,
     /// The one of these that the peer wants to be the primary one (RFC 5061 section 5.4).
     pub(crate) primary: Option<IpAddr>,
+    /// The local addresses that the INIT ACK names, if they may change before the cookie comes back.
+    pub(crate) named: Vec<IpAddr>,
 }
 
 /// Why a cookie was not accepted.
@@ -178,6 +182,13 @@ impl CookieKeys {
                 *family |= PRIMARY;
             }
         }
+        for address in cookie.named.iter().take(PATHS_MAX) {
+            let place = out.len();
+            put_address(&mut out, Some(*address));
+            if let Some(family) = out.get_mut(place) {
+                *family |= LOCAL;
+            }
+        }
         // Some stacks return a cookie with the padding of its parameter, so avoid padding.
         out.resize(out.len().next_multiple_of(4), 0);
         let mac = Self::mac(&self.current, &out);
@@ -244,7 +255,7 @@ impl Reader<'_> {
 
     fn address(&mut self) -> Option<Option<IpAddr>> {
         let [family] = self.take::<1>()?;
-        match family & !PRIMARY {
+        match family & !(PRIMARY | LOCAL) {
             NO_ADDRESS => Some(None),
             IPV4 => Some(Some(IpAddr::V4(Ipv4Addr::from(self.take::<4>()?)))),
             IPV6 => Some(Some(IpAddr::V6(Ipv6Addr::from(self.take::<16>()?)))),
@@ -283,10 +294,14 @@ fn read(body: &[u8]) -> Option<Cookie> {
         IpAddr::V6(v6) => core::net::SocketAddrV6::new(v6, port, 0, scope).into(),
     };
     let destination = r.address()?;
-    let (mut addresses, mut primary) = (Vec::new(), None);
+    let (mut addresses, mut primary, mut named) = (Vec::new(), None, Vec::new());
     while let [family, ..] = *r.0 {
         let address = r.address()?;
-        addresses.extend(address);
+        if family & LOCAL != 0 {
+            named.extend(address)
+        } else {
+            addresses.extend(address)
+        }
         primary = primary.or(address.filter(|_| family & PRIMARY != 0));
     }
     Some(Cookie {
@@ -310,6 +325,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
         destination,
         addresses,
         primary,
+        named,
     })
 }
 

@@ -1,6 +1,7 @@
 //! A COOKIE ECHO for an existing association (RFC 9260 section 5.2.4): restart, collision, late and duplicate
 //! cookies.
 
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use strandline_wire::cause::{Cause, Causes};
@@ -41,6 +42,13 @@ pub(crate) enum CookieAction {
     Discard,
     /// D: a duplicate, or the end of a plain collision.
     Duplicate,
+}
+
+/// Returns the local addresses after a restart: those that the INIT ACK named and that were not deleted since. The peer
+/// knows of no address that its earlier state has let us add meanwhile (RFC 5061).
+fn local_after(local: &[IpAddr], cookie: &Cookie) -> Vec<IpAddr> {
+    let kept: Vec<_> = local.iter().copied().filter(|own| cookie.named.contains(own)).collect();
+    if kept.is_empty() { local.to_vec() } else { kept }
 }
 
 impl Association {
@@ -158,7 +166,7 @@ impl Association {
         keep_settings(&mut self.outbound, before);
         let paths = core::mem::replace(&mut self.paths, paths_of(cx, now, &config, cookie));
         self.keep_choices(&paths);
-        self.paths.set_local(paths.local().to_vec());
+        self.paths.set_local(local_after(paths.local(), cookie));
         choose_sources(self);
         self.flags.recovery_due = false;
         (self.flags.held, self.flags.sourceless) = (false, false);

@@ -51,6 +51,12 @@ struct Answer {
 }
 
 impl Answer {
+    /// Returns the local addresses that an association may lose or gain before the cookie of a restart comes back.
+    fn named(&self, cx: &EndpointContext, features: &Features) -> Vec<IpAddr> {
+        let changes = self.ties != (0, 0) && features.has(Extensions::DYNAMIC_ADDRESSES);
+        if changes { cx.local_addresses(&self.local).to_vec() } else { Vec::new() }
+    }
+
     /// Writes the parameters of extensions, without those of authentication.
     fn write(&self, features: Features, writer: &mut TlvWriter<'_>) {
         if let Some(credit) = features.answered_credit() {
@@ -256,6 +262,7 @@ impl Endpoint {
             destination: route.source,
             addresses: offer.addresses.clone(),
             primary: offer.primary(&features),
+            named: answer.named(cx, &features),
         });
         let init = Init {
             initiate_tag: answer.tag,

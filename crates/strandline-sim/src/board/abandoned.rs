@@ -24,6 +24,9 @@ pub(super) struct Of {
     ends: bool,
 }
 
+/// How often a FORWARD TSN is sent without a time-out: answers that do not acknowledge it repeat it twice.
+const FORWARDS_MAX: u32 = 3;
+
 /// The messages that were given up.
 #[derive(Debug, Default)]
 pub(super) struct Abandoned {
@@ -34,6 +37,12 @@ pub(super) struct Abandoned {
     open: BTreeMap<u32, (IpAddr, Of)>,
     /// The messages by their places: only the first I-DATA chunk of a message has its PPID.
     numbers: BTreeMap<(Row, u32), Ppid>,
+    /// How often the same FORWARD TSN may still be sent.
+    allowed: u32,
+    /// Dynamic streams that were given up.
+    resets: BTreeSet<StreamId>,
+    /// Number of messages that never existed and are skipped for them, and whose TSNs were not seen.
+    unseen: usize,
 }
 
 impl Abandoned {
@@ -104,6 +113,7 @@ impl Board {
     pub(crate) fn on_abandoned(&mut self, now: Time, message: Ppid) -> u32 {
         self.least.clear();
         self.abandoned.messages.insert(message.0);
+        self.abandoned.allowed = FORWARDS_MAX;
         let mut bytes = 0;
         let chunks = self.earlier.as_mut().map_or(&mut self.chunks, |(_, chunks)| chunks);
         for chunk in chunks.iter_mut().filter(|chunk| chunk.of.message == message) {
@@ -122,6 +132,7 @@ impl Board {
     pub(super) fn on_skipped(&mut self, now: Time, cumulative: Tsn) {
         let answered = self.abandoned.forward.take_if(|(_, _, tsn)| cumulative.is_at_or_after(*tsn));
         let Some((to, at, tsn)) = answered else { return };
+        self.abandoned.allowed = FORWARDS_MAX;
         self.late.of(to).on_acknowledged(now, (at, tsn), true);
         self.traffic.of(to).sacks += 1;
     }
@@ -157,8 +168,17 @@ impl Board {
         listed: Vec<(Row, u32)>,
         to: IpAddr,
     ) -> Result<(), Violation> {
-        self.abandoned.forward = Some((to, now, last));
+        let again =
+            self.abandoned.forward.replace((to, now, last)).is_some_and(|(_, _, before)| before == last);
+        let left = if again { self.abandoned.allowed } else { FORWARDS_MAX };
+        demand(left > 0, || format!("FORWARD TSN to {last:?} is sent again and again without a time-out"))?;
+        self.abandoned.allowed = left - 1;
+        if self.first.is_none() && self.abandoned.unseen >= listed.len() {
+            // Nothing was sent before, and each message that never existed is of a stream of its own.
+            self.first = Some(Tsn(last.next().0.wrapping_sub(listed.len() as u32)));
+        }
         let count = self.first.map_or(0, |first| last.next().distance_from(first) as usize);
+        reveal_skipped(self, now, to, count);
         demand((1..=self.chunks.len()).contains(&count), || {
             format!("FORWARD TSN to {last:?}, but {} chunks follow {:?}", self.chunks.len(), self.first)
         })?;
@@ -169,9 +189,38 @@ impl Board {
             })?;
             streams.extend(chunk.of.place);
         }
-        demand(listed.iter().copied().eq(streams.clone()), || {
+        // A stream that was given up is listed with a number that no chunk has.
+        let usual = |((stream, _), _): &(Row, u32)| !self.abandoned.resets.contains(stream);
+        let expected = streams.clone().into_iter().filter(usual);
+        demand(listed.iter().copied().filter(usual).eq(expected), || {
             format!("FORWARD TSN to {last:?} lists {listed:?}, and skips {streams:?}")
         })
+    }
+}
+
+/// Records that a dynamic stream is given up: a message that never existed will be skipped (docs/dynamic-streams.md section
+/// 6.2).
+pub(crate) fn on_stream_reset(board: &mut Board, stream: u16) {
+    board.abandoned.resets.insert(StreamId(stream));
+    board.abandoned.unseen += 1;
+    board.abandoned.allowed = FORWARDS_MAX;
+}
+
+/// Allows another FORWARD TSN after a time-out, or after its path was removed.
+pub(super) fn on_timeout(board: &mut Board) {
+    board.abandoned.allowed += 1;
+}
+
+/// Adds TSNs of messages that never existed, up to `count` chunks in all.
+pub(super) fn reveal_skipped(board: &mut Board, now: Time, to: IpAddr, count: usize) {
+    let missing = count.saturating_sub(board.chunks.len());
+    if missing > board.abandoned.unseen {
+        return;
+    }
+    board.abandoned.unseen -= missing;
+    let of = Of { message: Ppid(0), place: None, ends: true };
+    for _ in 0..missing {
+        board.chunks.push_back(Sent { abandoned: true, ..Sent::new(now, to, of, (0, 0)) });
     }
 }
 

@@ -18,6 +18,7 @@ impl Board {
         let mut in_set_up = state.in_setup();
         self.renumbered.on_chunks(chunks.iter().copied(), false);
         self.credit.on_chunks(chunks.iter().copied(), true);
+        self.granted.on_arrival(chunks.iter().copied());
         for (at, chunk) in chunks.iter().enumerate() {
             let completes = match chunk.kind {
                 kind::COOKIE_ACK | kind::DATA | kind::I_DATA => state == AssociationState::CookieEchoed,

@@ -34,6 +34,7 @@ fn events(ms: u64) -> Events {
         exempt: 0,
         opened: false,
         several: false,
+        gave_up: false,
     }
 }
 

@@ -10,6 +10,7 @@ use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
 use strandline_wire::{Chunk, Packet, Ppid, Ssn, StreamId};
 
+use super::lives::count_requests;
 use super::{End, Incoming, Ledger};
 use crate::board::data_in;
 use crate::violation::{Violation, demand, violation};
@@ -22,7 +23,7 @@ const EXPIRY_STEP: Duration = Duration::from_millis(1);
 pub(super) struct Fate {
     /// True if a part of it was sent.
     pub(super) sent: bool,
-    /// True if it was given up for its limit.
+    /// True if it was given up for its limit, or with its stream.
     pub(super) abandoned: bool,
 }
 
@@ -32,11 +33,14 @@ impl Fate {
     }
 }
 
-/// True if the message was given up for its limit.
+/// True if the message was given up for its limit, or with its stream.
 pub(crate) fn is_abandoned(failed: &FailedMessage) -> bool {
     matches!(
         failed.cause,
-        FailureCause::Expired | FailureCause::RetransmissionsExhausted | FailureCause::LowPriority
+        FailureCause::Expired
+            | FailureCause::RetransmissionsExhausted
+            | FailureCause::LowPriority
+            | FailureCause::StreamReset
     )
 }
 
@@ -88,12 +92,17 @@ fn is_above(one: Reliability, other: u32) -> bool {
 }
 
 impl Ledger {
-    /// Records which hosts support partial reliability.
+    /// Records which hosts support partial reliability, at least at times.
     pub(crate) fn set_may_skip(&mut self, hosts: impl Iterator<Item = usize>) {
         self.may_skip = hosts.collect();
     }
 
-    /// True if both hosts support partial reliability.
+    /// Records which hosts support it before or after a crash only.
+    pub(crate) fn set_changing(&mut self, hosts: impl Iterator<Item = usize>) {
+        self.changing = hosts.collect();
+    }
+
+    /// True if both hosts support partial reliability, at least at times.
     pub(crate) fn may_skip(&self, one: usize, other: usize) -> bool {
         self.may_skip.contains(&one) && self.may_skip.contains(&other)
     }
@@ -181,7 +190,7 @@ impl Ledger {
         })
     }
 
-    /// Checks the report of a message that was given up (rule 8).
+    /// Checks the report of a message that was given up (rule 9).
     pub(super) fn on_abandoned(
         &mut self,
         now: Time,
@@ -199,7 +208,8 @@ impl Ledger {
             format!("message {ppid} was given up after a part was sent, and the peer does not support that")
         })?;
         let was_sent = self.sent.chunks_of(ppid).next().is_some();
-        demand(was_sent == failed.sent, || {
+        let recorded = record.reliability.limit() != Limit::None;
+        demand(was_sent == failed.sent || !recorded, || {
             format!("message {ppid}: reported as sent: {}, and it was: {was_sent}", failed.sent)
         })?;
         let right = match (failed.cause, record.reliability.limit()) {
@@ -216,6 +226,7 @@ impl Ledger {
                 let mut recent = recent.filter(|recent| recent.route.from == from);
                 recent.any(|recent| is_above(recent.reliability, number))
             }
+            (FailureCause::StreamReset, _) => self.is_reset(record),
             _ => false,
         };
         demand(right, || format!("message {ppid} was given up as {:?}: {record:?}", failed.cause))
@@ -225,6 +236,7 @@ impl Ledger {
     pub(crate) fn departs(&mut self, now: Time, sender: Sender, bytes: &[u8]) -> Result<(), Violation> {
         let (host, _) = sender;
         let Ok(packet) = Packet::parse(bytes) else { return Ok(()) };
+        count_requests(self, sender, &packet);
         let in_set_up = packet.chunks().flatten().next().is_some_and(|chunk| chunk.kind == kind::COOKIE_ECHO);
         for chunk in packet.chunks().flatten() {
             let (Some(data), Ok(parsed)) = (data_in(&chunk), chunk.parse()) else { continue };
@@ -241,7 +253,8 @@ impl Ledger {
             let times = self.sent.chunks.entry((ppid.0, data.tsn.0)).or_default();
             *times += 1;
             let (times, taken) = (*times, record.taken);
-            let agreed = self.may_skip(host, to);
+            let changes = [host, to].iter().any(|host| self.changing.contains(host));
+            let agreed = self.may_skip(host, to) && !changes;
             // T1-cookie repeats what went with the COOKIE ECHO.
             if in_set_up || self.is_tampered(host, to) {
                 continue;

@@ -55,6 +55,9 @@ pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
                 config,
                 segments_max: random.pick(&[1, 1, 8, 64]),
                 server: server(features, random),
+                keys: None,
+                greedy: false,
+                reborn: None,
             }
         })
         .collect()
@@ -426,6 +429,8 @@ fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
         schedule: None,
         limits: None,
         relocate: None,
+        keys: None,
+        dynamic: None,
     }
 }
 

@@ -11,6 +11,7 @@ use super::moves::Moves;
 use crate::board::Board;
 use crate::bounds::{Bounds, Events};
 use crate::by_address::ByAddress;
+use crate::keys::KnownKeys;
 use crate::violation::Violation;
 
 /// After this many looks in a row that found the same numbers, with no packet in between, another look changes nothing:
@@ -43,6 +44,7 @@ pub(super) struct Memory {
     /// (RFC 5682 section 2 step 2b).
     pub(super) may_ask: ByAddress<(u16, u32)>,
     pub(super) moves: Moves,
+    pub(super) keys: KnownKeys,
     /// Set when a path was removed: the number that followed what was sent by then.
     removed: Option<Tsn>,
 }
@@ -88,6 +90,7 @@ impl Memory {
             exempt: probes + timeouts + recoveries,
             opened: false,
             // What was sent on a removed path is acknowledged, marked and lost afterwards.
+            gave_up: false,
             several: paths > 1 || self.removed.is_some_and(|until| !self.board.has_passed(until)),
         }
     }

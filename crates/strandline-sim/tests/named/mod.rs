@@ -291,4 +291,18 @@ pub const SEEDS: &[(u64, &str)] = &[
         "a host whose addresses had changed restarted with those that it began with (of the checker)",
     ),
     (14_000_044_189, "a SACK from before a reset of all numbers reported a window (of the checker)"),
+    (18_000_000_006, "an unanswered request from before a peer's shutdown ended all that was being closed"),
+    (
+        18_000_000_054,
+        "a request in progress for want of data ended what was being closed, in a peer's shutdown",
+    ),
+    (18_000_000_398, "a stream that was given up before anything was sent (of the checker)"),
+    (18_000_000_886, "a forged reset, after which credit was counted anew (of the checker)"),
+    (18_000_003_281, "a local address was a source of packets to a restarted peer, which did not know it"),
+    (
+        18_000_004_102,
+        "three time-outs of a request in a peer's shutdown end what was being closed (of the checker)",
+    ),
+    (18_000_009_976, "a shutdown refuses the end of streams that waits for lost data (of the checker)"),
+    (18_000_010_287, "data in flight was given up after a time-out, and a packet followed (of the checker)"),
 ];

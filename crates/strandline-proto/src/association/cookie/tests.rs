@@ -23,6 +23,7 @@ fn cookie() -> Cookie {
         destination: Some("10.0.0.1".parse().unwrap()),
         addresses: vec!["10.0.0.2".parse().unwrap(), "::2".parse().unwrap()],
         primary: Some("::2".parse().unwrap()),
+        named: vec!["10.0.0.1".parse().unwrap(), "::1".parse().unwrap()],
     }
 }
 

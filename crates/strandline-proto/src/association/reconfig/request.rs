@@ -24,8 +24,9 @@ use crate::time::Time;
 /// Minimum time between two SSN/TSN Reset Requests: the maximum segment lifetime (section 5.1.4).
 const RENUMBER_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Number of expiries of the timer after which a request is given up once the peer shuts down: many peers answer no request
-/// from then on. What is held back needs the answer: with the wrong numbers it would never be delivered.
+/// Number of expiries of the timer after which a request is given up if the peer's shutdown waits for nothing else: many
+/// peers answer no request from then on. What is held back needs the answer: with the wrong numbers it would never be
+/// delivered.
 const SHUTDOWN_EXPIRIES_MAX: u16 = 2;
 
 /// Returns the stream numbers as bytes.
@@ -397,19 +398,22 @@ pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Endpoin
         // The next expiry without a response in between is an error.
         sent.unanswered = 1;
     }
+    let waits_for_data =
+        association.outbound.has_pending() || association.outbound.unacknowledged_bytes() > 0;
+    let delays = matches!(association.state, State::ShutdownReceived) && !waits_for_data;
     let Some(reconfig) = &mut association.reconfig else { return };
-    let (expiries, needs_peer) = match reconfig.sent() {
-        Some(sent) => (sent.unanswered.saturating_add(sent.in_progress), sent.needs_peer()),
+    let (delays, needs_peer) = match reconfig.sent_mut() {
+        Some(sent) => {
+            sent.delays = sent.delays.saturating_add(delays.into());
+            (sent.delays, sent.needs_peer())
+        }
         None => (0, false),
     };
     if needs_peer {
         // The peer's request may wait for ours while ours waits for it.
         reconfig.deny_asked(ResultCode::ALREADY_IN_PROGRESS);
     }
-    if matches!(association.state, State::ShutdownReceived)
-        && expiries > SHUTDOWN_EXPIRIES_MAX
-        && !outgoing::holds_messages(&association.outbound)
-    {
+    if delays > SHUTDOWN_EXPIRIES_MAX && !outgoing::holds_messages(&association.outbound) {
         stop(association, cx, true);
         association.progress_shutdown(cx, now);
     }

@@ -157,6 +157,8 @@ pub(super) struct Sent {
     pub(super) unanswered: u16,
     /// Number of responses that said that it is in progress.
     pub(super) in_progress: u16,
+    /// Number of expiries of the timer while nothing else kept a shutdown of the peer waiting.
+    pub(super) delays: u16,
 }
 
 /// One parameter of a request.
@@ -179,7 +181,7 @@ pub(super) struct Due {
 
 impl Sent {
     pub(super) fn new(bytes: Vec<u8>, parts: Vec<(RequestNumber, Part)>) -> Self {
-        Self { bytes, due: true, parts, unanswered: 0, in_progress: 0 }
+        Self { bytes, due: true, parts, unanswered: 0, in_progress: 0, delays: 0 }
     }
 
     /// Lets it be sent again.

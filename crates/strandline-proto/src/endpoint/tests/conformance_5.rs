@@ -36,6 +36,7 @@ fn cookie(raw: &Raw) -> Cookie {
         destination: None,
         addresses: Vec::new(),
         primary: None,
+        named: Vec::new(),
     }
 }
 
@@ -195,6 +196,8 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
                 assert_eq!(pair.state(CLIENT, client), "COOKIE-ECHOED");
             }
             let tag = if same_tag { RAW_TAG } else { VerificationTag(77) };
+            let table = &pair.hosts[CLIENT].endpoint.table;
+            let local_initial_tsn = table.at(client.slot).unwrap().own_init(own).initial_tsn;
             let made = Cookie {
                 created: pair.now,
                 lifetime_ms: 60_000,
@@ -204,13 +207,7 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
                 peer_tie_tag: 0,
                 local_port: 5000,
                 peer_port: PORT,
-                local_initial_tsn: pair.hosts[CLIENT]
-                    .endpoint
-                    .table
-                    .at(client.slot)
-                    .unwrap()
-                    .own_init(own)
-                    .initial_tsn,
+                local_initial_tsn,
                 peer_initial_tsn: Tsn(1),
                 peer_rwnd: 65_536,
                 outbound_streams: 10,
@@ -222,6 +219,7 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
                 destination: None,
                 addresses: Vec::new(),
                 primary: None,
+                named: Vec::new(),
             };
             let sealed = pair.hosts[CLIENT].endpoint.context.cookies.seal(&made);
             let echo = CookieEcho { cookie: &sealed };

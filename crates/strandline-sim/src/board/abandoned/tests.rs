@@ -112,3 +112,31 @@ fn data_is_skipped_under_another_tag() {
     skips(&mut board, 2, 1).expect("both were given up");
     assert!(skips(&mut board, 3, 2).is_err(), "message 2 was not given up");
 }
+
+#[test]
+fn forward_tsn_is_not_repeated_without_end() {
+    let mut board = three();
+    for _ in 0..3 {
+        skips(&mut board, 1, &[(7, 0)]).expect("two answers repeat it");
+    }
+    assert!(skips(&mut board, 1, &[(7, 0)]).is_err());
+    board.excuse(None);
+    skips(&mut board, 1, &[(7, 0)]).expect("a time-out repeats it");
+    assert!(skips(&mut board, 1, &[(7, 0)]).is_err());
+}
+
+/// The message that never existed is skipped for a stream that was given up, and takes a TSN.
+#[test]
+fn stream_that_was_given_up() {
+    let mut board = three();
+    assert!(skips(&mut three(), 4, &[(7, 3)]).is_err(), "nobody has given it up");
+    assert_eq!(board.on_abandoned(Time::ZERO, Ppid(1)), 4);
+    assert_eq!(board.on_abandoned(Time::ZERO, Ppid(2)), 4);
+    on_stream_reset(&mut board, 7);
+    skips(&mut board, 4, &[(7, 3)]).expect("one TSN beyond what was sent");
+    assert!(sends(&mut board, 6, 4, true).is_err(), "TSN 5 is next");
+    let mut board = Board::default();
+    on_stream_reset(&mut board, 9);
+    skips(&mut board, 1, &[(9, 0)]).expect("nothing was sent on it");
+    sends(&mut board, 2, 0, true).expect("the next TSN");
+}

@@ -54,6 +54,37 @@ fn deletion_after_a_refused_addition_is_not_sent() {
     assert_eq!(results(&mut peer), [shortage, AddressOutcome::Performed, refused(code::DELETE_LAST_ADDRESS)]);
 }
 
+/// An address that the peer lets in after the INIT ACK for its restart: the new state does not know it.
+#[test]
+fn addition_between_init_ack_and_restart() {
+    let (mut pair, _, server) = established();
+    let (old, new) = (address(SERVER, 0), new_address(SERVER, 0));
+    gain(&mut pair, SERVER, new);
+    let restarted = Endpoint::new(with_dynamic_addresses(1, CLIENT), [99; 32], pair.now).unwrap();
+    let before = core::mem::replace(&mut pair.hosts[CLIENT].endpoint, restarted);
+    let again = pair.connect();
+    pair.run_to(kind::INIT_ACK);
+    let ack = pair.wire.pop_front().expect("an INIT ACK");
+    // The earlier state answers what is still on its way.
+    let restarted = core::mem::replace(&mut pair.hosts[CLIENT].endpoint, before);
+    request(&mut pair, SERVER, server, &[AddressRequest::Add(new.ip())]).unwrap();
+    pair.run();
+    assert_eq!(outcomes(&pair, SERVER), [(AddressRequest::Add(new.ip()), AddressOutcome::Performed)]);
+    pair.hosts[CLIENT].endpoint = restarted;
+    pair.deliver(&ack);
+    pair.run();
+    assert!(pair.hosts[SERVER].events.iter().any(|(_, event)| matches!(event, Event::Restarted { .. })));
+    assert_eq!(pair.hosts[SERVER].endpoint.addresses(server).local(), Some(&[old.ip()][..]));
+    // It can be added again, and carries data then.
+    request(&mut pair, SERVER, server, &[AddressRequest::Add(new.ip()), AddressRequest::Delete(old.ip())])
+        .unwrap();
+    pair.pass(Duration::from_secs(10));
+    lose(&mut pair, SERVER, old);
+    pair.send(SERVER, server, 0, b"from the new address");
+    pair.pass(Duration::from_secs(10));
+    assert_eq!(pair.recv(CLIENT, again).unwrap().data, "from the new address");
+}
+
 /// The peer sends no SHUTDOWN ACK before it has confirmed the only address that is left.
 #[test]
 fn heartbeats_are_answered_in_shutdown_sent() {

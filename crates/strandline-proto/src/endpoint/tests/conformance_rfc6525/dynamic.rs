@@ -269,6 +269,60 @@ fn a_reset_during_a_reset() {
     }
 }
 
+/// A shutdown of the peer waits for the end of a stream that was finished before it, whatever was lost by then.
+#[test]
+fn a_shutdown_of_the_peer_follows_the_ends() {
+    for asks_first in [false, true] {
+        let (mut pair, client, server) = dynamic(|_| {});
+        for stream in [2, 4] {
+            pair.send(CLIENT, client, stream, b"all of it");
+        }
+        pair.run();
+        let now = pair.now;
+        if asks_first {
+            streams(&mut pair, CLIENT, client).stop(now, StreamId(2), OpenedBy::Us);
+        }
+        streams(&mut pair, CLIENT, client).close(now, StreamId(4));
+        // The timer of the request expires three times.
+        pair.pass_dropping(Duration::from_secs(8), has(kind::RE_CONFIG));
+        pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+        pair.pass_dropping(Duration::from_secs(8), has(kind::RE_CONFIG));
+        assert_eq!(pair.state(CLIENT, client), "SHUTDOWN-RECEIVED", "{asks_first}");
+        pair.pass(Duration::from_secs(60));
+        assert_eq!(ended(&dynamic_events(&mut pair, SERVER)), [(4, 1)], "{asks_first}");
+        assert_eq!(pair.state(SERVER, server), "CLOSED");
+    }
+}
+
+/// A request is in progress because data before it was lost. The data holds a shutdown of the peer up, not the request, and
+/// the next request follows.
+#[test]
+fn a_request_waits_for_data_in_a_shutdown() {
+    let (mut pair, client, server) = dynamic(|_| {});
+    for stream in [4, 6] {
+        pair.send(CLIENT, client, stream, b"all of it");
+    }
+    pair.run();
+    let now = pair.now;
+    // An earlier request is under way.
+    streams(&mut pair, CLIENT, client).stop(now, StreamId(3), OpenedBy::Peer);
+    streams(&mut pair, CLIENT, client).close(now, StreamId(4));
+    pair.send(CLIENT, client, 0, b"lost again and again");
+    pair.pass_dropping(Duration::from_millis(500), |sent| {
+        has(kind::DATA)(sent) || has(kind::RE_CONFIG)(sent)
+    });
+    pair.pass_dropping(Duration::from_secs(2), has(kind::DATA));
+    assert!(re_configs(&pair.log).iter().any(|line| line.contains("in progress")));
+    let now = pair.now;
+    streams(&mut pair, CLIENT, client).close(now, StreamId(6));
+    pair.hosts[SERVER].endpoint.shutdown(now, server).unwrap();
+    pair.pass_dropping(Duration::from_secs(30), has(kind::DATA));
+    assert_eq!(pair.state(CLIENT, client), "SHUTDOWN-RECEIVED");
+    pair.pass(Duration::from_secs(60));
+    assert_eq!(ended(&dynamic_events(&mut pair, SERVER)), [(4, 1), (6, 1)]);
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Shutdown));
+}
+
 /// A shutdown waits until streams that were finished before are reset.
 #[test]
 fn a_shutdown_follows_the_ends() {

@@ -322,6 +322,7 @@ fn cookie_with_a_foreign_tag_touches_nobody() {
         destination: None,
         addresses: Vec::new(),
         primary: None,
+        named: Vec::new(),
     });
     let mut sent = pair.forge(CLIENT, (RAW_PORT, PORT), status.local_tag, |packet| {
         assert!(packet.push(&CookieEcho { cookie: &sealed }));

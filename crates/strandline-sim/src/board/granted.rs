@@ -1,0 +1,166 @@
+//! The credit that this side grants to the streams of its peer (docs/stream-credit.md), as the packets on the wire show it:
+//! nothing beyond it is acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use strandline_wire::chunk::{Chunk, kind};
+use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, Response, ResultCode};
+use strandline_wire::{GapBlock, RawChunk, Tsn};
+
+use super::credit::INITIAL_MAX;
+use crate::violation::{Violation, demand};
+
+/// A request that begins new accounts once it is performed.
+#[derive(Debug)]
+enum Reset {
+    /// Of these streams of the peer, or of all, after this TSN.
+    Streams(Option<Vec<u16>>, Tsn),
+    /// Of all numbers, TSNs included.
+    All,
+}
+
+/// What arrived and was granted on each stream of the peer. Data that is given up has other sums, which end the accounts.
+#[derive(Debug, Default)]
+pub(super) struct Granted {
+    /// True if both sides have agreed on credit, and nobody forges packets of the peer.
+    agreed: bool,
+    initial: Option<u32>,
+    /// The largest limit of each stream that was told.
+    limits: BTreeMap<u16, u32>,
+    /// Bytes that were acknowledged since the stream was last reset.
+    accepted: BTreeMap<u16, u32>,
+    /// Stream and length of the chunks that arrived and are not acknowledged, by TSN.
+    arrived: BTreeMap<u32, (u16, u32)>,
+    /// Requests without a final response, of this side and of the peer, by number.
+    asked: BTreeMap<(bool, u32), Reset>,
+    answered: BTreeSet<(bool, u32)>,
+    /// The Cumulative TSN Ack that was sent last, and the TSNs beyond it that count as accepted.
+    cumulative: Option<Tsn>,
+    named: BTreeSet<u32>,
+    ended: bool,
+}
+
+impl Granted {
+    /// Sets what the set-up has agreed on. `initial` is this side's offer in bytes, if it is known.
+    pub(super) fn set(&mut self, agreed: bool, initial: Option<u32>) {
+        self.agreed = agreed;
+        self.initial = initial;
+    }
+
+    /// Records the chunks of a packet that arrives.
+    pub(super) fn on_arrival<'a>(&mut self, chunks: impl Iterator<Item = RawChunk<'a>>) {
+        for chunk in chunks {
+            match chunk.parse() {
+                Ok(Chunk::IData(data)) => {
+                    let known = self.cumulative.is_some_and(|cumulative| !data.tsn.is_after(cumulative));
+                    if !known && !self.named.contains(&data.tsn.0) {
+                        let of = (data.stream.0, data.payload.len() as u32);
+                        self.arrived.entry(data.tsn.0).or_insert(of);
+                    }
+                }
+                Ok(Chunk::IForwardTsn(_)) => self.ended = true,
+                Ok(Chunk::ReConfig(_)) => self.on_re_config(&chunk, true),
+                _ => {}
+            }
+        }
+    }
+
+    /// Checks the chunks of a packet that departs.
+    pub(super) fn on_departure<'a>(
+        &mut self,
+        chunks: impl Iterator<Item = RawChunk<'a>>,
+    ) -> Result<(), Violation> {
+        for chunk in chunks {
+            match chunk.parse() {
+                Ok(Chunk::Sack(sack)) => self.on_sack(sack.cumulative_tsn(), sack.gap_blocks())?,
+                Ok(Chunk::NrSack(sack)) => self.on_sack(sack.cumulative_tsn(), sack.gap_blocks())?,
+                Ok(Chunk::StreamCredit(credit)) => {
+                    for entry in credit.credits() {
+                        let limit = self.limits.entry(entry.stream.0).or_default();
+                        *limit = entry.limit.max(*limit);
+                    }
+                }
+                _ if chunk.kind == kind::RE_CONFIG => self.on_re_config(&chunk, false),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn on_sack(&mut self, cumulative: Tsn, blocks: impl Iterator<Item = GapBlock>) -> Result<(), Violation> {
+        self.cumulative = Some(cumulative);
+        let blocks: Vec<_> = blocks.collect();
+        let is_named = |tsn: u32| {
+            let beyond = Tsn(tsn).distance_from(cumulative);
+            Tsn(tsn).is_after(cumulative)
+                && blocks.iter().any(|block| (block.start.into()..=block.end.into()).contains(&beyond))
+        };
+        let is_acked = |tsn: u32| !Tsn(tsn).is_after(cumulative) || is_named(tsn);
+        let acked: Vec<_> = self.arrived.keys().copied().filter(|tsn| is_acked(*tsn)).collect();
+        self.named.retain(|tsn| Tsn(*tsn).is_after(cumulative));
+        for tsn in acked {
+            let Some((stream, len)) = self.arrived.remove(&tsn) else { continue };
+            if Tsn(tsn).is_after(cumulative) {
+                self.named.insert(tsn);
+            }
+            let accepted = self.accepted.entry(stream).or_default();
+            *accepted = accepted.wrapping_add(len);
+            let initial = self.initial.unwrap_or(INITIAL_MAX);
+            let limit = self.limits.get(&stream).copied().unwrap_or_default().max(initial);
+            demand(self.ended || !self.agreed || *accepted <= limit, || {
+                format!("{accepted} bytes of stream {stream} are acknowledged, with credit for {limit}")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn on_re_config(&mut self, chunk: &RawChunk<'_>, arrives: bool) {
+        let Ok(Chunk::ReConfig(re_config)) = chunk.parse() else { return };
+        let Ok(combination) = Combination::of(re_config.parameters) else { return };
+        for parameter in combination.iter() {
+            match parameter {
+                ReConfigParameter::OutgoingSsnReset(request) if arrives => {
+                    let listed = request.streams.iter().map(|stream| stream.0).collect();
+                    let streams = (!request.streams.is_all()).then_some(listed);
+                    let key = (true, request.request.0);
+                    self.asked.insert(key, Reset::Streams(streams, request.last_tsn));
+                }
+                ReConfigParameter::SsnTsnReset(request) => {
+                    self.asked.insert((arrives, request.request.0), Reset::All);
+                }
+                ReConfigParameter::Response(response) => self.on_response(&response, arrives),
+                _ => {}
+            }
+        }
+    }
+
+    fn on_response(&mut self, response: &Response, arrives: bool) {
+        let key = (!arrives, response.response.0);
+        if response.result == ResultCode::IN_PROGRESS
+            || !self.asked.contains_key(&key)
+            || !self.answered.insert(key)
+        {
+            return;
+        }
+        match self.asked.remove(&key) {
+            Some(_) if response.result != ResultCode::PERFORMED => self.ended |= response.result.is_success(),
+            Some(Reset::All) => {
+                self.limits.clear();
+                self.accepted.clear();
+                self.arrived.clear();
+                self.named.clear();
+                self.cumulative = None;
+            }
+            Some(Reset::Streams(streams, last)) => {
+                let concerns = |stream: &u16| streams.as_ref().is_none_or(|streams| streams.contains(stream));
+                self.limits.retain(|stream, _| !concerns(stream));
+                self.accepted.retain(|stream, _| !concerns(stream));
+                self.arrived.retain(|tsn, (stream, _)| Tsn(*tsn).is_after(last) || !concerns(stream));
+            }
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

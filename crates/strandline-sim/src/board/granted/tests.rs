@@ -1,0 +1,102 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use strandline_wire::chunk::{sack, stream_credit};
+use strandline_wire::{IData, Mid, Packet, PacketBuilder, StreamId, VerificationTag};
+
+use super::*;
+
+const INITIAL: u32 = 1024;
+
+fn agreed() -> Granted {
+    let mut granted = Granted::default();
+    granted.set(true, Some(INITIAL));
+    granted
+}
+
+/// Returns the bytes of a packet.
+fn packet(build: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<u8> {
+    let mut buffer = [0; 1500];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    build(&mut builder);
+    let len = builder.finish();
+    buffer[..len].to_vec()
+}
+
+fn arrive(granted: &mut Granted, tsn: u32, stream: u16, len: usize) {
+    let payload = vec![7; len];
+    let bytes = packet(|builder| {
+        assert!(builder.push(&IData::whole(Tsn(tsn), StreamId(stream), Mid(0), &payload)));
+    });
+    granted.on_arrival(Packet::parse(&bytes).unwrap().chunks().flatten());
+}
+
+fn depart(granted: &mut Granted, build: impl FnOnce(&mut PacketBuilder<'_>)) -> Result<(), Violation> {
+    let bytes = packet(build);
+    granted.on_departure(Packet::parse(&bytes).unwrap().chunks().flatten())
+}
+
+fn acknowledge(granted: &mut Granted, cumulative: u32, gap: Option<(u16, u16)>) -> Result<(), Violation> {
+    let blocks = gap.map(|(start, end)| GapBlock { start, end });
+    depart(granted, |builder| assert!(sack::write(builder, Tsn(cumulative), 9000, blocks.into_iter(), &[])))
+}
+
+fn tell(granted: &mut Granted, cumulative: u32, stream: u16, limit: u32) {
+    let entry = stream_credit::Credit { stream: StreamId(stream), accepted: 0, limit };
+    let write = |builder: &mut PacketBuilder<'_>| {
+        assert_eq!(stream_credit::write(builder, Tsn(cumulative), [entry].into_iter()), 1);
+    };
+    depart(granted, write).unwrap();
+}
+
+#[test]
+fn what_was_granted_is_acknowledged_once() {
+    let mut granted = agreed();
+    for (tsn, stream) in [(10, 1), (12, 1), (11, 2)] {
+        arrive(&mut granted, tsn, stream, 512);
+    }
+    assert!(acknowledge(&mut granted, 10, Some((2, 2))).is_ok());
+    arrive(&mut granted, 12, 1, 512);
+    assert!(acknowledge(&mut granted, 12, None).is_ok(), "12 counts once");
+    arrive(&mut granted, 13, 1, 1);
+    assert!(acknowledge(&mut granted, 13, None).is_err());
+}
+
+#[test]
+fn data_beyond_the_credit_is_not_acknowledged() {
+    let mut granted = agreed();
+    arrive(&mut granted, 10, 1, 1025);
+    assert!(acknowledge(&mut granted, 9, None).is_ok());
+    assert!(acknowledge(&mut granted, 9, Some((1, 1))).is_err());
+}
+
+#[test]
+fn larger_limits_count_once_they_are_told() {
+    let mut granted = agreed();
+    arrive(&mut granted, 10, 1, 1024);
+    arrive(&mut granted, 11, 1, 100);
+    assert!(acknowledge(&mut granted, 10, None).is_ok());
+    tell(&mut granted, 10, 1, 1124);
+    assert!(acknowledge(&mut granted, 11, None).is_ok());
+}
+
+#[test]
+fn resets_begin_new_accounts() {
+    let mut granted = agreed();
+    arrive(&mut granted, 10, 1, 1024);
+    tell(&mut granted, 9, 1, 4096);
+    let numbers = [&7u32.to_be_bytes()[..], &0u32.to_be_bytes(), &10u32.to_be_bytes(), &1u16.to_be_bytes()];
+    let request = [&[0, 13, 0, 18][..], &numbers.concat(), &[0, 0]].concat();
+    let ask = packet(|builder| {
+        builder.push_raw(kind::RE_CONFIG, 0, request.len()).unwrap().copy_from_slice(&request);
+    });
+    granted.on_arrival(Packet::parse(&ask).unwrap().chunks().flatten());
+    let response = [0, 16, 0, 12, 0, 0, 0, 7, 0, 0, 0, 1];
+    let answer = |builder: &mut PacketBuilder<'_>| {
+        builder.push_raw(kind::RE_CONFIG, 0, response.len()).unwrap().copy_from_slice(&response);
+    };
+    depart(&mut granted, answer).unwrap();
+    arrive(&mut granted, 11, 1, 1024);
+    assert!(acknowledge(&mut granted, 11, None).is_ok(), "10 is of the account before");
+    arrive(&mut granted, 12, 1, 1);
+    assert!(acknowledge(&mut granted, 12, None).is_err(), "so is what was granted");
+}
