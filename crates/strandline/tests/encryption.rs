@@ -266,6 +266,26 @@ async fn lists_of_several_files_count_together() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// A file without an end is no list, and a list that is too long is not cut off.
+#[tokio::test]
+async fn endless_files_are_refused() {
+    let folder = std::env::temp_dir().join(format!("strandline-endless-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let key = folder.join("key.pem");
+    create_identity(&key, "test").unwrap();
+    let options = Options { key: Some(key), trust: vec!["/dev/zero".to_owned()] };
+    let error = options.load().unwrap_err().to_string();
+    assert!(error.starts_with("/dev/zero: ") && error.contains("more than 16 MiB"), "{error}");
+    let long = folder.join("known_hosts");
+    let line = format!("host {}\n", identity().fingerprint());
+    std::fs::write(&long, line.repeat((16 << 20) / line.len() + 1)).unwrap();
+    for path in ["/dev/zero".into(), long] {
+        let error = KnownHostsFile::new(path).read().unwrap_err().to_string();
+        assert!(error.contains("more than 16 MiB"), "{error}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// The text of an error and of its sources, as programs print it.
 fn chain_of(error: &dyn std::error::Error) -> String {
     match error.source() {

@@ -10,7 +10,7 @@ use strandline_dtls::{Fingerprint, Identity, IdentityError, KnownHost, KnownHost
 
 use super::OnLearned;
 
-/// Bytes read of a file at most.
+/// Maximum length of a file in bytes.
 const FILE_LEN_MAX: u64 = 16 << 20;
 
 /// A file of keys or known hosts can't be read or written.
@@ -80,10 +80,15 @@ pub fn read_identity(path: &Path) -> Result<Identity, FileError> {
     at(path, read())
 }
 
-fn read_text(file: &mut File) -> io::Result<String> {
-    let mut text = String::new();
-    file.take(FILE_LEN_MAX).read_to_string(&mut text)?;
-    Ok(text)
+/// Reads a file. One that is too long is an error: it may be a device without an end, and cut off it would lack peers.
+pub(super) fn read_text(file: &mut File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    if file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes)? as u64 > FILE_LEN_MAX {
+        let what = format!("the file has more than {} MiB: is it the right one?", FILE_LEN_MAX >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not valid UTF-8"))
 }
 
 /// Reads a list. Lines that can't be read are logged.

@@ -1,12 +1,13 @@
 //! Encryption as users configure it: a file with a key, and whom to trust.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strandline_dtls::{AuthoritiesError, Fingerprint, FingerprintError, KnownHosts, Trust};
 
 use super::Encryption;
-use super::files::{FileError, FileProblem, KnownHostsFile, parse, read_identity};
+use super::files::{FileError, FileProblem, KnownHostsFile, parse, read_identity, read_text};
 
 /// What a certificate in PEM format begins with.
 const PEM: &str = "-----BEGIN CERTIFICATE-----";
@@ -137,7 +138,8 @@ enum TrustFile {
 
 fn read_trust(path: &Path) -> Result<TrustFile, OptionsError> {
     let failed = |problem| FileError { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.into()))?;
+    let text = File::open(path).and_then(|mut file| read_text(&mut file));
+    let text = text.map_err(|error| failed(error.into()))?;
     if text.contains(PEM) {
         return Ok(TrustFile::Authorities(text));
     }
