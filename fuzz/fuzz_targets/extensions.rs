@@ -95,7 +95,7 @@ impl Offer {
             stream_reconfiguration: has(1),
             partial_reliability: has(2),
             interleaving: has(3),
-            stream_credit: (has(3) && has(4)).then_some(StreamCredit { initial: 1 << 12, max: 1 << 16 }),
+            stream_credit: (has(3) && has(4)).then_some(StreamCredit::new(1 << 12, 1 << 16)),
             authentication: has(5).then(|| Authentication { chunks, ..Authentication::default() }),
             dynamic_addresses: has(6),
             nr_sack: has(7),

@@ -46,10 +46,10 @@ pub(crate) fn association(settings: &Settings) -> AssociationConfig {
         extensions: ExtensionsConfig {
             interleaving: true,
             multipath: settings.multipath,
-            stream_credit: Some(StreamCredit {
-                initial: CREDIT_INITIAL,
-                max: CREDIT_MAX.min(receive_buffer_max / 4).max(CREDIT_INITIAL),
-            }),
+            stream_credit: Some(StreamCredit::new(
+                CREDIT_INITIAL,
+                CREDIT_MAX.min(receive_buffer_max / 4).max(CREDIT_INITIAL),
+            )),
             ..ExtensionsConfig::default()
         },
         ..AssociationConfig::default()

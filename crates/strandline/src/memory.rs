@@ -46,6 +46,7 @@ const BATCH_MAX: usize = 64;
 
 /// What the network does with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fate {
     /// Delivers it after the network's delay.
     Deliver,
@@ -59,6 +60,7 @@ pub enum Fate {
 
 /// A packet passing through the network.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Passing<'a> {
     /// Source address.
     pub source: IpAddr,

@@ -22,6 +22,7 @@ pub enum Direction {
 
 /// A packet seen by a [`PacketObserver`].
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct ObservedPacket<'a> {
     /// When the packet was given to the carrier, or was taken from it.
     pub at: Instant,

@@ -48,6 +48,7 @@ impl ErrorDetectionMethod {
 /// streams hold together stays within the receive buffer. A message longer than half of the initial allowance may be
 /// received in parts (see [`Message`](crate::event::Message)), because the rest of it comes once the beginning was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamCredit {
     /// Bytes that a new stream may hold, rounded down to a power of two: 1 KiB to 32 MiB. Default 64 KiB.
     pub initial: u32,
@@ -56,6 +57,12 @@ pub struct StreamCredit {
 }
 
 impl StreamCredit {
+    /// Returns an allowance of `initial` bytes for a new stream, and of `max` bytes for one with a fast reader.
+    #[must_use]
+    pub const fn new(initial: u32, max: u32) -> Self {
+        Self { initial, max }
+    }
+
     /// Returns the initial credit in units of 1,024 bytes, rounded down.
     pub(crate) fn initial_kib(self) -> u16 {
         u16::try_from(self.initial >> 10).unwrap_or(u16::MAX)
@@ -96,6 +103,9 @@ impl Multipath {
 
 /// Extensions that are offered in INIT and INIT ACK. Each is used only if the peer offers it too. A change applies to
 /// associations that are set up later.
+///
+/// Fields will be added. The struct is not `#[non_exhaustive]`, so that it can be written as below: end each literal with
+/// `..ExtensionsConfig::default()`.
 ///
 /// ```
 /// use strandline_proto::config::{AssociationConfig, ExtensionsConfig};

@@ -124,7 +124,7 @@ fn change_at_restart(hosts: &mut [HostPlan], seed: u64) -> bool {
         if !extensions.interleaving {
             extensions.stream_credit = None;
         } else if random.chance(0.5) {
-            extensions.stream_credit = Some(StreamCredit { initial: 4 << 10, max: 64 << 10 });
+            extensions.stream_credit = Some(StreamCredit::new(4 << 10, 64 << 10));
         }
         if random.chance(0.4) {
             let missing = extensions.authentication.is_none();

@@ -158,7 +158,7 @@ pub(super) fn grant(hosts: &mut [HostPlan], seed: u64) -> bool {
     for host in hosts.iter_mut().filter(|_| wanted) {
         let extensions = &mut Arc::make_mut(&mut host.config.association).extensions;
         let initial = random.log_range(1 << 10, u64::from(INITIAL_MAX)) as u32;
-        let credit = StreamCredit { initial, max: initial * random.pick(&[1, 2, 16]) };
+        let credit = StreamCredit::new(initial, initial * random.pick(&[1, 2, 16]));
         if extensions.interleaving && random.chance(0.9) {
             extensions.stream_credit = Some(credit);
             any = true;

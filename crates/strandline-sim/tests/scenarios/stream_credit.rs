@@ -15,7 +15,7 @@ const CREDIT: u32 = 64 << 10;
 fn pair() -> (Pair, AssociationId, AssociationId) {
     let config = |association: &mut AssociationConfig| {
         association.extensions.interleaving = true;
-        association.extensions.stream_credit = Some(StreamCredit { initial: CREDIT, max: 1 << 20 });
+        association.extensions.stream_credit = Some(StreamCredit::new(CREDIT, 1 << 20));
         association.stream_scheduler = StreamScheduler::RoundRobin;
         association.outbound_streams = STREAMS;
     };
