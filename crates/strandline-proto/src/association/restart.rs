@@ -121,11 +121,12 @@ impl Association {
     }
 
     /// Retransmits data that timed out, along with the COOKIE ACK. The peer could accept no data before it, and the
-    /// timer has been backed off repeatedly.
+    /// timer has been backed off repeatedly. The packets count as probes: whoever has seen the cookie can repeat it as
+    /// often as it likes.
     fn send_again_what_timed_out(&mut self) {
         for index in self.paths.indices() {
-            let path = self.paths.get(index);
-            if path.timed_out && (path.flight > 0 || self.outbound.has_overdue(index)) {
+            let outstanding = self.paths.get(index).flight > 0 || self.outbound.has_overdue(index);
+            if outstanding && self.paths.get_mut(index).take_repetition() {
                 let marked = self.outbound.on_timeout(index, false);
                 self.paths.get_mut(index).on_lost(marked);
             }

@@ -36,6 +36,12 @@ impl Path {
         at <= now || (at != Time::MAX && self.probes.is_first())
     }
 
+    /// Takes a packet from the budget of probes for data that timed out, since the peer repeats its COOKIE ECHO. Returns
+    /// false if nothing timed out, or the budget is used up.
+    pub(crate) fn take_repetition(&mut self) -> bool {
+        self.timed_out && self.probes.take_repetition(self.rto.rto())
+    }
+
     pub(crate) fn probe_due(&self, now: Time) -> bool {
         self.probe_deadline() <= now
     }

@@ -5,6 +5,8 @@
 //! are not saved up. For n packets that RFC 9260 sends to a silent peer there are at most n probes, from the second
 //! packet on. Each interval is twice as long as the one before it, across time-outs. Only an acknowledgement of new
 //! data resets this.
+//!
+//! Data that goes again for another reason while the peer acknowledges nothing takes its packet from the same budget.
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +27,8 @@ const DOUBLINGS_MAX: u8 = 15;
 const SENT: u8 = 0x0f;
 const LEFT_SHIFT: u8 = 4;
 const LEFT: u8 = 3 << LEFT_SHIFT;
+/// In place of the number left: none, and the next time-out adds none either.
+const OWES: u8 = 3;
 const ASKED: u8 = 1 << 6;
 const TIMED_OUT: u8 = 1 << 7;
 
@@ -48,7 +52,12 @@ impl Probes {
     }
 
     const fn left(self) -> u8 {
-        (self.0 & LEFT) >> LEFT_SHIFT
+        if self.owes() { 0 } else { (self.0 & LEFT) >> LEFT_SHIFT }
+    }
+
+    /// True if the packet that the next time-out adds was sent before.
+    const fn owes(self) -> bool {
+        self.0 & LEFT == OWES << LEFT_SHIFT
     }
 
     const fn set_left(&mut self, left: u8) {
@@ -81,12 +90,31 @@ impl Probes {
         self.set_left(self.left().saturating_sub(1));
     }
 
+    /// Takes a packet for data that timed out, since the peer asks for it again. Returns false if the budget has none.
+    /// The first time-out adds none: if probes have used up what there was, the packet is that of the next time-out.
+    pub(super) fn take_repetition(&mut self, rto: Duration) -> bool {
+        if self.interval(Duration::ZERO, rto).is_some() {
+            self.on_probe();
+            return true;
+        }
+        let lends = self.has(TIMED_OUT) && !self.has(ASKED) && self.left() == 0 && rto <= RTO_OF_TWO_MAX;
+        if lends {
+            self.on_probe();
+            self.set_left(OWES);
+        }
+        lends
+    }
+
     /// Records an expiry of T3-rtx.
     pub(super) const fn on_timeout(&mut self) {
+        let owed = self.owes();
         if self.has(TIMED_OUT) {
-            self.set_left(1);
+            self.set_left(if owed { 0 } else { 1 });
         }
         self.0 = self.0 & !ASKED | TIMED_OUT;
+        if owed {
+            self.0 |= ASKED;
+        }
     }
 
     /// Resets the budget, because new data was acknowledged.

@@ -39,11 +39,9 @@ impl Board {
                         self.on_ecne(ecne.lowest_tsn);
                     }
                 }
-                // The peer has lost the COOKIE ACK, and what followed it (RFC 9260 section 5.2.4).
-                kind::COOKIE_ECHO if at == 0 => {
-                    self.excuse(None);
-                    self.chunks.iter().for_each(|chunk| self.silences.end(now, chunk.to));
-                }
+                // The peer has lost the COOKIE ACK, and what followed it (RFC 9260 section 5.2.4). A copy ends no
+                // silence: anybody on the way may repeat it.
+                kind::COOKIE_ECHO if at == 0 => self.excuse(None),
                 _ => {}
             }
         }

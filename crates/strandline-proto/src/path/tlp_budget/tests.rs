@@ -53,3 +53,23 @@ fn intervals_grow_without_overflow() {
     probes.on_timeout();
     assert_eq!(probes.interval(Duration::MAX, RTO), Some(Duration::MAX));
 }
+
+/// What a repeated COOKIE ECHO asks for never adds to what there is over several time-outs.
+#[test]
+fn repetitions_are_probes() {
+    for probes_first in [false, true] {
+        let mut probes = Probes::default();
+        let mut packets = if probes_first { take(&mut probes, RTO).len() } else { 0 };
+        for time_outs in 1..20 {
+            probes.on_timeout();
+            while probes.take_repetition(RTO) {
+                packets += 1;
+            }
+            // At first one before its time.
+            let due = if time_outs == 1 && probes_first { 3 } else { time_outs + 1 };
+            assert_eq!(packets, due, "{time_outs}");
+        }
+        probes.on_acked();
+        assert_eq!(take(&mut probes, RTO), [1, 2]);
+    }
+}

@@ -123,6 +123,61 @@ fn data_on_repeated_cookie_echo_arrives_once() {
     assert_eq!(pair.recv(SERVER, server), None);
 }
 
+/// A COOKIE ECHO that somebody has seen and repeats without end is no amplifier: DATA goes at most twice as often as RFC
+/// 9260 sends it to a silent peer, and the association ends as with one.
+#[test]
+fn repeated_cookie_echoes_are_no_amplifier() {
+    for round_trip_ms in [0, 20] {
+        let mut pair = Pair::new();
+        let (tag, cookie) = cookie(&mut pair);
+        pair.now += Duration::from_millis(round_trip_ms);
+        assert_eq!(echo(&mut pair, tag, &cookie)[0].kinds(), [kind::COOKIE_ACK]);
+        let server = pair.accepted();
+        pair.hosts[SERVER].events.clear();
+        pair.send(SERVER, server, 0, &[7; 1000]);
+        let begin = pair.now;
+        let mut times = Vec::new();
+        let mut from = pair.log.len();
+        while pair.closed(SERVER).is_none() {
+            pair.pass_dropping(Duration::from_millis(10), |_| true);
+            if pair.now.since(begin) > Duration::from_secs(1) {
+                echo(&mut pair, tag, &cookie);
+            }
+            let data = pair.log[from..].iter().filter(|sent| has(kind::DATA)(sent)).count();
+            times.extend(core::iter::repeat_n(pair.now.since(begin), data));
+            from = pair.log.len();
+            assert!(pair.now.since(begin) < Duration::from_secs(2000), "T3-rtx never ends");
+        }
+        assert_eq!(pair.closed(SERVER), Some(&CloseReason::TimedOut));
+        // RFC 9260 sends six packets in the first minute, and one a minute in the end.
+        let within = |from: Duration| times.iter().filter(|at| **at >= from && **at < from + MINUTE).count();
+        assert!(within(Duration::ZERO) <= 12, "{times:?}");
+        for minute in 2..9 {
+            assert!(within(minute * MINUTE) <= 4, "{times:?}");
+        }
+    }
+}
+
+/// A peer that lost the COOKIE ACK, and discards DATA until it has one, gets both at its next COOKIE ECHO: data that
+/// timed out waits for no back-off.
+#[test]
+fn late_cookie_ack_brings_what_timed_out() {
+    for round_trip_ms in [0, 20] {
+        let mut pair = Pair::new();
+        let (tag, cookie) = cookie(&mut pair);
+        pair.now += Duration::from_millis(round_trip_ms);
+        echo(&mut pair, tag, &cookie);
+        let server = pair.accepted();
+        pair.send(SERVER, server, 0, &[7; 1000]);
+        // T1-cookie of the peer is longer than T3-rtx.
+        pair.pass_dropping(Duration::from_millis(1500), |_| true);
+        assert_eq!(pair.hosts[SERVER].endpoint.status(server).unwrap().stats.timeouts, 1);
+        assert_eq!(echo(&mut pair, tag, &cookie)[0].kinds(), [kind::COOKIE_ACK, kind::DATA]);
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// When the INITs of both sides meet, a peer may send two COOKIE ECHOs for its one INIT.
 #[test]
 fn second_cookie_of_one_init_is_spent() {
