@@ -98,7 +98,7 @@ impl Addresses<'_> {
     pub fn add_peer(&mut self, now: Time, address: IpAddr) -> Result<(), PathError> {
         if let Ok((association, _)) = self.endpoint.live(self.id) {
             let (peer_port, local_port) = (association.peer_port, association.local_port);
-            let found = self.endpoint.find_by_peer(&PeerKey { address, peer_port, local_port });
+            let found = self.endpoint.find_held(&PeerKey { address, peer_port, local_port });
             if found.is_some_and(|slot| slot != self.id.slot) {
                 return Err(PathError::InUse);
             }

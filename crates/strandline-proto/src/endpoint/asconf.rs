@@ -92,7 +92,7 @@ pub(super) fn deliver_reindexed(
 /// True if an association other than that in the slot has the address and the packet's ports.
 fn has_another(endpoint: &Endpoint, slot: u32, address: IpAddr, packet: &Packet<'_>) -> bool {
     let (peer_port, local_port) = (packet.source_port(), packet.destination_port());
-    let found = endpoint.find_by_peer(&PeerKey { address, peer_port, local_port });
+    let found = endpoint.find_held(&PeerKey { address, peer_port, local_port });
     found.is_some_and(|found| found != slot)
 }
 /// Returns the addresses that the ASCONF chunks of a packet ask to add.

@@ -146,7 +146,7 @@ impl Endpoint {
         let free = |port: u16| {
             let taken = |remote: &SocketAddr| {
                 let key = PeerKey { address: remote.ip(), peer_port: request.peer_port, local_port: port };
-                self.find_by_peer(&key).is_some()
+                self.find_held(&key).is_some()
             };
             !remotes.iter().any(taken)
         };
@@ -468,9 +468,18 @@ impl Endpoint {
     }
 
     /// Returns the association with a peer, given one of its addresses, as [`zone::key`] returns it, and both ports.
+    /// Addresses that were given up before they were confirmed are not the peer's.
     #[must_use]
     pub fn find(&self, local_port: u16, address: IpAddr, peer_port: u16) -> Option<AssociationId> {
-        let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
+        let slot = self.find_held(&PeerKey { address, peer_port, local_port })?;
+        self.table.at(slot).map(|association| association.id)
+    }
+
+    /// As [`find`](Self::find), for an address that an INIT lists besides its source: only one that the peer has confirmed
+    /// identifies the association.
+    #[must_use]
+    pub fn find_named(&self, local_port: u16, address: IpAddr, peer_port: u16) -> Option<AssociationId> {
+        let slot = self.find_by_named(&PeerKey { address, peer_port, local_port }, &[address])?;
         self.table.at(slot).map(|association| association.id)
     }
 

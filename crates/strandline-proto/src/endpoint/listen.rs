@@ -30,6 +30,7 @@ use crate::association::{
 use crate::authentication::Authentication;
 use crate::config::AssociationConfig;
 use crate::event::Datagram;
+use crate::path::{Path, PathState};
 use crate::time::Time;
 use crate::zone;
 
@@ -126,8 +127,16 @@ impl Endpoint {
     /// Returns the association that an INIT belongs to by any of its addresses (section 5.1.2 D).
     fn existing_for(&self, key: &PeerKey, offer: Option<&Offer<'_>>) -> Option<u32> {
         let named = offer.map_or(&[][..], |offer| &offer.addresses);
-        let keys = core::iter::once(key.address).chain(named.iter().copied());
-        keys.map(|address| PeerKey { address, ..*key }).find_map(|key| self.find_by_peer(&key))
+        self.find_held(key).or_else(|| self.find_by_named(key, named))
+    }
+
+    /// Returns the association that one of the addresses in an INIT identifies, besides its source. Only a confirmed
+    /// address does: one that a peer merely lists may be another host's (section 5.4), or one of many private networks,
+    /// and would keep that host's INITs out (RFC 5062 section 2).
+    pub(super) fn find_by_named(&self, key: &PeerKey, named: &[IpAddr]) -> Option<u32> {
+        let confirmed = |_: &Association, path: &Path| path.state != PathState::Unconfirmed;
+        let mut keys = named.iter().map(|address| PeerKey { address: *address, ..*key });
+        keys.find_map(|key| self.find_by_path(&key, confirmed))
     }
 
     fn answer_init(
@@ -347,10 +356,9 @@ impl Endpoint {
         };
         let by_tag = self.demux.by_tag(cookie.local_tag).filter(is_its);
         by_tag.or_else(|| {
-            let keys = core::iter::once(cookie.source.ip()).chain(cookie.addresses.iter().copied());
             let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
-            keys.map(|address| PeerKey { address, peer_port, local_port })
-                .find_map(|key| self.find_by_peer(&key))
+            let key = PeerKey { address: cookie.source.ip(), peer_port, local_port };
+            self.find_held(&key).or_else(|| self.find_by_named(&key, &cookie.addresses))
         })
     }
 

@@ -205,10 +205,11 @@ fn may_pass(engine: &Engine, layer: &Layer, train: &Train<'_>) -> bool {
     let Some(init) = train.init else { return true };
     let Ok(packet) = Packet::parse(train.bytes) else { return false };
     let source = zone::key(train.arrival.source);
+    let (local, peer) = (packet.destination_port(), packet.source_port());
     let named = init.addresses.iter().filter_map(|address| zone::named_by(*address, source));
-    std::iter::once(source).chain(named).all(|address| {
-        let found = engine.find(packet.destination_port(), address, packet.source_port());
-        let tag = found.and_then(|id| engine.status(id)).map(|status| status.local_tag.0);
+    let named = named.filter_map(|address| engine.find_named(local, address, peer));
+    engine.find(local, source, peer).into_iter().chain(named).all(|found| {
+        let tag = engine.status(found).map(|status| status.local_tag.0);
         tag.is_none_or(|tag| layer.may_set_up(init, tag))
     })
 }

@@ -134,11 +134,12 @@ impl Steer {
             return None;
         }
         let source = zone::key(datagram.source);
-        let known = |address: &IpAddr| {
+        let named = |address: &IpAddr| {
             let key = zone::named_by(*address, source);
-            key.is_some_and(|key| engine.find(sender.local_port, key, sender.port).is_some())
+            key.is_some_and(|key| engine.find_named(sender.local_port, key, sender.port).is_some())
         };
-        if sender.addresses.iter().any(known) || engine.has_sent(packet, datagram) {
+        let known = engine.find(sender.local_port, source, sender.port).is_some();
+        if known || sender.addresses.iter().any(named) || engine.has_sent(packet, datagram) {
             return None;
         }
         self.next(asked, Some(home))

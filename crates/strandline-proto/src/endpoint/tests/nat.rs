@@ -1,11 +1,13 @@
 //! Clients behind a NAT (RFC 6951 section 5.4), or behind one with the same SCTP port
 //! (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
 
-use strandline_wire::Data;
 use strandline_wire::cause::Cause;
-use strandline_wire::chunk::Chunk;
+use strandline_wire::chunk::{Chunk, CookieEcho, Heartbeat, HeartbeatAck, Init};
 use strandline_wire::number::{Ssn, Tsn};
+use strandline_wire::parameter::{Parameter, Parameters};
+use strandline_wire::{Data, Encode, TlvWriter};
 
+use super::raw::{AnyChunk, RAW_PORT, init, init_ack};
 use super::*;
 
 /// Another host behind the client's address, with the same SCTP port and its own encapsulation port.
@@ -124,4 +126,97 @@ fn association_follows_its_encapsulation_port() {
     pair.send(SERVER, server, 0, b"still there");
     pair.run();
     assert_eq!(pair.recv(CLIENT, client).unwrap().data, "still there");
+}
+
+/// An address that many hosts have, such as that of a container bridge, and the public ones of two NATs.
+const COMMON: [u8; 4] = [172, 17, 0, 1];
+const NATS: [[u8; 4]; 2] = [[203, 0, 113, 1], [203, 0, 113, 2]];
+
+/// Time after which an address is given up: Path.Max.Retrans + 1 HEARTBEATs, with an RTO that doubles.
+const GIVEN_UP_SECS: u64 = 130;
+
+/// A hand-made client at an address, which lists another one.
+struct Listing {
+    pair: Pair,
+}
+
+impl Listing {
+    fn say(&mut self, from: [u8; 4], tag: VerificationTag, chunk: &impl Encode) -> Vec<Sent> {
+        let mut sent = self.pair.forge(CLIENT, (RAW_PORT, PORT), tag, |packet| assert!(packet.push(chunk)));
+        sent.source = SocketAddr::from((from, 9899));
+        self.pair.deliver(&sent);
+        self.pair.wire.drain(..).collect()
+    }
+
+    /// Sets up an association whose INIT lists `COMMON`. Returns the chunk types of the last answer.
+    fn set_up(&mut self, from: [u8; 4], peer_tag: u32) -> (Vec<u8>, VerificationTag) {
+        let mut buffer = [0; 16];
+        let mut writer = TlvWriter::new(&mut buffer);
+        assert!(writer.push(&Parameter::Ipv4Address(COMMON.into())));
+        let initiate_tag = VerificationTag(peer_tag);
+        let init = Init { initiate_tag, parameters: Parameters::new(writer.finish()), ..init(Tsn(1)) };
+        let answer = self.say(from, VerificationTag(0), &init).swap_remove(0);
+        if answer.kinds() != [kind::INIT_ACK] {
+            return (answer.kinds(), VerificationTag(0));
+        }
+        let (tag, _, cookie) = init_ack(&answer);
+        let answers = self.say(from, tag, &CookieEcho { cookie: &cookie });
+        (answers[0].kinds(), tag)
+    }
+
+    fn counts(&self) -> (usize, u64) {
+        let endpoint = &self.pair.hosts[SERVER].endpoint;
+        (endpoint.association_count(), endpoint.stats().restarts)
+    }
+}
+
+/// Clients behind different NATs with one SCTP port, which list the same private address: it is no client's until it has
+/// answered there, and once it is given up never.
+#[test]
+fn clients_that_list_one_private_address_are_two() {
+    for wait in [0, GIVEN_UP_SECS] {
+        let mut server = Listing { pair: Pair::new() };
+        assert_eq!(server.set_up(NATS[0], 1).0, [kind::COOKIE_ACK]);
+        server.pair.pass_dropping(Duration::from_secs(wait), |_| true);
+        assert_eq!(server.counts(), (1, 0));
+        assert_eq!(server.set_up(NATS[1], 2).0, [kind::COOKIE_ACK], "after {wait} s");
+        assert_eq!(server.counts(), (2, 0));
+        assert!(server.pair.closed(SERVER).is_none());
+    }
+}
+
+/// A host whose address another one lists can set up its association, once the server knows that it is not the other
+/// one's (RFC 5062 section 2).
+#[test]
+fn address_that_was_given_up_is_free() {
+    let mut server = Listing { pair: Pair::new() };
+    server.set_up(NATS[0], 1);
+    server.pair.pass_dropping(Duration::from_secs(GIVEN_UP_SECS), |_| true);
+    assert_eq!(server.set_up(COMMON, 2).0, [kind::COOKIE_ACK]);
+    assert_eq!(server.counts(), (2, 0));
+    // Its next INIT is that of a restart of its own association.
+    assert_eq!(server.set_up(COMMON, 3).0, [kind::COOKIE_ACK]);
+    assert_eq!(server.counts(), (2, 1));
+    // Packets with the tag of the first one are still its packets.
+    let unknown = AnyChunk { kind: 0xfd, flags: 0, value: b"?" };
+    assert!(server.say(COMMON, VerificationTag(77), &unknown).iter().all(|sent| sent.tag().0 != 1));
+}
+
+/// A confirmed address identifies its association (section 5.1.2 D): an INIT from elsewhere that lists it is one of a
+/// restart with new addresses.
+#[test]
+fn confirmed_address_identifies_the_association() {
+    let mut server = Listing { pair: Pair::new() };
+    let (_, tag) = server.set_up(NATS[0], 1);
+    server.pair.pass_dropping(Duration::from_secs(1), |_| true);
+    let to_common =
+        |sent: &&Sent| sent.destination.ip() == IpAddr::from(COMMON) && has(kind::HEARTBEAT)(sent);
+    let asked = server.pair.log.iter().rfind(to_common).expect("a HEARTBEAT").clone();
+    let packet = Packet::parse(&asked.bytes).unwrap();
+    let Some(Ok(Chunk::Heartbeat(heartbeat))) = packet.chunks().next().map(|raw| raw.unwrap().parse()) else {
+        panic!("no HEARTBEAT")
+    };
+    server.say(COMMON, tag, &HeartbeatAck(Heartbeat { info: heartbeat.info }));
+    assert_eq!(server.set_up(NATS[1], 2).0, [kind::ABORT]);
+    assert_eq!(server.counts(), (1, 0));
 }
