@@ -115,6 +115,9 @@ pub enum StreamScheduler {
 }
 
 /// Parameters of one association. Cheap to share: an endpoint's associations hold one `Arc` of it.
+///
+/// Fields will be added. The struct is not `#[non_exhaustive]`, so that it can be written as a literal: end each with
+/// `..AssociationConfig::default()`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssociationConfig {
     /// RTO.Initial (RFC 9260 section 16). Default 1 s.
@@ -199,8 +202,9 @@ pub struct AssociationConfig {
     /// Idle time after which buffers that grew are released. Default 2 s.
     pub idle_release: Duration,
     /// T5-shutdown-guard (RFC 9260 section 9.2): time from the first SHUTDOWN that this side sends, which it does
-    /// once all its data is acknowledged, to the peer's answer. When it expires the association is aborted, even if
-    /// the peer still sends data. It does not run in other states. Default `None`: 5 times `rto_max`.
+    /// once all its data is acknowledged, to the peer's answer. New data of the peer restarts it, for an hour
+    /// at most. When it expires the association is aborted, even if the peer still sends anything else. It does not run
+    /// in other states. Default `None`: 5 times `rto_max`.
     pub shutdown_guard: Option<Duration>,
     /// Time without a newly acknowledged TSN after which an association that shuts down with undelivered data
     /// (SHUTDOWN-PENDING, SHUTDOWN-RECEIVED) is aborted, and the data reported as failed. Each acknowledgement
@@ -423,6 +427,9 @@ impl AssociationConfig {
 }
 
 /// Parameters of an endpoint.
+///
+/// Fields will be added. The struct is not `#[non_exhaustive]`, so that it can be written as a literal: end each with
+/// `..EndpointConfig::default()`.
 #[derive(Debug, Clone)]
 pub struct EndpointConfig {
     /// Defaults for associations without parameters of their own.

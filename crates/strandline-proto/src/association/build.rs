@@ -10,6 +10,7 @@ use super::context::{EndpointContext, PacketQueue, Route};
 use super::features::Extensions;
 use super::{Association, auth};
 use crate::inbound::stream_credit::write_sack;
+use crate::path::{Path, PathState};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -96,6 +97,14 @@ impl Association {
         Route { destination: path.remote, source: path.local }
     }
 
+    /// Returns the path of answers to a packet: back to its source (section 6.4), unless that address is unconfirmed.
+    /// Only HEARTBEATs, and answers to them, are sent to such an address (section 5.4).
+    pub(super) fn path_of_answer(&self, from: PathIndex) -> PathIndex {
+        // An ASCONF in the packet may have removed the address.
+        let confirmed = self.paths.find(from).is_some_and(|path| path.state != PathState::Unconfirmed);
+        if confirmed { from } else { self.paths.data_path().unwrap_or(self.control_path) }
+    }
+
     /// Queues a SACK of its own if one is due for earlier packets that no packet has carried yet. Called before
     /// another packet is processed in strict RFC 9260 mode (section 6.2).
     pub(crate) fn acknowledge_each(&mut self, cx: &mut EndpointContext, now: Time) {
@@ -144,7 +153,9 @@ pub(super) fn push_control(
         return; // Timers send it again.
     }
     let reserve = auth::reserve(association);
-    cx.control.push(route, size, |buffer| finish_control(association, buffer, reserve, build));
+    let path = association.paths.by_address(route.destination.ip()).map(|index| association.paths.get(index));
+    let cut_max = path.map_or(u16::MAX, Path::cut_max);
+    cx.control.push_cut(route, size, cut_max, |buffer| finish_control(association, buffer, reserve, build));
 }
 
 /// Writes a packet whose chunks `build` writes, with `reserve` bytes left for authentication. Returns its length; 0 if

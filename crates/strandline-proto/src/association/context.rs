@@ -58,6 +58,37 @@ pub(crate) struct EndpointContext {
     pub(crate) taken: Vec<IpAddr>,
     /// Budget for HEARTBEATs to unconfirmed addresses.
     pub(crate) verification: VerificationBudget,
+    pub(crate) long_set_ups: LongSetUps,
+}
+
+/// The latest set-ups with an INIT or INIT ACK that not every path carries, by the Initiate Tag of the INIT. Another one of
+/// the same set-up follows a time-out: the first may have been too long.
+#[derive(Debug)]
+pub(crate) struct LongSetUps([u32; LONG_SET_UPS]);
+
+/// Number of set-ups remembered. One that is displaced by another begins anew.
+const LONG_SET_UPS: usize = 64;
+
+impl Default for LongSetUps {
+    fn default() -> Self {
+        Self([0; LONG_SET_UPS])
+    }
+}
+
+impl LongSetUps {
+    /// Records a packet of `len` bytes. Returns the maximum size to which IP may fragment it.
+    pub(crate) fn cut_max(&mut self, destination: IpAddr, tag: VerificationTag, len: usize) -> u16 {
+        let ipv4 = destination.to_canonical().is_ipv4();
+        let known = self.0.get_mut(tag.0 as usize % LONG_SET_UPS);
+        match known.filter(|_| ipv4 && len > CONTROL_FLOOR_IPV4) {
+            Some(known) if *known == tag.0 => CONTROL_SMALLEST_IPV4,
+            Some(known) => {
+                *known = tag.0;
+                u16::MAX
+            }
+            None => u16::MAX,
+        }
+    }
 }
 
 impl EndpointContext {
@@ -221,8 +252,9 @@ pub(crate) struct Route {
 struct Queued {
     route: Route,
     bytes: Vec<u8>,
-    /// True if the packet tests whether its length arrives, so that it must not be fragmented.
-    whole: bool,
+    /// Maximum size to which IP may fragment the packet; `None` if it must not, because it tests whether its length
+    /// arrives.
+    cut_max: Option<u16>,
 }
 
 impl Queued {
@@ -234,7 +266,7 @@ impl Queued {
         } else {
             (SHARED_MAX, CONTROL_BASE_IPV6)
         };
-        (!self.whole && self.bytes.len() > floor).then_some(base)
+        self.cut_max.filter(|_| self.bytes.len() > floor).map(|most| most.min(base))
     }
 }
 
@@ -266,8 +298,10 @@ const QUEUE_BYTES_MAX: usize = 16 << 20;
 /// less the headers of IPv6 and UDP.
 const SHARED_MAX: usize = 1280 - 40 - 8;
 
-/// Length in bytes that every IPv4 host reassembles (RFC 1122 section 3.3.2), less the headers of IPv4 and UDP.
-const CONTROL_FLOOR_IPV4: usize = 576 - 20 - 8;
+/// Length in bytes that every IPv4 host reassembles (RFC 1122 section 3.3.2).
+const CONTROL_SMALLEST_IPV4: u16 = 576;
+/// The same, less the headers of IPv4 and UDP.
+const CONTROL_FLOOR_IPV4: usize = CONTROL_SMALLEST_IPV4 as usize - 20 - 8;
 /// Size in bytes to which longer IPv4 packets are fragmented; routers may fragment them further (BASE_PLPMTU, RFC
 /// 8899 section 5.1.2).
 const CONTROL_BASE_IPV4: u16 = 1200;
@@ -284,15 +318,32 @@ impl PacketQueue {
 
     /// Lets `build` write a packet of at most `size` bytes. It returns the packet's length, or 0 for no packet.
     pub(crate) fn push(&mut self, route: Route, size: usize, build: impl FnOnce(&mut [u8]) -> usize) {
-        self.push_with(route, size, false, build);
+        self.push_with(route, size, Some(u16::MAX), build);
+    }
+
+    /// As [`push`](Self::push). If the packet is long, IP fragments it to `cut_max` bytes at most.
+    pub(crate) fn push_cut(
+        &mut self,
+        route: Route,
+        size: usize,
+        cut_max: u16,
+        build: impl FnOnce(&mut [u8]) -> usize,
+    ) {
+        self.push_with(route, size, Some(cut_max), build);
     }
 
     /// As [`push`](Self::push), for a packet that must not be fragmented.
     pub(crate) fn push_whole(&mut self, route: Route, size: usize, build: impl FnOnce(&mut [u8]) -> usize) {
-        self.push_with(route, size, true, build);
+        self.push_with(route, size, None, build);
     }
 
-    fn push_with(&mut self, route: Route, size: usize, whole: bool, build: impl FnOnce(&mut [u8]) -> usize) {
+    fn push_with(
+        &mut self,
+        route: Route,
+        size: usize,
+        cut_max: Option<u16>,
+        build: impl FnOnce(&mut [u8]) -> usize,
+    ) {
         if self.is_full() {
             self.dropped += 1;
             return;
@@ -306,7 +357,7 @@ impl PacketQueue {
             self.recycle(buffer);
         } else {
             self.bytes += len;
-            self.packets.push_back(Queued { route, bytes: buffer, whole });
+            self.packets.push_back(Queued { route, bytes: buffer, cut_max });
         }
     }
 

@@ -142,7 +142,7 @@ impl Association {
         let room = cx.has_room(before) || (cx.has_reserve() && self.inbound.waits_for(data.tsn));
         if !room {
             // The peer is told that the window is closed, and waits as long as necessary.
-            self.inbound.refuse();
+            self.inbound.refuse(data.tsn);
             return true;
         }
         let outcome = self.inbound.on_data(data, &mut cx.arena, self.config.partial_delivery_point);
@@ -166,7 +166,7 @@ impl Association {
         let before = self.inbound.buffered_bytes();
         let room = cx.has_room(before) || (cx.has_reserve() && self.inbound.waits_for(data.tsn));
         if !room {
-            self.inbound.refuse();
+            self.inbound.refuse(data.tsn);
             return true;
         }
         let point = self.config.partial_delivery_point;
@@ -241,8 +241,10 @@ impl Association {
         cx.on_send_bytes_gone(delivered);
         if newly_acked {
             self.errors.total = 0; // Section 8.1.
-            self.errors.data_timeouts = 0;
             self.restart_linger(now);
+        }
+        if cumulative_advanced {
+            self.errors.on_progress();
         }
         let recovers = entered_fast_recovery || acks.iter().any(PathAck::begins_recovery);
         self.stats.fast_recoveries += u32::from(recovers);
@@ -262,6 +264,9 @@ impl Association {
         if cumulative_advanced && self.deadlines.idle != Time::MAX && self.outbound.is_empty() {
             // The peer has everything: an exchange may be over.
             self.deadlines.idle = self.deadlines.idle.min(now + cx.idle_release(self.config.idle_release));
+        }
+        if newly_acked && !cumulative_advanced {
+            self.count_standstill(cx, now);
         }
     }
 

@@ -43,7 +43,7 @@ impl Association {
     pub(super) fn on_heartbeat(&mut self, cx: &mut EndpointContext, value: &[u8], source: SocketAddr) {
         let answers = self.state.sends_data() || matches!(self.state, super::State::CookieEchoed(_));
         // A peer that has only a new address of ours sends no SHUTDOWN ACK before it is confirmed.
-        let confirms = matches!(self.state, super::State::ShutdownSent)
+        let confirms = matches!(self.state, super::State::ShutdownSent { .. })
             && self.features.has(Extensions::DYNAMIC_ADDRESSES);
         if !answers && !confirms {
             return;

@@ -13,7 +13,7 @@ use super::diagnostics::log_of;
 use super::features::Extensions;
 use super::multipath::turn_sacks;
 use super::offer::{append_tlv, encode_cause};
-use super::setup::on_early_data;
+use super::setup::on_untimely_data;
 use super::verification::hear_unconfirmed;
 use super::{Association, State, asconf, forward, reconfig, stream_credit};
 use crate::event::{CloseReason, Event};
@@ -52,6 +52,8 @@ struct Seen {
     sack_path: Option<PathIndex>,
     /// Causes for one ERROR in answer.
     report: Vec<u8>,
+    /// In SHUTDOWN-SENT: what of the peer's data had arrived before this packet.
+    progress: Option<(Tsn, u32)>,
 }
 
 impl Association {
@@ -85,7 +87,8 @@ impl Association {
             self.learn_port(index, source);
             self.probe_unconfirmed(cx, now, index);
         }
-        let mut seen = Seen { sack_path: Some(self.sack_path), ..Seen::default() };
+        let progress = matches!(self.state, State::ShutdownSent { .. }).then(|| self.inbound.progress());
+        let mut seen = Seen { sack_path: Some(self.sack_path), progress, ..Seen::default() };
         let is_open = match self.features.has(Extensions::AUTHENTICATION) {
             false => handle_chunks(self, cx, now, packet, (source, from), &mut seen),
             true => handle_chunks_with_auth(self, cx, now, packet, (source, from), &mut seen),
@@ -167,8 +170,8 @@ impl Association {
             }
             Chunk::Error(error) => self.on_error_chunk(cx, now, &error),
             Chunk::CookieAck => self.on_cookie_ack(cx, now, true),
-            Chunk::Shutdown(shutdown) => self.on_shutdown(cx, now, &shutdown, from),
-            Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, from),
+            Chunk::Shutdown(shutdown) => self.on_shutdown(cx, now, &shutdown, self.path_of_answer(from)),
+            Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, self.path_of_answer(from)),
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
             // Those that were negotiated are processed before.
             Chunk::Auth(_) | Chunk::Asconf(_) | Chunk::AsconfAck(_) | Chunk::Unknown(_) => {
@@ -193,7 +196,7 @@ impl Association {
         from: PathIndex,
         seen: &mut Seen,
     ) -> bool {
-        if !self.state.receives_data() && !on_early_data(self, cx, now, data.tsn) {
+        if !self.state.receives_data() && !on_untimely_data(self, cx, now, data.tsn) {
             return true; // Section 6.
         }
         seen.data = true;
@@ -244,10 +247,11 @@ impl Association {
     /// Handles the effects of a whole packet: acknowledgement, report, shutdown progress, messages for the
     /// application.
     fn finish_packet(&mut self, cx: &mut EndpointContext, now: Time, from: Option<PathIndex>, seen: &Seen) {
+        let source = from.unwrap_or(self.sack_path);
         // Until the COOKIE ACK only COOKIE ECHO may be sent (section 5.1 C).
         if !seen.report.is_empty() && !self.state.in_setup() {
             let causes = strandline_wire::cause::Causes::new(&seen.report);
-            self.send_control(cx, from.unwrap_or(self.sack_path), &chunk::Error { causes });
+            self.send_control(cx, self.path_of_answer(source), &chunk::Error { causes });
         }
         if seen.sack {
             for index in self.paths.indices() {
@@ -255,10 +259,10 @@ impl Association {
             }
         }
         if seen.data {
-            let path = from.unwrap_or(self.sack_path);
-            let changed = seen.first.is_some_and(|first| self.on_data_packet_mark(path, first, seen.marked));
+            let changed =
+                seen.first.is_some_and(|first| self.on_data_packet_mark(source, first, seen.marked));
             let buffer_max = || cx.receive_buffer_max(&self.config);
-            let shutting_down = matches!(self.state, State::ShutdownSent);
+            let shutting_down = matches!(self.state, State::ShutdownSent { .. });
             let at_once = seen.immediate || shutting_down || changed;
             if self.inbound.on_packet_end(now, at_once, &self.config, buffer_max) {
                 self.measure_rtt(cx, now);
@@ -267,6 +271,9 @@ impl Association {
                 // Always with a SACK: SHUTDOWN does not report the window, and a peer that lost the last window
                 // update would wait for as long as it has data.
                 self.send_shutdown(cx, now);
+                if seen.progress.is_some_and(|before| before != self.inbound.progress()) {
+                    self.restart_guard(now);
+                }
             }
             if core::mem::take(&mut self.flags.duplicate_seen) {
                 self.vary_sack_path(seen.sack_path);
@@ -280,13 +287,13 @@ impl Association {
             self.flags.cookie_ack_again = false;
             self.flags.cookie_ack_due = true;
         }
-        if matches!(self.state, State::ShutdownSent) && from.is_some() {
+        if matches!(self.state, State::ShutdownSent { .. }) && from.is_some() {
             // Any packet of the peer gives it time to send what is queued (section 9.2).
             self.errors.shutdown = 0;
             self.restart_t2(now);
         }
         if self.reconfig.is_some() {
-            reconfig::progress(self, cx, now, from.unwrap_or(self.sack_path));
+            reconfig::progress(self, cx, now, self.path_of_answer(source));
         }
         if matches!(self.state, State::ShutdownPending | State::ShutdownReceived) {
             self.progress_shutdown(cx, now);
@@ -509,7 +516,8 @@ fn on_re_config_chunk(
 ) -> bool {
     if seen.re_configs < RE_CONFIGS_MAX {
         seen.re_configs += 1;
-        reconfig::on_re_config(association, cx, now, chunk, from, &mut seen.report);
+        let path = association.path_of_answer(from);
+        reconfig::on_re_config(association, cx, now, chunk, path, &mut seen.report);
     }
     true
 }
@@ -565,7 +573,7 @@ fn on_i_data_chunk(
     data: &IData<'_>,
     (from, seen): (PathIndex, &mut Seen),
 ) -> bool {
-    if !association.state.receives_data() && !on_early_data(association, cx, now, data.tsn) {
+    if !association.state.receives_data() && !on_untimely_data(association, cx, now, data.tsn) {
         return true;
     }
     seen.data = true;

@@ -91,11 +91,14 @@ pub(crate) fn init_packet(
     let mut buffer = [0; CONTROL_PACKET_LEN_MAX - INIT_LEN];
     let peer = route.destination.ip();
     let takes = |address| offer.is_none_or(|offer| offer.takes(address, peer));
-    let parameters = Parameters::new(parameters(&mut buffer, cx, (own, peer), takes, more));
-    let init = Init { parameters, ..init };
+    let parameters = parameters(&mut buffer, cx, (own, peer), takes, more);
+    let len = INIT_LEN + parameters.len();
+    let init = Init { parameters: Parameters::new(parameters), ..init };
     let is_ack = offer.is_some();
+    let tag = offer.map_or(init.initiate_tag, |offer| offer.tag);
+    let cut_max = cx.long_set_ups.cut_max(peer, tag, len);
     let queue = if is_ack { &mut cx.replies } else { &mut cx.control };
-    queue.push(route, CONTROL_PACKET_LEN_MAX, |out| {
+    queue.push_cut(route, CONTROL_PACKET_LEN_MAX, cut_max, |out| {
         let mut packet = ports.packet(out);
         let pushed = if is_ack { packet.push(&InitAck(init)) } else { packet.push(&init) };
         if pushed { ports.finish(packet) } else { 0 }
@@ -524,10 +527,14 @@ fn refuse_init_ack(
 /// ahead.
 const EARLY_TSN_MAX: u32 = u16::MAX as u32;
 
-/// Takes DATA in COOKIE-ECHOED for the COOKIE ACK, which must have been lost: a peer sends none before it has accepted
-/// the cookie. Returns whether the association receives data now. Section 6 recommends to discard it.
+/// Handles DATA in a state in which section 6 recommends to discard it. Returns whether the association receives data
+/// now.
+///
+/// In COOKIE-ECHOED it stands for the COOKIE ACK, which must have been lost: a peer sends none before it has accepted the
+/// cookie. After SHUTDOWN, new DATA is a violation: a peer sends SHUTDOWN only once all its data is acknowledged, and none
+/// afterwards (section 9.2), and the application knows already that it has everything.
 #[cold]
-pub(super) fn on_early_data(
+pub(super) fn on_untimely_data(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -536,9 +543,16 @@ pub(super) fn on_early_data(
     let echoed = matches!(&association.state, State::CookieEchoed(setup) if setup.echoed);
     // A packet of an earlier association with the same tag has other TSNs.
     let is_first = tsn.distance_from(association.peer_initial_tsn) <= EARLY_TSN_MAX;
-    if echoed && is_first && !association.config.to_the_letter {
+    let to_the_letter = association.config.to_the_letter;
+    let peer_is_done = matches!(association.state, State::ShutdownReceived | State::ShutdownAckSent);
+    match () {
         // Data comes when the peer has some.
-        association.on_cookie_ack(cx, now, false);
+        () if echoed && is_first && !to_the_letter => association.on_cookie_ack(cx, now, false),
+        () if peer_is_done && association.inbound.is_new(tsn) && !to_the_letter => {
+            association.violate(cx, now, "DATA after SHUTDOWN");
+        }
+        () if peer_is_done || (echoed && is_first) => association.inbound.note_dropped(tsn),
+        () => {}
     }
     association.state.receives_data()
 }

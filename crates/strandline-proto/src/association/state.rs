@@ -28,7 +28,10 @@ pub(crate) enum State {
     /// The application asked for a shutdown; data is still queued or unacknowledged.
     ShutdownPending,
     /// SHUTDOWN sent, T2-shutdown running.
-    ShutdownSent,
+    ShutdownSent {
+        /// When the association ends at the latest, though the peer still delivers data.
+        end: Time,
+    },
     /// SHUTDOWN received; data is still queued or unacknowledged.
     ShutdownReceived,
     /// SHUTDOWN ACK sent, T2-shutdown running.
@@ -74,7 +77,7 @@ impl State {
             Self::CookieEchoed(_) => AssociationState::CookieEchoed,
             Self::Established => AssociationState::Established,
             Self::ShutdownPending => AssociationState::ShutdownPending,
-            Self::ShutdownSent => AssociationState::ShutdownSent,
+            Self::ShutdownSent { .. } => AssociationState::ShutdownSent,
             Self::ShutdownReceived => AssociationState::ShutdownReceived,
             Self::ShutdownAckSent => AssociationState::ShutdownAckSent,
             Self::Closed => AssociationState::Closed,
@@ -91,7 +94,7 @@ impl State {
 
     /// True if DATA is accepted (section 6).
     pub(crate) fn receives_data(&self) -> bool {
-        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent)
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. })
     }
 
     /// True if DATA may be sent (section 6), apart from data with a COOKIE ECHO.

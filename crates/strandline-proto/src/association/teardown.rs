@@ -1,5 +1,7 @@
 //! Termination (RFC 9260 section 9): abort, and the graceful shutdown with all its collisions.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 
 use strandline_wire::cause::Cause;
@@ -18,6 +20,10 @@ use crate::time::Time;
 
 /// Maximum number of bytes of an abort reason that are sent, or kept for the application.
 const REASON_LEN_MAX: usize = 512;
+
+/// Time for which a peer may deliver data after the first SHUTDOWN, if T5-shutdown-guard is not longer. It accepts no new
+/// messages by then.
+const DELIVERY_MAX: Duration = Duration::from_secs(3600);
 
 impl Association {
     /// SHUTDOWN (section 11.1.3): queued data is sent first. It also applies to an association that the peer
@@ -148,8 +154,9 @@ impl Association {
         match self.state {
             State::ShutdownPending => {
                 reconfig::stop(self, cx, true);
-                enter(self, State::ShutdownSent);
-                self.deadlines.guard = now + self.config.shutdown_guard();
+                let end = now + self.config.shutdown_guard().max(DELIVERY_MAX);
+                enter(self, State::ShutdownSent { end });
+                self.restart_guard(now);
                 self.stop_heartbeats();
                 self.control_path = self.paths.data_path().unwrap_or(self.control_path);
                 self.send_shutdown(cx, now);
@@ -187,6 +194,14 @@ impl Association {
 
     pub(super) fn restart_t2(&mut self, now: Time) {
         self.deadlines.control = now + self.paths.get(self.control_path).rto.rto();
+    }
+
+    /// Restarts T5-shutdown-guard: when SHUTDOWN is first sent, and whenever more of the peer's data has arrived, which
+    /// the peer delivers before it answers (section 9.2).
+    pub(super) fn restart_guard(&mut self, now: Time) {
+        if let State::ShutdownSent { end } = self.state {
+            self.deadlines.guard = end.min(now + self.config.shutdown_guard());
+        }
     }
 
     /// Restarts the linger time in the states that wait for acknowledgements before the shutdown continues. Called
@@ -246,8 +261,8 @@ impl Association {
             }
             // Nothing but an ASCONF may be sent before it is answered, which is repeated in this state only. The peer
             // repeats its SHUTDOWN.
-            State::ShutdownSent if self.flags.sourceless => {}
-            State::ShutdownSent => {
+            State::ShutdownSent { .. } if self.flags.sourceless => {}
+            State::ShutdownSent { .. } => {
                 // Simultaneous shutdown.
                 enter(self, State::ShutdownAckSent);
                 self.deadlines.guard = Time::MAX;
@@ -263,7 +278,9 @@ impl Association {
 
     /// Processes SHUTDOWN ACK. During set-up the endpoint has answered it as out of the blue (section 8.5.1 E).
     pub(super) fn on_shutdown_ack(&mut self, cx: &mut EndpointContext, now: Time, from: PathIndex) {
-        if matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) && self.received_all(cx, now) {
+        if matches!(self.state, State::ShutdownSent { .. } | State::ShutdownAckSent)
+            && self.received_all(cx, now)
+        {
             self.send_control(cx, from, &ShutdownComplete { tag_reflected: false });
             self.end(cx, now, CloseReason::Shutdown);
         }

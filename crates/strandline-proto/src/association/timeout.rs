@@ -97,7 +97,7 @@ impl Association {
                     self.flags.cookie_echo_due = true;
                 }
             }
-            State::ShutdownSent | State::ShutdownAckSent => self.on_t2(cx, now),
+            State::ShutdownSent { .. } | State::ShutdownAckSent => self.on_t2(cx, now),
             State::Established | State::ShutdownPending | State::ShutdownReceived => {
                 reconfig::on_timer(self, cx, now);
             }
@@ -129,7 +129,7 @@ impl Association {
             return self.give_up(cx, now, UNANSWERED);
         }
         self.back_off_control_path(cx);
-        if matches!(self.state, State::ShutdownSent) {
+        if matches!(self.state, State::ShutdownSent { .. }) {
             self.send_shutdown(cx, now);
         } else {
             self.send_shutdown_ack(cx, now);
@@ -156,7 +156,7 @@ impl Association {
 
     fn on_guard_timer(&mut self, cx: &mut EndpointContext, now: Time) {
         self.deadlines.guard = Time::MAX;
-        if matches!(self.state, State::ShutdownSent) {
+        if matches!(self.state, State::ShutdownSent { .. }) {
             if let Some(log) = log_of(self) {
                 log.control_timer(ControlTimer::ShutdownGuard, self.errors.shutdown);
             }
@@ -245,8 +245,23 @@ impl Association {
         log_rtx_expiry(self, index, RtxExpiry { chunks, bytes, probing: false }, mtu);
         self.on_window_shrunk(index, false);
         self.assert_flights();
-        self.errors.data_timeouts = self.errors.data_timeouts.saturating_add(1);
+        let rto = self.paths.get(index).rto.rto();
+        self.errors.on_standstill(now, rto, rto);
         self.count_error(cx, now);
+    }
+
+    /// Counts an RTO in which chunks were acknowledged and the earliest outstanding one was not. T3-rtx does not expire
+    /// while that one is found lost and retransmitted in each round trip, such as one that is too long for the path.
+    pub(super) fn count_standstill(&mut self, cx: &mut EndpointContext, now: Time) {
+        let rto = self.paths.iter().map(|(_, path)| path.rto.rto()).max().unwrap_or_default();
+        if self.errors.standstill_due == Time::ZERO {
+            self.errors.standstill_due = now + rto;
+        } else if self.errors.standstill_due <= now {
+            self.errors.on_standstill(now, rto, self.config.rto_max);
+            if self.errors.data_timeouts > self.config.association_retrans_max {
+                self.give_up(cx, now, UNANSWERED);
+            }
+        }
     }
 
     /// Sends a tail-loss probe: nothing came back for a while, and the last packets may be lost.

@@ -120,7 +120,7 @@ impl Association {
         }
         self.control_path = to;
         match self.state {
-            State::ShutdownSent => self.send_shutdown(cx, now),
+            State::ShutdownSent { .. } => self.send_shutdown(cx, now),
             State::ShutdownAckSent => self.send_shutdown_ack(cx, now),
             _ => {}
         }

@@ -27,6 +27,7 @@ mod used_cookies;
 #[cfg(test)]
 mod tests;
 
+use core::cell::Cell;
 use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
@@ -49,7 +50,7 @@ pub use self::stream_credit::StreamCredits;
 pub use self::stream_value::StreamValue;
 use self::table::Table;
 use self::used_cookies::UsedCookies;
-use crate::association::context::{EndpointContext, PacketQueue, Popped, Route};
+use crate::association::context::{EndpointContext, LongSetUps, PacketQueue, Popped, Route};
 use crate::association::cookie::CookieKeys;
 use crate::association::host_addresses::HostAddresses;
 use crate::association::keys::KeyRing;
@@ -59,7 +60,7 @@ use crate::error::ConfigError;
 use crate::event::{AssociationId, Event, Transmit};
 use crate::inbound::Arena;
 use crate::memory::Memory;
-use crate::path::{KnownPaths, VerificationBudget};
+use crate::path::{KnownPaths, Path, PathState, VerificationBudget};
 use crate::path_index::PathIndex;
 use crate::receive_queue::ReceiveQueue;
 use crate::stats::{Buffers, EndpointStats};
@@ -190,6 +191,7 @@ impl Endpoint {
                 host_addresses,
                 taken: Vec::new(),
                 verification,
+                long_set_ups: LongSetUps::default(),
             },
         })
     }
@@ -449,10 +451,36 @@ impl Endpoint {
         Some(result)
     }
 
-    /// Returns the association with a peer's address and the ports.
+    /// Returns the association with a peer's address and the ports: if there are several, one with which the address is
+    /// confirmed.
     fn find_by_peer(&self, key: &PeerKey) -> Option<u32> {
-        let matches = |entry: u32| key_of_entry(&self.table, entry).is_some_and(|found| found == *key);
-        self.demux.by_peer(key, matches).map(demux::slot_of)
+        self.find_by_path(key, |_, _| true)
+    }
+
+    /// As [`find_by_peer`](Self::find_by_peer), without addresses that an association has given up: they are not its
+    /// peer's, and may be those of another one.
+    fn find_held(&self, key: &PeerKey) -> Option<u32> {
+        self.find_by_path(key, |association, path| !path.is_given_up(&association.config))
+    }
+
+    /// Returns the association with the address and ports whose path is admitted; first one whose path is confirmed.
+    fn find_by_path(&self, key: &PeerKey, admits: impl Fn(&Association, &Path) -> bool) -> Option<u32> {
+        let unconfirmed = Cell::new(None);
+        let matches = |entry: u32| {
+            let Some((association, index)) = self.table.at(demux::slot_of(entry)).zip(path_of(entry)) else {
+                return false;
+            };
+            if key_of(association, index).is_none_or(|found| found != *key) {
+                return false;
+            }
+            let path = association.paths.get(index);
+            let is_confirmed = path.state != PathState::Unconfirmed;
+            if !is_confirmed && admits(association, path) {
+                unconfirmed.set(Some(entry));
+            }
+            is_confirmed && admits(association, path)
+        };
+        self.demux.by_peer(key, matches).or_else(|| unconfirmed.get()).map(demux::slot_of)
     }
 }
 

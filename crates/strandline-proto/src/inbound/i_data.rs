@@ -39,6 +39,7 @@ pub(crate) fn on_i_data(
     };
     if is_barred(inbound, data) {
         inbound.sack.on_trouble();
+        inbound.note_dropped(data.tsn);
         return DataOutcome::Dropped(DropReason::Barred);
     }
     if data.stream.0 >= inbound.streams {

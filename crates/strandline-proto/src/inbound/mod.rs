@@ -47,6 +47,7 @@ use strandline_wire::chunk::{nr_sack, sack as chunk};
 
 pub(crate) use self::arena::Arena;
 use self::flow::{EVERY_MIN, Flow, SACK_DELAY_MIN};
+use self::forward::JUMP_MAX;
 pub(crate) use self::interleaved::Cut;
 pub(crate) use self::ordering::Barred;
 use self::ordering::StreamOrder;
@@ -133,6 +134,8 @@ pub(crate) struct Inbound {
     flow: Option<Box<Flow>>,
     streams: u16,
     share: Share,
+    /// The highest TSN of a chunk that was dropped, if it is beyond the cumulative one.
+    dropped: Tsn,
 }
 
 impl Inbound {
@@ -150,6 +153,7 @@ impl Inbound {
             flow: None,
             streams: inbound_streams,
             share: Share::default(),
+            dropped: peer_initial_tsn.previous(),
         }
     }
 
@@ -190,6 +194,11 @@ impl Inbound {
         if self.map.has_gaps() {
             return Some("shutdown while DATA is missing: a TSN below the highest one has not arrived");
         }
+        if self.is_new(self.dropped) {
+            return Some(
+                "shutdown while DATA is missing: a TSN for which there was no room has not come again",
+            );
+        }
         let held = self.order.interleaved().is_some_and(|interleaved| !interleaved.is_empty());
         if held || !self.reassembly.is_empty() {
             return Some("shutdown in the middle of a message: its last fragment has not arrived");
@@ -198,6 +207,11 @@ impl Inbound {
             return Some("shutdown while a message is missing: a stream sequence number was left out");
         }
         None
+    }
+
+    /// Returns a value that changes when new data is accepted, or given up by the peer.
+    pub(crate) const fn progress(&self) -> (Tsn, u32) {
+        (self.map.cumulative(), self.window.used())
     }
 
     /// Returns the number of incoming streams.
@@ -212,9 +226,22 @@ impl Inbound {
     }
 
     /// Refuses a DATA chunk for lack of memory elsewhere: the SACK that is due at once reports a closed window.
-    pub fn refuse(&mut self) {
+    pub(crate) fn refuse(&mut self, tsn: Tsn) {
+        self.note_dropped(tsn);
         self.sack.on_chunk(true);
         self.sack.on_refused();
+    }
+
+    /// True if a TSN lies beyond the cumulative one, and not so far that it must be of another time.
+    pub(crate) fn is_new(&self, tsn: Tsn) -> bool {
+        (1..=JUMP_MAX).contains(&tsn.distance_from(self.map.cumulative()))
+    }
+
+    /// Remembers the TSN of a chunk that is dropped: the peer has visibly sent it.
+    pub(crate) fn note_dropped(&mut self, tsn: Tsn) {
+        if self.is_new(tsn) && (tsn.is_after(self.dropped) || !self.is_new(self.dropped)) {
+            self.dropped = tsn;
+        }
     }
 
     /// Ends a packet: decides whether its data is acknowledged at once or later. `at_once` is true in a state in
@@ -341,6 +368,9 @@ impl Inbound {
         keeps: bool,
     ) -> bool {
         let cumulative = self.map.cumulative();
+        if self.dropped.is_before(cumulative) {
+            self.dropped = cumulative; // Before the numbers wrap around.
+        }
         let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer(self.share.bytes()) };
         let room = packet.remaining();
         let written = if keeps {

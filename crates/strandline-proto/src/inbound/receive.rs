@@ -143,6 +143,7 @@ impl Inbound {
         };
         if self.order.has_waiting() && is_barred(self, data, place) {
             self.sack.on_trouble();
+            self.note_dropped(data.tsn);
             return DataOutcome::Dropped(DropReason::Barred);
         }
         if data.stream.0 >= self.streams {
@@ -387,6 +388,7 @@ pub(super) fn admit(
         }
         Place::TooFar => {
             inbound.sack.on_trouble();
+            inbound.note_dropped(tsn);
             return Err(DataOutcome::Dropped(DropReason::TooFarAhead));
         }
     }
@@ -394,6 +396,7 @@ pub(super) fn admit(
         Ok(true) => Ok(place),
         Ok(false) => {
             inbound.sack.on_trouble();
+            inbound.note_dropped(tsn);
             Err(DataOutcome::Dropped(DropReason::BufferFull))
         }
         Err(why) => Err(DataOutcome::Violation(why)),

@@ -103,6 +103,7 @@ pub(crate) fn renumber(inbound: &mut Inbound, next: Tsn) -> (usize, Option<Strea
     inbound.order.set_barred(None);
     inbound.order.reset(&Streams::All);
     inbound.map = TsnMap::new(next);
+    inbound.dropped = next.previous();
     // A SACK would acknowledge numbers that the peer may not know yet, and nothing waits for one: the peer has no
     // data outstanding.
     inbound.sack = SackPolicy::new();

@@ -53,6 +53,7 @@ pub(super) fn make_room(inbound: &mut Inbound, tsn: Tsn) -> bool {
         inbound.window.rest_from_seeking(looked_at / LOOKED_AT_MAX);
         return false;
     };
+    inbound.note_dropped(inbound.map.highest());
     let Inbound { map, window, reassembly, order, .. } = inbound;
     let mut what = Drop { from, map, window };
     reassembly.renege(&mut what);

@@ -4,7 +4,10 @@ use core::net::IpAddr;
 
 use strandline_netem::Change;
 use strandline_proto::config::Recovery;
+use strandline_proto::endpoint::Reconfigure;
 use strandline_proto::event::{CloseReason, Event};
+use strandline_proto::number::StreamId;
+use strandline_proto::reconfiguration::{Outcome, PeerRequests, StreamDirection, Streams};
 use strandline_sim::pair::Fate;
 
 use super::rfc7829_3::TwoPaths;
@@ -164,6 +167,65 @@ fn data_that_never_fits_is_reported() {
     let took = pair.now.since(began).as_secs();
     assert!((30..=400).contains(&took), "{took} s");
     assert!(pair.recv_all(Side::B, b).is_empty());
+}
+
+/// Small messages of another stream arrive and are acknowledged all the time, while a message that was made for a longer
+/// path never does.
+#[test]
+fn data_that_never_fits_is_reported_beside_data_that_does() {
+    for recovery in [Recovery::Rfc9260, Recovery::Rack] {
+        let (mut pair, a, b) = pair(false, |config| config.recovery = recovery);
+        pair.fragments = false;
+        transfer(&mut pair, a, b, ms(1000)).expect("nothing is lost yet");
+        narrow(&mut pair, 700);
+        pair.events(Side::A);
+        let began = pair.now;
+        pair.send(Side::A, a, 0, vec![7; 1400]);
+        let (mut failed, mut reason, mut small) = (0, None, 0);
+        while reason.is_none() && pair.now.since(began) < Duration::from_secs(2000) {
+            pair.send(Side::A, a, 1, vec![7; 100]);
+            pair.run_for(ms(100));
+            small += pair.recv_all(Side::B, b).iter().filter(|message| message.data.len() == 100).count();
+            for event in pair.events(Side::A) {
+                match event {
+                    Event::SendFailed(message) if message.data.len() == 1400 => failed += 1,
+                    Event::Closed(why) => reason = Some(why),
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!((reason, failed), (Some(CloseReason::TimedOut), 1), "{recovery:?}");
+        let took = pair.now.since(began).as_secs();
+        assert!((30..=700).contains(&took), "{recovery:?}: {took} s");
+        assert!(small > 2, "{recovery:?}: {small}");
+    }
+}
+
+/// Control chunks that the path drops arrive as IP fragments: at once if the path MTU is known from data, and otherwise
+/// once they were not answered. This is a request to reset as many streams as one may list.
+#[test]
+fn long_requests_fit_a_narrow_path() {
+    for (known, limit) in [(false, Duration::from_secs(60)), (true, ms(500))] {
+        let (mut pair, a, b) = pair(false, |config| config.extensions.peer_requests = PeerRequests::ALL);
+        narrow(&mut pair, 700);
+        if known {
+            transfer(&mut pair, a, b, Duration::from_secs(30)).expect("the path MTU is found");
+        }
+        pair.events(Side::A);
+        let streams: Streams = (0..256).map(StreamId).collect();
+        let request = Reconfigure::ResetStreams(StreamDirection::Both, streams);
+        request.ask(&mut pair.a.endpoint, pair.now, a).unwrap();
+        let mut outcomes = Vec::new();
+        pair.run_until(limit, |pair| {
+            outcomes.extend(pair.events(Side::A).into_iter().filter_map(|event| match event {
+                Event::StreamsReset { outcome, .. } => Some(outcome),
+                _ => None,
+            }));
+            outcomes.len() == 2
+        });
+        // Nothing was sent on the incoming streams.
+        assert_eq!(outcomes, [Outcome::Performed, Outcome::NothingToDo], "known: {known}");
+    }
 }
 
 /// The longest packet of one path falls: to 200 bytes less than before, and to what carries HEARTBEATs and no data.

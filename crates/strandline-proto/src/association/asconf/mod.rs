@@ -43,7 +43,7 @@ fn state_or_new(association: &mut Association) -> &mut DynamicAddresses {
 fn may_change(association: &Association) -> bool {
     matches!(
         association.state,
-        State::Established | State::ShutdownPending | State::ShutdownReceived | State::ShutdownSent
+        State::Established | State::ShutdownPending | State::ShutdownReceived | State::ShutdownSent { .. }
     )
 }
 

@@ -6,10 +6,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN};
+
 use super::super::abandon;
 use super::super::context::EndpointContext;
 use super::super::features::Extensions;
-use super::super::{Association, State};
+use super::super::{Association, State, auth};
 use super::reconfig_mut;
 use super::request::{begin, progress_own};
 use super::state::{Active, Origin, Own, Stage, Work};
@@ -23,6 +25,17 @@ use crate::time::Time;
 
 /// Maximum number of streams in one request: all stacks take that many.
 const LISTED_MAX: usize = 512;
+
+/// Bytes of a packet with a request besides the list: the headers of RE-CONFIG and of its parameter (RFC 6525 section 4.1),
+/// and padding.
+const AROUND_LIST: usize = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + 16 + 2;
+
+/// Returns the maximum number of streams in a request that arrives whole, as far as is known.
+fn listed_max(association: &Association) -> usize {
+    let index = association.paths.data_path().unwrap_or(association.control_path);
+    let len = association.paths.get(index).proven_len(&association.config);
+    (len.saturating_sub(AROUND_LIST + auth::reserve(association)) / 2).min(LISTED_MAX)
+}
 
 /// Maximum number of streams that are given up at a time.
 const ABANDONED_MAX: usize = 256;
@@ -166,6 +179,7 @@ pub(super) fn start(association: &mut Association) -> bool {
         return false;
     }
     let may_ask = matches!(association.state, State::Established);
+    let listed_max = listed_max(association);
     let Association { outbound, reconfig: Some(reconfig), .. } = association else { return false };
     if reconfig.active.is_some() {
         return false;
@@ -187,10 +201,10 @@ pub(super) fn start(association: &mut Association) -> bool {
     let mut latest = None;
     let streams: Streams = if direction.is_outgoing() {
         let next = || pop_acked(&mut closing.drained, outbound);
-        let taken = core::iter::from_fn(next).take(LISTED_MAX).inspect(|(last, _)| latest = Some(*last));
+        let taken = core::iter::from_fn(next).take(listed_max).inspect(|(last, _)| latest = Some(*last));
         taken.map(|(_, stream)| stream).collect()
     } else {
-        core::iter::from_fn(|| closing.stopping.pop_first()).take(LISTED_MAX).collect()
+        core::iter::from_fn(|| closing.stopping.pop_first()).take(listed_max).collect()
     };
     if closing.drained.is_empty() {
         closing.drained = VecDeque::new();

@@ -31,8 +31,15 @@ fn shut_down(raw: &mut Raw) {
     raw.heard();
 }
 
+/// Fills the receive buffer with `len` bytes in each of 20 messages from TSN number 1 on.
+fn fill(raw: &mut Raw, len: usize) {
+    for number in 1..=20 {
+        raw.say_data(&whole(raw.tsn + number, number as u16, &vec![7; len]));
+    }
+}
+
 /// Data that is missing when the peer shuts down. The whole message "first" can be read in each case.
-const HOLES: [(&str, fn(&mut Raw)); 5] = [
+const HOLES: [(&str, fn(&mut Raw)); 7] = [
     ("a TSN", |raw| {
         raw.say_data(&whole(raw.tsn + 2, 2, b"third"));
     }),
@@ -49,6 +56,10 @@ const HOLES: [(&str, fn(&mut Raw)); 5] = [
     }),
     ("a stream sequence number", |raw| {
         raw.say_data(&whole(raw.tsn + 1, 2, b"third"));
+    }),
+    ("a TSN without room in the buffer", |raw| fill(raw, 1000)),
+    ("a TSN beyond what a SACK can report", |raw| {
+        raw.say_data(&whole(raw.tsn + 70_000, 1, b"far"));
     }),
 ];
 
@@ -77,7 +88,10 @@ const ENDS: [(&str, fn(&mut Raw) -> Vec<Sent>); 4] = [
 fn section_9_2_no_shutdown_while_data_is_missing() {
     for (missing, leave_out) in HOLES {
         for (end, say_end) in ENDS {
-            let mut raw = Raw::configured(|config| config.partial_delivery_point = 1500);
+            let mut raw = Raw::configured(|config| {
+                config.receive_buffer = Some(10_000);
+                config.partial_delivery_point = 1500;
+            });
             raw.say_data(&whole(raw.tsn, 0, b"first"));
             leave_out(&mut raw);
             let sent = say_end(&mut raw);
@@ -89,6 +103,81 @@ fn section_9_2_no_shutdown_while_data_is_missing() {
             );
             assert!(!raw.pair.hosts[SERVER].events.iter().any(|(_, event)| *event == Event::PeerShutdown));
             assert_eq!(raw.read()[0], b"first");
+        }
+    }
+}
+
+/// Data that was refused because all associations together hold too much is missing, too.
+#[test]
+fn section_9_2_no_shutdown_while_refused_data_is_missing() {
+    for (end, say_end) in ENDS {
+        let mut server = config(1, SERVER);
+        server.receive_bytes_max = 10_000;
+        server.association = Arc::new(AssociationConfig::rfc9260());
+        let mut raw = Raw::open(Pair::with(config(1, CLIENT), server), init(strandline_wire::Tsn(1000)));
+        raw.say_data(&whole(raw.tsn, 0, b"first"));
+        fill(&mut raw, 1000);
+        let sent = say_end(&mut raw);
+        assert_eq!(abort_code(&sent), Some(code::PROTOCOL_VIOLATION), "{end}");
+        assert_eq!(raw.read()[0], b"first");
+    }
+}
+
+/// Dropped data that comes again is not missing. A TSN that can only be of another time never was.
+#[test]
+fn section_9_2_dropped_data_that_came_again_is_not_missing() {
+    for (end, say_end) in ENDS {
+        let mut raw = Raw::configured(|config| {
+            (config.receive_buffer, config.partial_delivery_point) = (Some(10_000), 1500);
+        });
+        raw.say_data(&whole(raw.tsn, 0, b"first"));
+        fill(&mut raw, 1000);
+        let read = raw.read().len();
+        assert!(read < 21);
+        raw.say_data(&whole(raw.tsn + (1 << 30), 1, b"from before"));
+        let mut number = read as u32;
+        while number <= 20 {
+            raw.say_data(&whole(raw.tsn + number, number as u16, &[7; 1000]));
+            number += raw.read().len() as u32;
+        }
+        let sent = say_end(&mut raw);
+        assert_eq!(abort_code(&sent), None, "{end}");
+        raw.say(|packet| assert!(packet.push(&ShutdownComplete { tag_reflected: false })));
+        assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::Shutdown), "{end}");
+    }
+}
+
+/// New DATA after SHUTDOWN is discarded, as section 6 recommends, and a violation: the peer sent SHUTDOWN before all its
+/// data was acknowledged. What had arrived before is repeated at times.
+#[test]
+fn section_9_2_no_new_data_after_shutdown() {
+    for queued in [false, true] {
+        for to_the_letter in [false, true] {
+            let mut raw = Raw::configured(|config| config.to_the_letter = to_the_letter);
+            raw.say_data(&whole(raw.tsn, 0, b"first"));
+            if queued {
+                raw.server_sends(10);
+            }
+            say_shutdown(&mut raw, 0);
+            assert_eq!(raw.state(), if queued { "SHUTDOWN-RECEIVED" } else { "SHUTDOWN-ACK-SENT" });
+            raw.say_data(&whole(raw.tsn, 0, b"first"));
+            raw.say_data(&whole(raw.tsn.previous() + (1 << 31), 1, b"from before"));
+            assert_eq!(raw.pair.closed(SERVER), None);
+            let mut sent = raw.say_data(&whole(raw.tsn + 1, 1, b"too late"));
+            if to_the_letter {
+                // Only discarded, but then the end is not graceful.
+                assert_eq!((sent.len(), raw.pair.closed(SERVER)), (0, None));
+                sent = match queued {
+                    true => say_shutdown(&mut raw, 1),
+                    false => raw.say(|packet| {
+                        assert!(packet.push(&ShutdownComplete { tag_reflected: false }));
+                    }),
+                };
+            }
+            assert_eq!(abort_code(&sent), Some(code::PROTOCOL_VIOLATION), "{queued} {to_the_letter}");
+            let closed = raw.pair.closed(SERVER);
+            assert!(matches!(closed, Some(CloseReason::ProtocolViolation(_))), "{closed:?}");
+            assert_eq!(raw.read(), [b"first"]);
         }
     }
 }
@@ -142,6 +231,55 @@ fn section_9_2_data_outlasts_the_guard_time() {
         let next = if peer_first { kind::SHUTDOWN_ACK } else { kind::SHUTDOWN };
         assert_eq!(sent.iter().flat_map(Sent::kinds).collect::<Vec<_>>(), [next]);
     }
+}
+
+/// The sender of SHUTDOWN waits for what the peer still delivers. Each new TSN restarts T5-shutdown-guard; what had
+/// arrived before does not.
+#[test]
+fn section_9_2_data_of_the_peer_outlasts_the_guard_time() {
+    let mut raw = Raw::configured(|config| {
+        (config.rto_initial, config.rto_min, config.rto_max) = (secs(1), secs(1), secs(1));
+    });
+    shut_down(&mut raw);
+    for number in 0..10 {
+        raw.wait(secs(2));
+        assert_eq!(raw.pair.closed(SERVER), None, "the guard takes no account of message {number}");
+        // One TSN is missing at first.
+        let number = [1, 2, 3, 0, 4, 5, 6, 7, 8, 9][number];
+        raw.say_data(&whole(raw.tsn + number, number as u16, b"queued before"));
+    }
+    assert_eq!(raw.read().len(), 10);
+    for _ in 0..4 {
+        raw.wait(secs(1));
+        assert_eq!(raw.pair.closed(SERVER), None);
+        raw.say_data(&whole(raw.tsn + 9, 9, b"queued before"));
+    }
+    raw.wait(secs(2));
+    assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
+}
+
+/// Two ends of this stack: one shuts down with nothing to send, the other has data for four times the guard time, since
+/// its reader is slow.
+#[test]
+fn section_9_2_slow_reader_gets_everything_after_shutdown() {
+    let mut pair = Pair::configured(|config| {
+        (config.rto_initial, config.rto_min, config.rto_max) = (secs(1), secs(1), secs(1));
+        (config.receive_buffer, config.partial_delivery_point) = (Some(4000), 2000);
+    });
+    let client = pair.connect();
+    pair.run();
+    let server = pair.accepted();
+    for _ in 0..20 {
+        pair.send(CLIENT, client, 0, &[7; 1000]);
+    }
+    pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+    for number in 0..20 {
+        pair.pass(secs(1));
+        assert!(pair.recv(SERVER, server).is_some(), "message {number}");
+    }
+    pair.pass(secs(2));
+    assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown));
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Shutdown));
 }
 
 /// The sender of SHUTDOWN gives up after 5 times RTO.Max, even if the peer answers.

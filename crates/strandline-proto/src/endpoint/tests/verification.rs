@@ -1,6 +1,11 @@
 //! HEARTBEATs to addresses that peers list and that may belong to other hosts (RFC 9260 section 5.4).
 
+use strandline_wire::Encode;
+
+use super::raw::AnyChunk;
 use super::*;
+use crate::endpoint::Reconfigure;
+use crate::reconfiguration::{StreamDirection, Streams};
 use crate::stats::{PathStatus, Reachability};
 
 /// A server and `associations` associations with it from one client, all of which list two addresses.
@@ -95,4 +100,57 @@ fn all_associations_together_have_a_limit() {
     pair.pass_dropping(Duration::from_secs(60), others);
     let sent = count(&pair, others);
     assert!(sent <= 2 + 10 * 60 && sent > 100, "{sent} in a minute");
+}
+
+/// A client whose second address is unconfirmed, from which all its packets come, and what it and the server do.
+type Act = fn(&mut Pair, AssociationId, AssociationId);
+
+/// Only HEARTBEATs, and answers to them, go to an unconfirmed address (section 5.4). Answers to packets from it go to a
+/// confirmed one.
+#[test]
+fn answers_to_unconfirmed_addresses_go_to_confirmed_ones() {
+    let acts: [(u8, Act); 4] = [
+        (kind::ERROR, |pair, client, _| {
+            let status = pair.hosts[CLIENT].endpoint.status(client).unwrap();
+            let unknown = AnyChunk { kind: 0xfd, flags: 0, value: b"what is this?" };
+            let sent = pair.forge(CLIENT, (status.local_port, PORT), status.peer_tag, |packet| {
+                unknown.encode_value(packet.push_raw(unknown.kind(), 0, unknown.value_len()).unwrap());
+            });
+            pair.wire.push_back(sent);
+        }),
+        (kind::RE_CONFIG, |pair, client, _| {
+            let request = Reconfigure::ResetStreams(StreamDirection::Outgoing, Streams::All);
+            request.ask(&mut pair.hosts[CLIENT].endpoint, pair.now, client).unwrap();
+        }),
+        (kind::SHUTDOWN_ACK, |pair, client, server| {
+            pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+            pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
+        }),
+        (kind::SHUTDOWN_COMPLETE, |pair, _, server| {
+            pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+        }),
+    ];
+    for (answer, act) in acts {
+        let mut pair = Pair::with(config(2, CLIENT), config(1, SERVER));
+        let client = pair.connect();
+        pair.pass_dropping(Duration::from_millis(1), foreign);
+        let server = pair.accepted();
+        pair.log.clear();
+        act(&mut pair, client, server);
+        pair.collect();
+        let mut answers = 0;
+        while let Some(mut sent) = pair.wire.pop_front() {
+            if sent.source == address(CLIENT, 0) {
+                sent.source = address(CLIENT, 1);
+            }
+            let kinds = sent.kinds();
+            if foreign(&sent) {
+                assert!(matches!(kinds[..], [kind::HEARTBEAT] | [kind::HEARTBEAT_ACK]), "{kinds:?}");
+                continue;
+            }
+            answers += usize::from(sent.source == address(SERVER, 0) && kinds.contains(&answer));
+            pair.deliver(&sent);
+        }
+        assert!(answers > 0, "{answer}");
+    }
 }

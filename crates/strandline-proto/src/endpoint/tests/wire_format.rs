@@ -297,3 +297,31 @@ fn shutdown_given_up_ends_with_an_abort() {
     assert_eq!(pair.closed(CLIENT), Some(&CloseReason::TimedOut));
     assert_eq!(aborts(&pair, CLIENT), [(address(SERVER, 0), 13)]);
 }
+
+/// An INIT ACK that not every path carries is fragmented further when the peer asks again: it has not arrived.
+#[test]
+fn long_init_ack_is_cut_when_asked_again() {
+    let mut pair = Pair::with(config(1, CLIENT), config(8, SERVER));
+    // Addresses, which the cookie has, and an unknown parameter, which is reported.
+    let mut listed = vec![0; 280];
+    listed[..4].copy_from_slice(&[0xff, 0xfe, 1, 24]);
+    for last in 1..=7 {
+        listed.extend([0, 6, 0, 20, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+    }
+    let mut buffer = vec![0; 2000];
+    let mut cuts = Vec::new();
+    for tag in [1, 1, 2, 1, 2] {
+        let init =
+            Init { initiate_tag: VerificationTag(tag), parameters: Parameters::new(&listed), ..init(Tsn(1)) };
+        let asked = pair.forge(CLIENT, (RAW_PORT, PORT), VerificationTag(0), |packet| {
+            assert!(packet.push(&init));
+        });
+        let datagram = Datagram { source: asked.source, destination: None, bytes: &asked.bytes, ecn: 0 };
+        let server = &mut pair.hosts[SERVER].endpoint;
+        server.handle_datagram(pair.now, datagram);
+        let answer = server.poll_transmit(pair.now, &mut buffer, 1).expect("an INIT ACK");
+        assert!((549..1172).contains(&answer.len), "{}", answer.len);
+        cuts.push(answer.fragment);
+    }
+    assert_eq!(cuts, [Some(1200), Some(576), Some(1200), Some(576), Some(576)]);
+}

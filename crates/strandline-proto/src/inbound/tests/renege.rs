@@ -62,6 +62,22 @@ fn highest_tsn_makes_room_for_a_gap() {
     assert_eq!((rig.inbound.buffered_bytes(), gaps(&mut rig)), (0, (21, vec![])));
 }
 
+/// What was acknowledged and dropped is missing until it comes again, though nothing beyond it is held.
+#[test]
+fn dropped_tsns_are_missing() {
+    let mut rig = full();
+    assert_eq!(rig.take(&chunk(13)), ACCEPTED);
+    assert_eq!(rig.take(&chunk(0)), READABLE);
+    while rig.recv().is_some() {}
+    for number in [15, 17, 18, 19] {
+        assert_eq!(rig.take(&chunk(number)), READABLE);
+    }
+    assert_eq!(gaps(&mut rig), (20, vec![]));
+    assert!(rig.inbound.incomplete().is_some(), "chunk 20");
+    assert_eq!(rig.take(&chunk(20)), READABLE);
+    assert_eq!(rig.inbound.incomplete(), None);
+}
+
 /// Nothing goes while there is room, for data beyond everything that arrived, or for data above what is held.
 #[test]
 fn nothing_goes_without_need() {

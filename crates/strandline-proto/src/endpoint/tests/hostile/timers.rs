@@ -142,8 +142,8 @@ fn address_is_confirmed_by_its_own_nonce() {
     assert_eq!(paths[1].state, Reachability::Unconfirmed);
 }
 
-/// A peer keeps sending and never completes the shutdown. T5-shutdown-guard ends it; once SHUTDOWN ACK was sent,
-/// Association.Max.Retrans does, which a repeated SHUTDOWN does not delay.
+/// A peer keeps sending and never completes the shutdown. T5-shutdown-guard ends it, which new data delays by an hour at
+/// most; once SHUTDOWN ACK was sent, Association.Max.Retrans does, which a repeated SHUTDOWN does not delay.
 #[test]
 fn chattering_peer_cannot_delay_the_shutdown() {
     let chatter: [fn(&mut Raw, u32); 3] = [
@@ -169,11 +169,15 @@ fn chattering_peer_cannot_delay_the_shutdown() {
             raw.read();
             sent.extend(raw.wait(Duration::from_millis(700)));
             number += 1;
-            assert!(number < 1000, "the shutdown never ends: {which}");
+            assert!(number < 6000, "the shutdown never ends: {which}");
         }
         // 5 times RTO.Max; or 1 + 2 + 4 + 8 + 16 + 32 + 5 times 60 seconds.
         let ack_sent = which >= 2;
-        let expected = if ack_sent { 362..=364 } else { 299..=301 };
+        let expected = match which {
+            0 => 299..=301,
+            1 => 3599..=3601,
+            _ => 362..=364,
+        };
         assert!(expected.contains(&raw.pair.now.since(Time::ZERO).as_secs()), "{which}");
         assert!(ack_sent || sent.last().is_some_and(has(kind::ABORT)));
     }
