@@ -10,7 +10,7 @@ use super::context::{EndpointContext, PacketQueue, Route};
 use super::features::Extensions;
 use super::{Association, auth};
 use crate::inbound::stream_credit::write_sack;
-use crate::path::{Path, PathState};
+use crate::path::{PathState, cut_max};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -154,8 +154,8 @@ pub(super) fn push_control(
     }
     let reserve = auth::reserve(association);
     let path = association.paths.by_address(route.destination.ip()).map(|index| association.paths.get(index));
-    let cut_max = path.map_or(u16::MAX, Path::cut_max);
-    cx.control.push_cut(route, size, cut_max, |buffer| finish_control(association, buffer, reserve, build));
+    let size_max = path.map_or(u16::MAX, cut_max);
+    cx.control.push_cut(route, size, size_max, |buffer| finish_control(association, buffer, reserve, build));
 }
 
 /// Writes a packet whose chunks `build` writes, with `reserve` bytes left for authentication. Returns its length; 0 if

@@ -300,7 +300,7 @@ const SHARED_MAX: usize = 1280 - 40 - 8;
 
 /// Length in bytes that every IPv4 host reassembles (RFC 1122 section 3.3.2).
 const CONTROL_SMALLEST_IPV4: u16 = 576;
-/// The same, less the headers of IPv4 and UDP.
+/// Length in bytes of the longest SCTP packet of that size over IPv4 and UDP.
 const CONTROL_FLOOR_IPV4: usize = CONTROL_SMALLEST_IPV4 as usize - 20 - 8;
 /// Size in bytes to which longer IPv4 packets are fragmented; routers may fragment them further (BASE_PLPMTU, RFC
 /// 8899 section 5.1.2).

@@ -11,7 +11,7 @@ use super::context::EndpointContext;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
 use super::dry::report_dry;
 use super::offer::encode_cause;
-use super::timeout::room_after_timeout;
+use super::timeout::{count_standstill, room_after_timeout};
 use super::{Association, State, auth, multipath, reconfig};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, PathChange, SendInfo};
@@ -266,7 +266,7 @@ impl Association {
             self.deadlines.idle = self.deadlines.idle.min(now + cx.idle_release(self.config.idle_release));
         }
         if newly_acked && !cumulative_advanced {
-            self.count_standstill(cx, now);
+            count_standstill(self, cx, now);
         }
     }
 

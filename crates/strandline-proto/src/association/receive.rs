@@ -14,9 +14,11 @@ use super::features::Extensions;
 use super::multipath::turn_sacks;
 use super::offer::{append_tlv, encode_cause};
 use super::setup::on_untimely_data;
+use super::teardown::restart_guard;
 use super::verification::hear_unconfirmed;
 use super::{Association, State, asconf, forward, reconfig, stream_credit};
 use crate::event::{CloseReason, Event};
+use crate::inbound::dropped::progress;
 use crate::number::Tsn;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -87,7 +89,7 @@ impl Association {
             self.learn_port(index, source);
             self.probe_unconfirmed(cx, now, index);
         }
-        let progress = matches!(self.state, State::ShutdownSent { .. }).then(|| self.inbound.progress());
+        let progress = matches!(self.state, State::ShutdownSent { .. }).then(|| progress(&self.inbound));
         let mut seen = Seen { sack_path: Some(self.sack_path), progress, ..Seen::default() };
         let is_open = match self.features.has(Extensions::AUTHENTICATION) {
             false => handle_chunks(self, cx, now, packet, (source, from), &mut seen),
@@ -271,8 +273,8 @@ impl Association {
                 // Always with a SACK: SHUTDOWN does not report the window, and a peer that lost the last window
                 // update would wait for as long as it has data.
                 self.send_shutdown(cx, now);
-                if seen.progress.is_some_and(|before| before != self.inbound.progress()) {
-                    self.restart_guard(now);
+                if seen.progress.is_some_and(|before| before != progress(&self.inbound)) {
+                    restart_guard(self, now);
                 }
             }
             if core::mem::take(&mut self.flags.duplicate_seen) {

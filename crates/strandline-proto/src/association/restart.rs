@@ -27,7 +27,7 @@ use crate::inbound::stream_credit as incoming;
 use crate::outbound::Outbound;
 use crate::outbound::scheduling::keep_settings;
 use crate::outbound::stream_credit as outgoing;
-use crate::path::{Path, PathSet};
+use crate::path::{Path, PathSet, take_repetition};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -126,7 +126,7 @@ impl Association {
     fn send_again_what_timed_out(&mut self) {
         for index in self.paths.indices() {
             let outstanding = self.paths.get(index).flight > 0 || self.outbound.has_overdue(index);
-            if outstanding && self.paths.get_mut(index).take_repetition() {
+            if outstanding && take_repetition(self.paths.get_mut(index)) {
                 let marked = self.outbound.on_timeout(index, false);
                 self.paths.get_mut(index).on_lost(marked);
             }

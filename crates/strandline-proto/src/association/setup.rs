@@ -30,6 +30,7 @@ use super::{adaptation, asconf, auth};
 use crate::config::AssociationConfig;
 use crate::event::{AssociationId, CloseReason, Event};
 use crate::inbound::Inbound;
+use crate::inbound::dropped::{is_new, note_dropped};
 use crate::inbound::i_data::set_interleaved;
 use crate::outbound::Outbound;
 use crate::outbound::interleaving::set_interleaving;
@@ -548,10 +549,10 @@ pub(super) fn on_untimely_data(
     match () {
         // Data comes when the peer has some.
         () if echoed && is_first && !to_the_letter => association.on_cookie_ack(cx, now, false),
-        () if peer_is_done && association.inbound.is_new(tsn) && !to_the_letter => {
+        () if peer_is_done && is_new(&association.inbound, tsn) && !to_the_letter => {
             association.violate(cx, now, "DATA after SHUTDOWN");
         }
-        () if peer_is_done || (echoed && is_first) => association.inbound.note_dropped(tsn),
+        () if peer_is_done || (echoed && is_first) => note_dropped(&mut association.inbound, tsn),
         () => {}
     }
     association.state.receives_data()

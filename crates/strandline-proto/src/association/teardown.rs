@@ -25,6 +25,14 @@ const REASON_LEN_MAX: usize = 512;
 /// messages by then.
 const DELIVERY_MAX: Duration = Duration::from_secs(3600);
 
+/// Restarts T5-shutdown-guard: when SHUTDOWN is first sent, and whenever more of the peer's data has arrived, which the
+/// peer delivers before it answers (section 9.2).
+pub(super) fn restart_guard(association: &mut Association, now: Time) {
+    if let State::ShutdownSent { end } = association.state {
+        association.deadlines.guard = end.min(now + association.config.shutdown_guard());
+    }
+}
+
 impl Association {
     /// SHUTDOWN (section 11.1.3): queued data is sent first. It also applies to an association that the peer
     /// restarts.
@@ -156,7 +164,7 @@ impl Association {
                 reconfig::stop(self, cx, true);
                 let end = now + self.config.shutdown_guard().max(DELIVERY_MAX);
                 enter(self, State::ShutdownSent { end });
-                self.restart_guard(now);
+                restart_guard(self, now);
                 self.stop_heartbeats();
                 self.control_path = self.paths.data_path().unwrap_or(self.control_path);
                 self.send_shutdown(cx, now);
@@ -194,14 +202,6 @@ impl Association {
 
     pub(super) fn restart_t2(&mut self, now: Time) {
         self.deadlines.control = now + self.paths.get(self.control_path).rto.rto();
-    }
-
-    /// Restarts T5-shutdown-guard: when SHUTDOWN is first sent, and whenever more of the peer's data has arrived, which
-    /// the peer delivers before it answers (section 9.2).
-    pub(super) fn restart_guard(&mut self, now: Time) {
-        if let State::ShutdownSent { end } = self.state {
-            self.deadlines.guard = end.min(now + self.config.shutdown_guard());
-        }
     }
 
     /// Restarts the linger time in the states that wait for acknowledgements before the shutdown continues. Called

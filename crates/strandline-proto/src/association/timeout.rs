@@ -250,20 +250,6 @@ impl Association {
         self.count_error(cx, now);
     }
 
-    /// Counts an RTO in which chunks were acknowledged and the earliest outstanding one was not. T3-rtx does not expire
-    /// while that one is found lost and retransmitted in each round trip, such as one that is too long for the path.
-    pub(super) fn count_standstill(&mut self, cx: &mut EndpointContext, now: Time) {
-        let rto = self.paths.iter().map(|(_, path)| path.rto.rto()).max().unwrap_or_default();
-        if self.errors.standstill_due == Time::ZERO {
-            self.errors.standstill_due = now + rto;
-        } else if self.errors.standstill_due <= now {
-            self.errors.on_standstill(now, rto, self.config.rto_max);
-            if self.errors.data_timeouts > self.config.association_retrans_max {
-                self.give_up(cx, now, UNANSWERED);
-            }
-        }
-    }
-
     /// Sends a tail-loss probe: nothing came back for a while, and the last packets may be lost.
     fn on_probe_timer(&mut self, now: Time, index: PathIndex) {
         if self.flags.held {
@@ -351,6 +337,20 @@ impl Association {
         for index in self.paths.indices() {
             let random = cx.rng_word();
             self.paths.get_mut(index).start_heartbeats(now, random, &config);
+        }
+    }
+}
+
+/// Counts an RTO in which chunks were acknowledged and the earliest outstanding one was not. T3-rtx does not expire while
+/// that one is found lost and retransmitted in each round trip, such as one that is too long for the path.
+pub(super) fn count_standstill(association: &mut Association, cx: &mut EndpointContext, now: Time) {
+    let rto = association.paths.iter().map(|(_, path)| path.rto.rto()).max().unwrap_or_default();
+    if association.errors.standstill_due == Time::ZERO {
+        association.errors.standstill_due = now + rto;
+    } else if association.errors.standstill_due <= now {
+        association.errors.on_standstill(now, rto, association.config.rto_max);
+        if association.errors.data_timeouts > association.config.association_retrans_max {
+            association.give_up(cx, now, UNANSWERED);
         }
     }
 }

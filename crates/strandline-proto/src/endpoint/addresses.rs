@@ -4,6 +4,7 @@ use core::net::IpAddr;
 
 use super::Endpoint;
 use super::demux::PeerKey;
+use super::look_up::find_held;
 use crate::association::context::EndpointContext;
 use crate::association::{Association, addresses, asconf};
 use crate::dynamic_addresses::AddressRequest;
@@ -98,7 +99,7 @@ impl Addresses<'_> {
     pub fn add_peer(&mut self, now: Time, address: IpAddr) -> Result<(), PathError> {
         if let Ok((association, _)) = self.endpoint.live(self.id) {
             let (peer_port, local_port) = (association.peer_port, association.local_port);
-            let found = self.endpoint.find_held(&PeerKey { address, peer_port, local_port });
+            let found = find_held(self.endpoint, &PeerKey { address, peer_port, local_port });
             if found.is_some_and(|slot| slot != self.id.slot) {
                 return Err(PathError::InUse);
             }

@@ -9,6 +9,7 @@ use strandline_wire::parameter::asconf::AsconfParameter;
 use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::discarded;
+use super::look_up::find_held;
 use crate::association::asconf::{may_come_from_anywhere, note_local};
 use crate::association::asconf_state::is_leaving;
 use crate::association::{Association, contains};
@@ -92,7 +93,7 @@ pub(super) fn deliver_reindexed(
 /// True if an association other than that in the slot has the address and the packet's ports.
 fn has_another(endpoint: &Endpoint, slot: u32, address: IpAddr, packet: &Packet<'_>) -> bool {
     let (peer_port, local_port) = (packet.source_port(), packet.destination_port());
-    let found = endpoint.find_held(&PeerKey { address, peer_port, local_port });
+    let found = find_held(endpoint, &PeerKey { address, peer_port, local_port });
     found.is_some_and(|found| found != slot)
 }
 /// Returns the addresses that the ASCONF chunks of a packet ask to add.

@@ -8,6 +8,7 @@ use rand_core::RngCore;
 
 use super::Endpoint;
 use super::demux::PeerKey;
+use super::look_up::find_held;
 use super::table::Table;
 use crate::association::abandon::watch_lifetimes;
 use crate::association::buffers::Pressure;
@@ -146,7 +147,7 @@ impl Endpoint {
         let free = |port: u16| {
             let taken = |remote: &SocketAddr| {
                 let key = PeerKey { address: remote.ip(), peer_port: request.peer_port, local_port: port };
-                self.find_held(&key).is_some()
+                find_held(self, &key).is_some()
             };
             !remotes.iter().any(taken)
         };
@@ -471,15 +472,7 @@ impl Endpoint {
     /// Addresses that were given up before they were confirmed are not the peer's.
     #[must_use]
     pub fn find(&self, local_port: u16, address: IpAddr, peer_port: u16) -> Option<AssociationId> {
-        let slot = self.find_held(&PeerKey { address, peer_port, local_port })?;
-        self.table.at(slot).map(|association| association.id)
-    }
-
-    /// As [`find`](Self::find), for an address that an INIT lists besides its source: only one that the peer has confirmed
-    /// identifies the association.
-    #[must_use]
-    pub fn find_named(&self, local_port: u16, address: IpAddr, peer_port: u16) -> Option<AssociationId> {
-        let slot = self.find_by_named(&PeerKey { address, peer_port, local_port }, &[address])?;
+        let slot = find_held(self, &PeerKey { address, peer_port, local_port })?;
         self.table.at(slot).map(|association| association.id)
     }
 

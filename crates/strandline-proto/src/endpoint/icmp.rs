@@ -8,6 +8,7 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN};
 use super::Endpoint;
 use super::demux::PeerKey;
 use super::listen::quotes_init;
+use super::look_up::find_by_peer;
 use crate::association::State;
 use crate::event::{IcmpError, IcmpKind};
 use crate::time::Time;
@@ -49,7 +50,7 @@ impl Endpoint {
             peer_port: quoted.destination_port,
             local_port: quoted.source_port,
         };
-        let Some(slot) = self.find_by_peer(&key) else { return };
+        let Some(slot) = find_by_peer(self, &key) else { return };
         if !self.icmp_is_ours(slot, &quoted) {
             return;
         }

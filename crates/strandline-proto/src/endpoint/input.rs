@@ -8,6 +8,7 @@ use strandline_wire::chunk::{Chunk, kind};
 
 use super::asconf::{Treatment, deliver_reindexed, ignores_abort, treatment};
 use super::demux::PeerKey;
+use super::look_up::find_by_peer;
 use super::{Endpoint, diagnostics};
 use crate::association::State;
 use crate::association::auth::is_authentic;
@@ -84,7 +85,7 @@ impl Endpoint {
         if self.is_own_packet(now, packet, datagram) {
             return;
         }
-        match self.find_by_peer(&PeerKey::of(packet, datagram)) {
+        match find_by_peer(self, &PeerKey::of(packet, datagram)) {
             Some(slot) => self.handle_wrong_tag(now, slot, packet, datagram),
             None => self.handle_out_of_the_blue(packet, datagram),
         }
@@ -216,7 +217,7 @@ impl Endpoint {
         if packet.verification_tag().0 == 0 || echoes {
             return false;
         }
-        let slot = owner.or_else(|| self.find_by_peer(&PeerKey::of(packet, datagram)));
+        let slot = owner.or_else(|| find_by_peer(self, &PeerKey::of(packet, datagram)));
         match slot.and_then(|slot| self.table.at(slot)) {
             Some(association) => association.accepts_zero_checksum(),
             None => self.context.config.association.extensions.zero_checksum.is_some(),

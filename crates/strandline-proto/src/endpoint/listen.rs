@@ -15,6 +15,7 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::{abort_replied, abort_reply, discarded, ignored};
 use super::input::never_answered;
+use super::look_up::{find_by_named, find_held};
 use super::used_cookies::PeerInit;
 use crate::association::addresses::set_local;
 use crate::association::auth::{admits_cookie, auth_of, of_cookie, verified_ahead};
@@ -30,7 +31,6 @@ use crate::association::{
 use crate::authentication::Authentication;
 use crate::config::AssociationConfig;
 use crate::event::Datagram;
-use crate::path::{Path, PathState};
 use crate::time::Time;
 use crate::zone;
 
@@ -127,16 +127,7 @@ impl Endpoint {
     /// Returns the association that an INIT belongs to by any of its addresses (section 5.1.2 D).
     fn existing_for(&self, key: &PeerKey, offer: Option<&Offer<'_>>) -> Option<u32> {
         let named = offer.map_or(&[][..], |offer| &offer.addresses);
-        self.find_held(key).or_else(|| self.find_by_named(key, named))
-    }
-
-    /// Returns the association that one of the addresses in an INIT identifies, besides its source. Only a confirmed
-    /// address does: one that a peer merely lists may be another host's (section 5.4), or one of many private networks,
-    /// and would keep that host's INITs out (RFC 5062 section 2).
-    pub(super) fn find_by_named(&self, key: &PeerKey, named: &[IpAddr]) -> Option<u32> {
-        let confirmed = |_: &Association, path: &Path| path.state != PathState::Unconfirmed;
-        let mut keys = named.iter().map(|address| PeerKey { address: *address, ..*key });
-        keys.find_map(|key| self.find_by_path(&key, confirmed))
+        find_held(self, key).or_else(|| find_by_named(self, key, named))
     }
 
     fn answer_init(
@@ -358,7 +349,7 @@ impl Endpoint {
         by_tag.or_else(|| {
             let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
             let key = PeerKey { address: cookie.source.ip(), peer_port, local_port };
-            self.find_held(&key).or_else(|| self.find_by_named(&key, &cookie.addresses))
+            find_held(self, &key).or_else(|| find_by_named(self, &key, &cookie.addresses))
         })
     }
 

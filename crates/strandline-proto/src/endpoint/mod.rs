@@ -14,6 +14,7 @@ mod input;
 mod key_change;
 mod linear_hash;
 mod listen;
+mod look_up;
 mod operation;
 mod out_of_the_blue;
 mod own_packets;
@@ -27,7 +28,6 @@ mod used_cookies;
 #[cfg(test)]
 mod tests;
 
-use core::cell::Cell;
 use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
@@ -43,6 +43,7 @@ pub use self::dry_reports::DryReports;
 pub use self::dynamic_streams::DynamicStreams;
 pub use self::gaps::Gaps;
 pub use self::key_change::KeyChange;
+pub use self::look_up::find_named;
 pub use self::operation::Operation;
 use self::ports::Ports;
 pub use self::reconfigure::Reconfigure;
@@ -60,7 +61,7 @@ use crate::error::ConfigError;
 use crate::event::{AssociationId, Event, Transmit};
 use crate::inbound::Arena;
 use crate::memory::Memory;
-use crate::path::{KnownPaths, Path, PathState, VerificationBudget};
+use crate::path::{KnownPaths, VerificationBudget};
 use crate::path_index::PathIndex;
 use crate::receive_queue::ReceiveQueue;
 use crate::stats::{Buffers, EndpointStats};
@@ -449,38 +450,6 @@ impl Endpoint {
         }
         self.settle(now, slot);
         Some(result)
-    }
-
-    /// Returns the association with a peer's address and the ports: if there are several, one with which the address is
-    /// confirmed.
-    fn find_by_peer(&self, key: &PeerKey) -> Option<u32> {
-        self.find_by_path(key, |_, _| true)
-    }
-
-    /// As [`find_by_peer`](Self::find_by_peer), without addresses that an association has given up: they are not its
-    /// peer's, and may be those of another one.
-    fn find_held(&self, key: &PeerKey) -> Option<u32> {
-        self.find_by_path(key, |association, path| !path.is_given_up(&association.config))
-    }
-
-    /// Returns the association with the address and ports whose path is admitted; first one whose path is confirmed.
-    fn find_by_path(&self, key: &PeerKey, admits: impl Fn(&Association, &Path) -> bool) -> Option<u32> {
-        let unconfirmed = Cell::new(None);
-        let matches = |entry: u32| {
-            let Some((association, index)) = self.table.at(demux::slot_of(entry)).zip(path_of(entry)) else {
-                return false;
-            };
-            if key_of(association, index).is_none_or(|found| found != *key) {
-                return false;
-            }
-            let path = association.paths.get(index);
-            let is_confirmed = path.state != PathState::Unconfirmed;
-            if !is_confirmed && admits(association, path) {
-                unconfirmed.set(Some(entry));
-            }
-            is_confirmed && admits(association, path)
-        };
-        self.demux.by_peer(key, matches).or_else(|| unconfirmed.get()).map(demux::slot_of)
     }
 }
 

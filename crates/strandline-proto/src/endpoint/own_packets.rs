@@ -11,6 +11,7 @@ use strandline_wire::number::VerificationTag;
 use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::discarded;
+use super::look_up::find_by_peer;
 use crate::association::State;
 use crate::event::Datagram;
 use crate::time::Time;
@@ -110,7 +111,7 @@ impl Endpoint {
         let address = datagram.destination.and_then(|to| zone::named_by(to, source)).unwrap_or(source);
         match mark {
             Mark::Peer(tag) => {
-                let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
+                let slot = find_by_peer(self, &PeerKey { address, peer_port, local_port })?;
                 let association = self.table.at(slot)?;
                 // An association of this endpoint with itself has one path. Its packets must not be dropped.
                 let ours = association.peer_tag == tag && association.paths.has_several() && mirrored();

@@ -10,12 +10,8 @@ use super::arena::Arena;
 use super::interleaved::Cut;
 use super::reassembly::Violation;
 use super::receive::{deliver_waiting, make_waiting_ready};
-use super::tsn_map::AHEAD_MAX;
+use super::tsn_map::{AHEAD_MAX, JUMP_MAX};
 use crate::number::{Ssn, StreamId, Tsn};
-
-/// Maximum distance of a new cumulative TSN: more than a peer can have in flight. Those from before a reset of all numbers,
-/// which moves TSNs by half of their space (RFC 6525 section 5.2.4), seem farther ahead.
-pub(super) const JUMP_MAX: u32 = 1 << 26;
 
 /// Returns by how many TSNs a chunk advances the cumulative TSN; `None` if it is of another time.
 pub(super) fn advance_of(inbound: &Inbound, last: Tsn) -> Option<u32> {

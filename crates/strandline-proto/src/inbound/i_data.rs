@@ -5,6 +5,7 @@ use strandline_wire::{IData, IForwardTsn};
 
 use super::Inbound;
 use super::arena::Arena;
+use super::dropped::note_dropped;
 use super::forward::advance_of;
 use super::interleaved::{Cut, Interleaved, Kind, Sink};
 use super::nr_report::{is_recording, note_delivered};
@@ -39,7 +40,7 @@ pub(crate) fn on_i_data(
     };
     if is_barred(inbound, data) {
         inbound.sack.on_trouble();
-        inbound.note_dropped(data.tsn);
+        note_dropped(inbound, data.tsn);
         return DataOutcome::Dropped(DropReason::Barred);
     }
     if data.stream.0 >= inbound.streams {

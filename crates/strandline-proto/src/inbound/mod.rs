@@ -13,6 +13,7 @@
 //! | [`reconfigure`] | resets of numbers, more streams |
 //! | [`forward`] | messages that the peer gives up |
 //! | [`renege`] | room for what fills a gap |
+//! | [`dropped`] | data that is dropped, and must come again |
 //! | [`kept`], [`nr_report`] | NR-SACK: which TSNs beyond a gap were delivered |
 //! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
 //! | [`flow`] | rate of arriving data, for acknowledgements and the window |
@@ -22,6 +23,7 @@
 //! [`Inbound::recv`]: it touches no map and allocates nothing.
 
 mod arena;
+pub(crate) mod dropped;
 mod duplicates;
 mod flow;
 pub(crate) mod forward;
@@ -46,8 +48,8 @@ use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::{nr_sack, sack as chunk};
 
 pub(crate) use self::arena::Arena;
+use self::dropped::{is_new, note_dropped};
 use self::flow::{EVERY_MIN, Flow, SACK_DELAY_MIN};
-use self::forward::JUMP_MAX;
 pub(crate) use self::interleaved::Cut;
 pub(crate) use self::ordering::Barred;
 use self::ordering::StreamOrder;
@@ -194,7 +196,7 @@ impl Inbound {
         if self.map.has_gaps() {
             return Some("shutdown while DATA is missing: a TSN below the highest one has not arrived");
         }
-        if self.is_new(self.dropped) {
+        if is_new(self, self.dropped) {
             return Some(
                 "shutdown while DATA is missing: a TSN for which there was no room has not come again",
             );
@@ -207,11 +209,6 @@ impl Inbound {
             return Some("shutdown while a message is missing: a stream sequence number was left out");
         }
         None
-    }
-
-    /// Returns a value that changes when new data is accepted, or given up by the peer.
-    pub(crate) const fn progress(&self) -> (Tsn, u32) {
-        (self.map.cumulative(), self.window.used())
     }
 
     /// Returns the number of incoming streams.
@@ -227,21 +224,9 @@ impl Inbound {
 
     /// Refuses a DATA chunk for lack of memory elsewhere: the SACK that is due at once reports a closed window.
     pub(crate) fn refuse(&mut self, tsn: Tsn) {
-        self.note_dropped(tsn);
+        note_dropped(self, tsn);
         self.sack.on_chunk(true);
         self.sack.on_refused();
-    }
-
-    /// True if a TSN lies beyond the cumulative one, and not so far that it must be of another time.
-    pub(crate) fn is_new(&self, tsn: Tsn) -> bool {
-        (1..=JUMP_MAX).contains(&tsn.distance_from(self.map.cumulative()))
-    }
-
-    /// Remembers the TSN of a chunk that is dropped: the peer has visibly sent it.
-    pub(crate) fn note_dropped(&mut self, tsn: Tsn) {
-        if self.is_new(tsn) && (tsn.is_after(self.dropped) || !self.is_new(self.dropped)) {
-            self.dropped = tsn;
-        }
     }
 
     /// Ends a packet: decides whether its data is acknowledged at once or later. `at_once` is true in a state in

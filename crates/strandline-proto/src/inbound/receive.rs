@@ -5,6 +5,7 @@ use strandline_wire::Data;
 
 use super::Inbound;
 use super::arena::Arena;
+use super::dropped::note_dropped;
 use super::flow::Flow;
 use super::nr_report::{is_recording, note_delivered};
 use super::ordering::Turn;
@@ -143,7 +144,7 @@ impl Inbound {
         };
         if self.order.has_waiting() && is_barred(self, data, place) {
             self.sack.on_trouble();
-            self.note_dropped(data.tsn);
+            note_dropped(self, data.tsn);
             return DataOutcome::Dropped(DropReason::Barred);
         }
         if data.stream.0 >= self.streams {
@@ -388,7 +389,7 @@ pub(super) fn admit(
         }
         Place::TooFar => {
             inbound.sack.on_trouble();
-            inbound.note_dropped(tsn);
+            note_dropped(inbound, tsn);
             return Err(DataOutcome::Dropped(DropReason::TooFarAhead));
         }
     }
@@ -396,7 +397,7 @@ pub(super) fn admit(
         Ok(true) => Ok(place),
         Ok(false) => {
             inbound.sack.on_trouble();
-            inbound.note_dropped(tsn);
+            note_dropped(inbound, tsn);
             Err(DataOutcome::Dropped(DropReason::BufferFull))
         }
         Err(why) => Err(DataOutcome::Violation(why)),

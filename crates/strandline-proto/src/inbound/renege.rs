@@ -5,6 +5,7 @@
 //! turn. What is readable, or was read, stays acknowledged. Dropped TSNs are no longer reported, and count as missing.
 
 use super::Inbound;
+use super::dropped;
 use super::nr_report::note_dropped;
 use super::tsn_map::{AHEAD_MAX, TsnMap};
 use super::window::Window;
@@ -53,7 +54,8 @@ pub(super) fn make_room(inbound: &mut Inbound, tsn: Tsn) -> bool {
         inbound.window.rest_from_seeking(looked_at / LOOKED_AT_MAX);
         return false;
     };
-    inbound.note_dropped(inbound.map.highest());
+    let highest = inbound.map.highest();
+    dropped::note_dropped(inbound, highest);
     let Inbound { map, window, reassembly, order, .. } = inbound;
     let mut what = Drop { from, map, window };
     reassembly.renege(&mut what);

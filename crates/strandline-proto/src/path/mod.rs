@@ -8,12 +8,13 @@
 //! | [`rto`], [`frto`], [`frto_packets`] | RTO, F-RTO |
 //! | [`tlp`], [`tlp_budget`], [`single_packet`], [`window_probe`] | tail-loss probes, probes of a closed window |
 //! | [`prr`], [`pacer`], [`bursts`], [`arrivals`] | recovery, pacing, bursts, full windows |
-//! | [`pmtu`], [`proof`], [`link`] | path MTU |
+//! | [`pmtu`], [`proof`], [`control_size`], [`link`] | path MTU |
 //! | [`ecn_trial`], [`path_cache`] | ECN validation, values of earlier associations |
 
 mod arrivals;
 mod bursts;
 mod choices;
+mod control_size;
 mod destination;
 mod ecn_trial;
 mod frto;
@@ -38,6 +39,7 @@ mod verification;
 mod window_probe;
 
 pub(crate) use self::bursts::allow_train;
+pub(crate) use self::control_size::{cut_max, proven_len};
 pub(crate) use self::destination::{Path, PathLoss, PathSack};
 pub(crate) use self::ecn_trial::EcnTrial;
 pub(crate) use self::frto_packets::FrtoPackets;
@@ -47,5 +49,5 @@ pub(crate) use self::pmtu::{HEADER_IPV4, HEADER_IPV6};
 pub(crate) use self::proof::{Proof, Step};
 pub(crate) use self::set::PathSet;
 pub(crate) use self::state::PathState;
-pub(crate) use self::tlp::defer_probe;
+pub(crate) use self::tlp::{defer_probe, take_repetition};
 pub(crate) use self::verification::VerificationBudget;

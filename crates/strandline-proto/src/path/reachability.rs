@@ -105,19 +105,6 @@ impl Path {
         Some(PathChange::PotentiallyFailed)
     }
 
-    /// Returns the length of the longest SCTP packet that is known to arrive: more than the smallest one once a search
-    /// has found a larger PMTU than it began with.
-    pub(crate) fn proven_len(&self, config: &AssociationConfig) -> usize {
-        let found = self.pmtu.mtu() > config.path_mtu_initial;
-        if found { self.payload_max() } else { self.pmtu.floor_len() }
-    }
-
-    /// Returns the maximum size to which IP may fragment a long packet without data: no more than arrives now, and once
-    /// something was not answered the smallest size.
-    pub(crate) fn cut_max(&self) -> u16 {
-        if self.error_count > 0 || self.timed_out { self.pmtu.smallest() } else { self.pmtu.mtu() }
-    }
-
     /// Starts heartbeats when the association is established. `random` is any number and determines the jitter. An
     /// unconfirmed address is probed at once.
     pub(crate) fn start_heartbeats(&mut self, now: Time, random: u32, config: &AssociationConfig) {

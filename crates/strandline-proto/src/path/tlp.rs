@@ -11,6 +11,12 @@ pub(crate) fn defer_probe(path: &mut Path, now: Time) {
     path.quiet_since = now;
 }
 
+/// Takes a packet from the budget of probes for data that timed out, since the peer repeats its COOKIE ECHO. Returns
+/// false if nothing timed out, or the budget is used up.
+pub(crate) fn take_repetition(path: &mut Path) -> bool {
+    path.timed_out && path.probes.take_repetition(path.rto.rto())
+}
+
 impl Path {
     /// Returns when a tail-loss probe is due: two round trips after anything was sent or acknowledged (RFC 8985
     /// section 7.2). Unlike there, a second one may follow ([`Probes`](super::tlp_budget::Probes)), and recovery does
@@ -34,12 +40,6 @@ impl Path {
     pub(crate) fn may_ask_opened(&self, now: Time) -> bool {
         let at = self.probe_time();
         at <= now || (at != Time::MAX && self.probes.is_first())
-    }
-
-    /// Takes a packet from the budget of probes for data that timed out, since the peer repeats its COOKIE ECHO. Returns
-    /// false if nothing timed out, or the budget is used up.
-    pub(crate) fn take_repetition(&mut self) -> bool {
-        self.timed_out && self.probes.take_repetition(self.rto.rto())
     }
 
     pub(crate) fn probe_due(&self, now: Time) -> bool {

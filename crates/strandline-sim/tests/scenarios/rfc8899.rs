@@ -172,7 +172,7 @@ fn data_that_never_fits_is_reported() {
 /// Small messages of another stream arrive and are acknowledged all the time, while a message that was made for a longer
 /// path never does.
 #[test]
-fn data_that_never_fits_is_reported_beside_data_that_does() {
+fn unfitting_data_is_reported_beside_other_data() {
     for recovery in [Recovery::Rfc9260, Recovery::Rack] {
         let (mut pair, a, b) = pair(false, |config| config.recovery = recovery);
         pair.fragments = false;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use strandline_dtls::{Arrival, Burst, Event, Layer, Packets, PeerIdentity, Train};
+use strandline_proto::endpoint::find_named;
 use strandline_proto::event::{AssociationId, Datagram, IcmpError, IcmpKind, Transmit};
 use strandline_proto::time::Time;
 use strandline_proto::zone;
@@ -207,7 +208,7 @@ fn may_pass(engine: &Engine, layer: &Layer, train: &Train<'_>) -> bool {
     let source = zone::key(train.arrival.source);
     let (local, peer) = (packet.destination_port(), packet.source_port());
     let named = init.addresses.iter().filter_map(|address| zone::named_by(*address, source));
-    let named = named.filter_map(|address| engine.find_named(local, address, peer));
+    let named = named.filter_map(|address| find_named(engine, local, address, peer));
     engine.find(local, source, peer).into_iter().chain(named).all(|found| {
         let tag = engine.status(found).map(|status| status.local_tag.0);
         tag.is_none_or(|tag| layer.may_set_up(init, tag))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use strandline_io::Steering;
+use strandline_proto::endpoint::find_named;
 use strandline_proto::event::{Datagram, IcmpError};
 use strandline_proto::time::Time;
 use strandline_proto::zone;
@@ -136,7 +137,7 @@ impl Steer {
         let source = zone::key(datagram.source);
         let named = |address: &IpAddr| {
             let key = zone::named_by(*address, source);
-            key.is_some_and(|key| engine.find_named(sender.local_port, key, sender.port).is_some())
+            key.is_some_and(|key| find_named(engine, sender.local_port, key, sender.port).is_some())
         };
         let known = engine.find(sender.local_port, source, sender.port).is_some();
         if known || sender.addresses.iter().any(named) || engine.has_sent(packet, datagram) {

@@ -20,6 +20,7 @@ use crate::number::{StreamId, Tsn};
 use crate::outbound::Outbound;
 use crate::outbound::dynamic_streams as outgoing;
 use crate::outbound::reconfigure::is_acked;
+use crate::path::proven_len;
 use crate::reconfiguration::{OpenedBy, StreamDirection, Streams};
 use crate::time::Time;
 
@@ -33,7 +34,7 @@ const AROUND_LIST: usize = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + 16 + 2;
 /// Returns the maximum number of streams in a request that arrives whole, as far as is known.
 fn listed_max(association: &Association) -> usize {
     let index = association.paths.data_path().unwrap_or(association.control_path);
-    let len = association.paths.get(index).proven_len(&association.config);
+    let len = proven_len(association.paths.get(index), &association.config);
     (len.saturating_sub(AROUND_LIST + auth::reserve(association)) / 2).min(LISTED_MAX)
 }
 
