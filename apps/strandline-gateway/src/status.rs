@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use strandline_ops::http::client::ask;
+use strandline_ops::http::client::send_request;
 use strandline_output::{out, outln};
 
 /// Time for an answer.
@@ -57,7 +57,7 @@ pub struct RestartArgs {
 /// If no gateway answers, or the configuration is invalid.
 pub(crate) fn reload(args: &ReloadArgs) -> Result<ExitCode> {
     let admin = args.admin;
-    let asked = ask(admin, "POST", "/reload", None, RESTART_TIMEOUT);
+    let asked = send_request(admin, "POST", "/reload", None, RESTART_TIMEOUT);
     let (status, body) =
         asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
     let answer: Value = serde_json::from_str(&body).with_context(|| format!("the answer of {admin}"))?;
@@ -82,7 +82,7 @@ pub(crate) fn reload(args: &ReloadArgs) -> Result<ExitCode> {
 /// If no gateway answers, or the new process does not start.
 pub(crate) fn restart(args: &RestartArgs) -> Result<ExitCode> {
     let admin = args.admin;
-    let asked = ask(admin, "POST", "/restart", None, RESTART_TIMEOUT);
+    let asked = send_request(admin, "POST", "/restart", None, RESTART_TIMEOUT);
     let (status, body) =
         asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
     let answer: Value = serde_json::from_str(&body).with_context(|| format!("the answer of {admin}"))?;
@@ -129,7 +129,7 @@ fn pause(interval: Duration) {
 }
 
 fn fetch(admin: SocketAddr) -> Result<Value> {
-    let asked = ask(admin, "GET", "/status", None, TIMEOUT);
+    let asked = send_request(admin, "GET", "/status", None, TIMEOUT);
     let (status, body) =
         asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
     if status != 200 {

@@ -34,12 +34,12 @@ impl ChildProcess {
         let input = child.stdin.take().with_context(|| format!("{name} has no standard input"))?;
         let output = child.stdout.take().with_context(|| format!("{name} has no standard output"))?;
         let mut process = Self { child, input, output: BufReader::new(output).lines(), name };
-        process.tell(first).await?;
+        process.send(first).await?;
         Ok(process)
     }
 
     /// Gives the process an order.
-    pub(crate) async fn tell(&mut self, order: &impl Serialize) -> Result<()> {
+    pub(crate) async fn send(&mut self, order: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_string(order)?;
         text.push('\n');
         self.input
@@ -49,7 +49,7 @@ impl ChildProcess {
     }
 
     /// Waits for the process's next answer.
-    pub(crate) async fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
+    pub(crate) async fn receive<T: DeserializeOwned>(&mut self) -> Result<T> {
         let line = self.output.next_line().await?;
         let line = line.with_context(|| format!("{} exited unexpectedly", self.name))?;
         serde_json::from_str(&line).with_context(|| format!("unexpected output of {}: {line}", self.name))

@@ -32,7 +32,7 @@ impl Fleet {
             workers.push(Worker::start(job).await?);
         }
         for worker in &mut workers {
-            match worker.child.hear().await? {
+            match worker.child.receive().await? {
                 Report::Ready => {}
                 Report::Failed(reason) => bail!(reason),
                 other => bail!("a client process sent {other:?} before it was ready"),
@@ -46,7 +46,7 @@ impl Fleet {
     pub(crate) async fn run(&mut self, title: &str) -> Result<Outcome> {
         let at_unix_ns = start_moment();
         for worker in &mut self.workers {
-            worker.child.tell(&Command::Start { at_unix_ns }).await?;
+            worker.child.send(&Command::Start { at_unix_ns }).await?;
         }
         let bar = progress_bar(title, self.operations);
         let (report, mut reports) = tokio::sync::mpsc::unbounded_channel();
@@ -90,7 +90,7 @@ impl Fleet {
     pub(crate) async fn release(mut self) -> Result<()> {
         for worker in &mut self.workers {
             // A process that is gone already holds nothing.
-            let _ = worker.child.tell(&Command::Release).await;
+            let _ = worker.child.send(&Command::Release).await;
         }
         for worker in &mut self.workers {
             worker.child.wait().await?;
@@ -130,7 +130,7 @@ impl Worker {
         report: &tokio::sync::mpsc::UnboundedSender<(usize, Progress)>,
     ) -> Result<Outcome> {
         loop {
-            match self.child.hear().await? {
+            match self.child.receive().await? {
                 Report::Progress(progress) => {
                     self.progress = progress;
                     // The receiver lives as long as it is needed.

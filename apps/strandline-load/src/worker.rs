@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<()> {
         let mut line =
             Line { input: BufReader::new(tokio::io::stdin()).lines(), output: tokio::io::stdout() };
         if let Err(error) = work(&mut line).await {
-            line.tell(&Report::Failed(format!("{error:#}"))).await?;
+            line.send(&Report::Failed(format!("{error:#}"))).await?;
         }
         Ok(())
     })
@@ -44,33 +44,33 @@ struct Line {
 }
 
 impl Line {
-    async fn tell(&mut self, report: &Report) -> Result<()> {
+    async fn send(&mut self, report: &Report) -> Result<()> {
         let mut text = serde_json::to_string(report)?;
         text.push('\n');
         self.output.write_all(text.as_bytes()).await?;
         Ok(self.output.flush().await?)
     }
 
-    async fn hear(&mut self) -> Result<String> {
+    async fn receive(&mut self) -> Result<String> {
         self.input.next_line().await?.context("the controller has exited")
     }
 }
 
 async fn work(line: &mut Line) -> Result<()> {
-    let job: Job = serde_json::from_str(&line.hear().await?).context("reading the job")?;
+    let job: Job = serde_json::from_str(&line.receive().await?).context("reading the job")?;
     let client = Rc::new(Client::new(&job)?);
     let run = Rc::new(Run { exchange: Exchange::new(&job)?, job, client, state: RefCell::default() });
     run.prepare().await?;
-    line.tell(&Report::Ready).await?;
-    let begin = match serde_json::from_str(&line.hear().await?)? {
+    line.send(&Report::Ready).await?;
+    let begin = match serde_json::from_str(&line.receive().await?)? {
         Command::Start { at_unix_ns } => moment(at_unix_ns),
         Command::Release => return Ok(()),
     };
     let operations = tokio::task::spawn_local(operate(Rc::clone(&run), begin));
     let outcome = follow(line, &run, operations).await?;
-    line.tell(&Report::Done(Box::new(outcome))).await?;
+    line.send(&Report::Done(Box::new(outcome))).await?;
     // Holds its sessions until told to release them, or until the controller is gone.
-    let _ = line.hear().await;
+    let _ = line.receive().await;
     run.state.borrow_mut().held.clear();
     run.client.let_go().await;
     Ok(())
@@ -90,7 +90,7 @@ async fn follow(
             }
             () = tokio::time::sleep(REPORT_INTERVAL) => {
                 let progress = run.state.borrow().outcome.progress;
-                line.tell(&Report::Progress(progress)).await?;
+                line.send(&Report::Progress(progress)).await?;
             }
         }
     }

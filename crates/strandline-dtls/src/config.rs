@@ -10,8 +10,16 @@ use crate::identity::Identity;
 use crate::provider::ring_provider;
 use crate::trust::Trust;
 
-/// Largest datagram of a handshake, the header of ours excluded.
-const HANDSHAKE_LEN_MAX: usize = 1150;
+/// Maximum length of a handshake datagram without the outer header, in bytes: with that header and those of UDP and IPv6
+/// it fits the minimum MTU of IPv6, 1,280.
+pub(crate) const HANDSHAKE_LEN_MAX: usize = 1150;
+
+/// First interval after which a flight of the handshake is retransmitted: what RFC 9147 section 5.8.2 recommends for
+/// real-time protocols. Otherwise a lost handshake message would cost a second.
+const FLIGHT_RTO_INITIAL: Duration = Duration::from_millis(400);
+
+/// Maximum number of retransmissions of a flight.
+const FLIGHT_RETRANS_MAX: usize = 5;
 
 /// How a layer authenticates itself and its peers, and its limits.
 #[derive(Debug, Clone)]
@@ -98,8 +106,8 @@ impl Config {
             .mtu(HANDSHAKE_LEN_MAX)
             .require_client_certificate(!self.anonymous_clients)
             .use_server_cookie(cookie)
-            .flight_start_rto(Duration::from_millis(400))
-            .flight_retries(5)
+            .flight_start_rto(FLIGHT_RTO_INITIAL)
+            .flight_retries(FLIGHT_RETRANS_MAX)
             .handshake_timeout(self.limits.handshake_timeout)
             .aead_encryption_limit(self.limits.records_per_key)
             .kx_groups(&[NamedGroup::X25519, NamedGroup::Secp256r1])

@@ -27,8 +27,22 @@ const HELLO_MAX: Duration = Duration::from_secs(2);
 /// Datagrams of a client's first flight that are kept until the server has answered.
 const FLIGHT_MAX: usize = 4;
 
-/// Bytes that a sealed packet is longer than the packet at most: header, record header, content type and tag.
-pub(crate) const SEALED_EXTRA_MAX: usize = HEADER_LEN_MAX + 5 + 1 + 16;
+/// Bytes that a DTLS 1.3 record adds to its contents (RFC 9147 section 4): a unified header of 5 bytes with a sequence
+/// number of 16 bits and a length, the content type, and the tag of the AEAD.
+pub(crate) const RECORD_OVERHEAD: usize = 5 + 1 + 16;
+
+/// Maximum number of bytes by which a sealed packet is longer than the packet.
+pub(crate) const SEALED_EXTRA_MAX: usize = HEADER_LEN_MAX + RECORD_OVERHEAD;
+
+/// Maximum length in bytes of what dimpl sends by itself: handshake messages of at most `HANDSHAKE_LEN_MAX` bytes,
+/// alerts and acknowledgements.
+const OUTPUT_LEN_MAX: usize = 2048;
+
+/// dimpl reports a time at least this far away if it has no timer.
+const NO_TIMER: Duration = Duration::from_secs(3600);
+
+/// Initial capacity of a datagram in bytes, the minimum MTU of IPv6 (RFC 8200 section 5). A longer one grows it.
+const DATAGRAM_CAPACITY: usize = 1280;
 
 /// Shortest time that a timer of dimpl runs.
 const TIMER_MIN: Duration = Duration::from_millis(5);
@@ -75,7 +89,7 @@ struct Hello {
     next: Option<Instant>,
     wait: Duration,
     /// Whether the peer's Hello was valid.
-    is_heard: bool,
+    is_confirmed: bool,
 }
 
 /// How a connection begins.
@@ -117,8 +131,8 @@ pub(crate) struct Connection {
     pub(crate) last_heard: Instant,
     /// INITs sent since anything was heard.
     pub(crate) inits_unanswered: u32,
-    /// The time that dimpl was told last; it must know one before its first input.
-    told: Option<Instant>,
+    /// The latest time that dimpl was given; it must know one before its first input.
+    time: Option<Instant>,
     dtls_timeout: Option<Instant>,
     /// Of a client's connection: where its first datagram came from, and the connection ID in it.
     pub(crate) initial: Option<(SocketAddr, Cid)>,
@@ -158,7 +172,7 @@ impl Connection {
             certificate: Vec::new(),
             token: Vec::new(),
             flight: VecDeque::new(),
-            hello: Hello { next: None, wait: HELLO_FIRST, is_heard: is_plain },
+            hello: Hello { next: None, wait: HELLO_FIRST, is_confirmed: is_plain },
             held: Vec::new(),
             early: Vec::new(),
             pending: Vec::new(),
@@ -167,7 +181,7 @@ impl Connection {
             local: None,
             last_heard: now,
             inits_unanswered: 0,
-            told: None,
+            time: None,
             dtls_timeout: None,
             initial: None,
             armed: None,
@@ -220,7 +234,7 @@ impl Connection {
 
     /// Begins the handshake of a client.
     pub(crate) fn start(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
-        self.tell_time(cx)?;
+        self.advance_time(cx)?;
         self.drive(cx, None)
     }
 
@@ -245,14 +259,14 @@ impl Connection {
         if !self.is_established {
             self.local = arrival.destination;
         }
-        self.tell_time(cx)?;
+        self.advance_time(cx)?;
         self.dtls.handle_packet(records).map_err(Failure::of)?;
         self.drive(cx, Some(arrival))
     }
 
     /// Handles timers.
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
-        self.tell_time(cx)?;
+        self.advance_time(cx)?;
         if self.hello.next.is_some_and(|at| at <= cx.now) {
             self.send_hello();
             self.hello.wait = (self.hello.wait * 2).min(HELLO_MAX);
@@ -327,7 +341,7 @@ impl Connection {
         }
         let destination = self.peer_cid?;
         let mut bytes = Vec::with_capacity(HEADER_LEN_MAX);
-        let header = if self.hello.is_heard {
+        let header = if self.hello.is_confirmed {
             Header::Data { destination, record: &[] }
         } else {
             Header::Handshake { destination, source: self.cid, records: &[] }
@@ -338,9 +352,9 @@ impl Connection {
     }
 
     /// dimpl wants to know the time before it gets input.
-    fn tell_time(&mut self, cx: &Context<'_>) -> Result<(), Failure> {
-        if self.told != Some(cx.now) {
-            self.told = Some(cx.now);
+    fn advance_time(&mut self, cx: &Context<'_>) -> Result<(), Failure> {
+        if self.time != Some(cx.now) {
+            self.time = Some(cx.now);
             self.dtls.handle_timeout(cx.now).map_err(Failure::of)?;
         }
         Ok(())
@@ -374,14 +388,13 @@ impl Connection {
     }
 
     fn empty(&mut self, cx: &mut Context<'_>, arrival: Option<&Arrival>) -> Result<(), Failure> {
-        let mut buffer = [0; 2048];
+        let mut buffer = [0; OUTPUT_LEN_MAX];
         for _ in 0..OUTPUTS_MAX {
             // Handshake messages are short, and so is all else that dimpl sends by itself.
             let target = if arrival.is_some() { cx.inbox.room() } else { &mut buffer[..] };
             match self.dtls.poll_output(target) {
                 Output::Timeout(at) => {
-                    // dimpl answers with a distant time if there is no timer.
-                    let is_near = at < cx.now + Duration::from_secs(3600);
+                    let is_near = at < cx.now + NO_TIMER;
                     // It may ask for a timer that is due at once again and again, after damaged handshakes.
                     self.dtls_timeout = is_near.then_some(at.max(cx.now + TIMER_MIN));
                     return Ok(());
@@ -465,7 +478,7 @@ impl Connection {
                 _ => Ok(()),
             };
         }
-        if self.hello.is_heard {
+        if self.hello.is_confirmed {
             cx.inbox.keep(len);
             if self.paths.place(arrival.source).challenge {
                 self.challenge(cx, arrival);
@@ -487,7 +500,7 @@ impl Connection {
                 if Some(own) != self.peer_cid || peer != self.cid {
                     return Err(Failure::Confirmation);
                 }
-                if !std::mem::replace(&mut self.hello.is_heard, true) {
+                if !std::mem::replace(&mut self.hello.is_confirmed, true) {
                     for bytes in std::mem::take(&mut self.early) {
                         cx.inbox.push(&bytes);
                     }
@@ -524,7 +537,7 @@ impl Connection {
 
     fn send_hello(&mut self) {
         if let (Some(peer), Some(destination)) = (self.peer_cid, self.paths.primary()) {
-            let hello = Control::Hello { own: self.cid, peer, confirmed: self.hello.is_heard };
+            let hello = Control::Hello { own: self.cid, peer, confirmed: self.hello.is_confirmed };
             self.pending.push((hello, destination, self.local));
         }
     }
@@ -545,7 +558,7 @@ impl Connection {
             _ if self.is_plain => {
                 cx.out.push_back(outgoing(primary, self.local, &Header::Plain { records }));
             }
-            Some(destination) if self.hello.is_heard => {
+            Some(destination) if self.hello.is_confirmed => {
                 let header = Header::Data { destination, record: records };
                 cx.out.push_back(outgoing(primary, self.local, &header));
             }
@@ -568,7 +581,7 @@ impl Connection {
 }
 
 fn outgoing(destination: SocketAddr, source: Option<IpAddr>, header: &Header<'_>) -> Outgoing {
-    let mut bytes = Vec::with_capacity(1280);
+    let mut bytes = Vec::with_capacity(DATAGRAM_CAPACITY);
     header.write(&mut bytes);
     Outgoing { destination, source, bytes }
 }

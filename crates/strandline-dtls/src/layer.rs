@@ -300,7 +300,7 @@ impl Layer {
     /// Returns the bytes that encryption adds to each packet: header, record header, content type and tag.
     #[must_use]
     pub fn overhead() -> u16 {
-        crate::header::DATA_HEADER_LEN as u16 + 5 + 1 + 16
+        (crate::header::DATA_HEADER_LEN + crate::connection::RECORD_OVERHEAD) as u16
     }
 
     /// Returns the next datagram of the layer itself.

@@ -10,7 +10,7 @@ use crate::http::{Request, client, escape};
 /// Whole requests, request targets, and responses.
 pub fn http(bytes: &[u8]) {
     if let Ok(target) = core::str::from_utf8(bytes) {
-        asked(target);
+        request_target(target);
     }
     head(bytes);
     if let Some(body) = client::body(bytes) {
@@ -20,14 +20,14 @@ pub fn http(bytes: &[u8]) {
 }
 
 /// A target that was read and written again reads the same, and everything that looks like an escape is one.
-fn asked(target: &str) {
-    let Ok(request) = Request::asked("GET", target) else { return };
+fn request_target(target: &str) {
+    let Ok(request) = Request::for_target("GET", target) else { return };
     let digits = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     assert!(target.split('%').skip(1).all(digits), "{target}");
     let path: Vec<_> = request.path.iter().map(|part| escape(part)).collect();
     let query = request.query().iter().map(|(name, value)| format!("{}={}", escape(name), escape(value)));
     let query: Vec<String> = query.collect();
-    let again = Request::asked("GET", &format!("/{}?{}", path.join("/"), query.join("&")));
+    let again = Request::for_target("GET", &format!("/{}?{}", path.join("/"), query.join("&")));
     assert_eq!(again, Ok(request));
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use libc::{c_int, sockaddr, socklen_t};
 
-use crate::request::{self, PADDING, REQUEST, ask};
+use crate::request::{self, PADDING, REQUEST};
 use crate::settings::Settings;
 use crate::socket::{Phase, Socket};
 use crate::system::{self, Raw};
@@ -191,7 +191,7 @@ fn cause(socket: Socket, found: c_int, settings: &Settings) -> c_int {
     if !matches!(found, libc::ECONNRESET | libc::EPIPE) {
         return found;
     }
-    ask(settings.gateway, socket.cookie()).and_then(|answer| answer.error).unwrap_or(found)
+    request::send(settings.gateway, socket.cookie()).and_then(|answer| answer.error).unwrap_or(found)
 }
 
 fn dissolve(socket: Socket) {

@@ -77,7 +77,7 @@ pub unsafe extern "C-unwind" fn getpeername(fd: c_int, address: *mut sockaddr, l
             set_errno(libc::ENOTCONN);
             return -1;
         }
-        let found = gateway.and_then(|gateway| request::ask(gateway, socket.cookie()));
+        let found = gateway.and_then(|gateway| request::send(gateway, socket.cookie()));
         if let Some(destination) = found.and_then(|answer| answer.destination) {
             set_errno(before);
             // SAFETY: the caller's promise for getpeername(2).

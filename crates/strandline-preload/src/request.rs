@@ -90,7 +90,7 @@ fn decode(bytes: &[u8; ANSWER]) -> Option<Answer> {
 }
 
 /// Asks the gateway what became of the connection of a socket, by a connection of its own.
-pub(crate) fn ask(gateway: SocketAddr, cookie: Option<u64>) -> Option<Answer> {
+pub(crate) fn send(gateway: SocketAddr, cookie: Option<u64>) -> Option<Answer> {
     let request = encode(ASK, gateway, cookie?, 0);
     let fd = system::open(gateway.is_ipv6()).ok()?;
     let answer = exchange(fd, gateway, &request);

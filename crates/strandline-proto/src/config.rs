@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub use self::extensions::{ErrorDetectionMethod, ExtensionsConfig, Multipath, StreamCredit};
 use crate::error::ConfigError;
 use crate::memory::MemoryAccount;
+use crate::packet_sizes::{ETHERNET_MTU, IPV6_MTU_MIN, UDP_HEADER_LEN};
 
 /// Maximum number of paths of an association. Further addresses of a peer are ignored.
 pub const PATHS_MAX: usize = 8;
@@ -269,7 +270,7 @@ impl Default for AssociationConfig {
             stream_scheduler: StreamScheduler::default(),
             nodelay: true,
             bundling: true,
-            path_mtu_initial: 1280,
+            path_mtu_initial: IPV6_MTU_MIN,
             path_mtu_max: u16::MAX,
             cookie_lifetime: Duration::from_secs(60),
             idle_release: Duration::from_secs(2),
@@ -510,7 +511,7 @@ pub struct LinkMtu {
 
 impl Default for LinkMtu {
     fn default() -> Self {
-        Self { within_host: 1500, to_others: 1500 }
+        Self { within_host: ETHERNET_MTU, to_others: ETHERNET_MTU }
     }
 }
 
@@ -530,7 +531,7 @@ impl Default for EndpointConfig {
             local_addresses: Vec::new(),
             own_addresses: Vec::new(),
             host_addresses: Vec::new(),
-            encapsulation_overhead: 8,
+            encapsulation_overhead: UDP_HEADER_LEN,
             link_mtu: LinkMtu::default(),
             owns_all_ports: true,
             associations_max: 1 << 22,

@@ -45,6 +45,7 @@ pub use event::Event;
 
 pub(crate) mod inbound;
 mod outbound;
+mod packet_sizes;
 mod path;
 mod path_index;
 mod rate_limit;

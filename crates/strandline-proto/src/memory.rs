@@ -25,45 +25,45 @@ pub struct MemoryAccount {
 /// Bytes of one kind that one endpoint holds.
 #[derive(Debug)]
 struct Held {
-    /// Bytes reported to the account.
-    told: u64,
-    /// Change since the last report; negative if bytes were released.
-    untold: i64,
+    /// Bytes published to the account.
+    published: u64,
+    /// Change since the last publication; negative if bytes were released.
+    unpublished: i64,
     step: i64,
 }
 
 impl Held {
     fn new(limit: u64) -> Self {
-        Self { told: 0, untold: 0, step: (limit / STEPS_OF_LIMIT).clamp(1, STEP_MAX).cast_signed() }
+        Self { published: 0, unpublished: 0, step: (limit / STEPS_OF_LIMIT).clamp(1, STEP_MAX).cast_signed() }
     }
 
     /// Bytes are added before they are removed, so the sum is never negative.
     #[inline]
     fn bytes(&self) -> u64 {
-        self.told.saturating_add_signed(self.untold)
+        self.published.saturating_add_signed(self.unpublished)
     }
 
     #[inline]
     fn change(&mut self, by: i64, account: &AtomicU64) {
-        self.untold += by;
-        debug_assert!(self.told.checked_add_signed(self.untold).is_some(), "more went than came");
-        if self.untold >= self.step || self.untold <= -self.step {
-            self.tell(account);
+        self.unpublished += by;
+        debug_assert!(self.published.checked_add_signed(self.unpublished).is_some(), "more went than came");
+        if self.unpublished >= self.step || self.unpublished <= -self.step {
+            self.publish(account);
         }
     }
 
-    /// Reports the change to the account. A negative change wraps, but the sum of all endpoints does not.
+    /// Publishes the change to the account. A negative change wraps, but the sum of all endpoints does not.
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, account: &AtomicU64) {
+    fn publish(&mut self, account: &AtomicU64) {
         let bytes = self.bytes();
-        account.fetch_add(bytes.wrapping_sub(self.told), Relaxed);
-        (self.told, self.untold) = (bytes, 0);
+        account.fetch_add(bytes.wrapping_sub(self.published), Relaxed);
+        (self.published, self.unpublished) = (bytes, 0);
     }
 
     #[inline]
     fn in_all(&self, account: &AtomicU64) -> u64 {
-        account.load(Relaxed).wrapping_add_signed(self.untold)
+        account.load(Relaxed).wrapping_add_signed(self.unpublished)
     }
 }
 
@@ -169,8 +169,8 @@ const fn signed(bytes: usize) -> i64 {
 /// Removes this endpoint's share, because other endpoints may keep using the account.
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.account.received.fetch_sub(self.received.told, Relaxed);
-        self.account.sent.fetch_sub(self.sent.told, Relaxed);
+        self.account.received.fetch_sub(self.received.published, Relaxed);
+        self.account.sent.fetch_sub(self.sent.published, Relaxed);
         self.account.associations.fetch_sub(self.associations, Relaxed);
     }
 }

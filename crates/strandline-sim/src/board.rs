@@ -98,8 +98,8 @@ impl Sent {
         (self.resent, self.late, self.forgotten) = (true, false, false);
     }
 
-    /// See [`Board::is_doubtful`].
-    fn is_doubtful(&self, now: Time, tsn: Tsn, recovery: Recovery, late: Option<&Late>, many: bool) -> bool {
+    /// See [`Board::may_be_lost`].
+    fn may_be_lost(&self, now: Time, tsn: Tsn, recovery: Recovery, late: Option<&Late>, many: bool) -> bool {
         let evident = match recovery {
             Recovery::Rfc9260 => self.misses >= MISSES,
             _ => self.late || late.is_some_and(|late| late.finds(now, self.at, tsn, many)),
@@ -147,7 +147,7 @@ pub(crate) struct Board {
     behind: BehindGaps,
     marks: Marks,
     /// TSN of the latest ECNE, and when it was sent if it was sent once. It counts if CWR answers it.
-    told: Option<(Tsn, Option<Time>)>,
+    echoed: Option<(Tsn, Option<Time>)>,
     /// When the packet was sent whose mark CWR answers in this step.
     answered: Option<Time>,
     /// If the last SACK may have been full: the highest TSN that it reported, and the next TSN to be sent when it
@@ -258,8 +258,8 @@ impl Board {
                 Ok(Chunk::ForwardTsn(forward)) => self.on_forward_tsn(now, &forward, to)?,
                 Ok(Chunk::IForwardTsn(forward)) => self.on_i_forward_tsn(now, &forward, to)?,
                 Ok(Chunk::Cwr(cwr)) => {
-                    let told = self.told.filter(|(tsn, _)| *tsn == cwr.lowest_tsn);
-                    self.answered = told.and_then(|(_, sent_at)| sent_at).or(self.answered);
+                    let echoed = self.echoed.filter(|(tsn, _)| *tsn == cwr.lowest_tsn);
+                    self.answered = echoed.and_then(|(_, sent_at)| sent_at).or(self.answered);
                 }
                 _ => {}
             }
@@ -300,12 +300,12 @@ impl Board {
         };
         demand(!known.kept, || format!("{tsn:?} is sent again, which the peer never revokes"))?;
         demand(!known.named, || format!("{tsn:?} is sent again, which the last SACK acknowledged"))?;
-        let (of, mut explained) = (known.to, in_set_up || self.is_doubtful(now, known, tsn, recovery));
+        let (of, mut explained) = (known.to, in_set_up || self.may_be_lost(now, known, tsn, recovery));
         let (sent_at, excused) = (known.at, in_set_up || known.excused || known.in_set_up);
         if !explained {
             // The loss of another chunk may have begun a recovery that was not seen yet.
             self.judge(now);
-            explained = self.chunks.get(at).is_some_and(|known| self.is_doubtful(now, known, tsn, recovery));
+            explained = self.chunks.get(at).is_some_and(|known| self.may_be_lost(now, known, tsn, recovery));
         }
         if explained {
             self.recovers(of);
@@ -431,9 +431,9 @@ impl Board {
     /// True if something indicates that the chunk may be lost: by RFC 8985 section 6.2 one that was sent later to the
     /// same address has arrived, and the reordering window has passed; by RFC 9260 section 7.2.4 three SACKs missed
     /// it; or it is excused.
-    fn is_doubtful(&self, now: Time, chunk: &Sent, tsn: Tsn, recovery: Recovery) -> bool {
+    fn may_be_lost(&self, now: Time, chunk: &Sent, tsn: Tsn, recovery: Recovery) -> bool {
         let late = self.late.get(chunk.to);
-        chunk.is_doubtful(now, tsn, recovery, late, self.behind.are_many(chunk.to, self.mtu_min))
+        chunk.may_be_lost(now, tsn, recovery, late, self.behind.are_many(chunk.to, self.mtu_min))
     }
 
     /// Allows the retransmission of everything outstanding: a router refused it, the peer restarted, or T3-rtx
@@ -457,7 +457,7 @@ impl Board {
         self.late.remove(address);
         self.silences.forget(address);
         // The mark may have been of that path.
-        self.told = self.told.map(|(tsn, _)| (tsn, None));
+        self.echoed = self.echoed.map(|(tsn, _)| (tsn, None));
         for chunk in &mut self.chunks {
             chunk.moved_from.retain(|before| *before != address);
             if chunk.to == address {
@@ -530,7 +530,7 @@ impl Board {
         let outstanding = |chunk: &Sent| !chunk.acknowledged && !chunk.abandoned && chunk.to == to;
         let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| outstanding(chunk));
         let least = all
-            .filter(|(chunk, tsn)| !chunk.is_doubtful(now, *tsn, recovery, late, many))
+            .filter(|(chunk, tsn)| !chunk.may_be_lost(now, *tsn, recovery, late, many))
             .map(|(chunk, _)| chunk.bytes)
             .sum();
         self.least.insert(to, least);

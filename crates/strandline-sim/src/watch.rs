@@ -40,7 +40,7 @@ const MEMORY_FACTOR: usize = 3;
 const MEMORY_SLACK: usize = 1_500_000;
 
 /// Packets of new data that test whether a time-out was spurious (F-RTO).
-const ASKING_PACKETS: u32 = 2;
+const FRTO_PACKETS: u32 = 2;
 
 /// An association before it transmits.
 #[derive(Debug)]
@@ -397,10 +397,10 @@ fn check(
 ) -> Result<(), Violation> {
     demand(!before.overfull, || "a packet larger than the path MTU with several chunks of DATA".to_owned())?;
     let probes = status.stats.tail_probes - before.status.stats.tail_probes;
-    let may_ask = may_ask(&mut memory.may_ask, paths);
-    congestion(before, paths, probes, &mut memory.may_ask)?;
+    let frto_packets = frto_packets(&mut memory.frto_packets, paths);
+    congestion(before, paths, probes, &mut memory.frto_packets)?;
     flow(before, status, memory.board.a_rwnd())?;
-    sending(before, memory, now, (status, paths), config, &may_ask)?;
+    sending(before, memory, now, (status, paths), config, &frto_packets)?;
     sums(status, paths)?;
     buffers(status, config)
 }
@@ -412,7 +412,7 @@ fn sending(
     now: Time,
     (status, paths): (&Status, &[PathStatus]),
     config: &AssociationConfig,
-    may_ask: &[(IpAddr, u32)],
+    frto_packets: &[(IpAddr, u32)],
 ) -> Result<(), Violation> {
     let events = memory.events(now, status, paths.len());
     // A packet allowed by a probe or a time-out may be sent later.
@@ -434,8 +434,8 @@ fn sending(
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
         let lost = memory.board.take_lost(address);
         let bounds = memory.bounds.of(address);
-        let exempt =
-            events.exempt + may_ask.iter().find(|(of, _)| *of == address).map_or(0, |(_, packets)| *packets);
+        let exempt = events.exempt
+            + frto_packets.iter().find(|(of, _)| *of == address).map_or(0, |(_, packets)| *packets);
         let events = Events { exempt, gave_up: before.given_back > 0, ..events };
         bounds.after(Step { was, path, traffic, mtu, events, config, lost, marked })?;
     }
@@ -445,12 +445,12 @@ fn sending(
 
 /// Updates the packets that each path may use for F-RTO: with no other path several paths may test at once. Returns
 /// the initial number for each.
-fn may_ask(of: &mut ByAddress<(u16, u32)>, paths: &[PathStatus]) -> Vec<(IpAddr, u32)> {
+fn frto_packets(of: &mut ByAddress<(u16, u32)>, paths: &[PathStatus]) -> Vec<(IpAddr, u32)> {
     let mut asking = Vec::new();
     for path in paths {
         let (timeouts, packets) = of.of(path.address.ip());
         if core::mem::replace(timeouts, path.timeouts) != path.timeouts {
-            *packets = ASKING_PACKETS;
+            *packets = FRTO_PACKETS;
         }
         if *packets > 0 {
             asking.push((path.address.ip(), *packets));
@@ -468,7 +468,7 @@ fn congestion(
     before: &Before,
     paths: &[PathStatus],
     probes: u32,
-    may_ask: &mut ByAddress<(u16, u32)>,
+    frto_packets: &mut ByAddress<(u16, u32)>,
 ) -> Result<(), Violation> {
     for path in paths {
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == path.address.ip()) else {
@@ -486,7 +486,7 @@ fn congestion(
         let mut right = path.flight < limit + mtu || one_packet;
         let allowed = if was.flight < limit { limit + mtu - 1 } else { was.flight };
         let asking = path.flight.saturating_sub(allowed).div_ceil(mtu);
-        let left = may_ask.get_mut(path.address.ip()).map(|(_, packets)| packets);
+        let left = frto_packets.get_mut(path.address.ip()).map(|(_, packets)| packets);
         if let Some(left) = left.filter(|left| !right && asking <= **left) {
             *left -= asking;
             right = true;

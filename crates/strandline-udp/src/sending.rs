@@ -8,8 +8,8 @@ use crate::BATCH;
 use crate::sys::{self, Departure};
 
 /// Maximum length of a datagram in a GSO batch, in bytes. Such a batch is never fragmented, so its datagrams
-/// must fit into a packet: this is IPv6's minimum MTU less its header and UDP's.
-const TRAIN_DATAGRAM_MAX: usize = 1232;
+/// must fit into a packet: IPv6's minimum MTU (RFC 8200 section 5) less the headers of IPv6 and UDP.
+const TRAIN_DATAGRAM_MAX: usize = 1280 - 40 - 8;
 /// Maximum length of a GSO batch in bytes; it can't be longer than the largest datagram.
 const TRAIN_BYTES_MAX: usize = 65_000;
 

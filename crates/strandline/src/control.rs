@@ -242,7 +242,7 @@ impl<'a> Control<'a> {
         direction: StreamDirection,
         streams: impl Into<Streams>,
     ) -> Result<(), ReconfigureError> {
-        self.ask(Reconfigure::ResetStreams(direction, streams.into()))
+        self.reconfigure(Reconfigure::ResetStreams(direction, streams.into()))
     }
 
     /// Asks for a reset of the sequence numbers of all streams in both directions, and of the TSNs (RFC 6525). It
@@ -276,7 +276,7 @@ impl<'a> Control<'a> {
     /// # Errors
     /// Those of [`reset_streams`](Self::reset_streams), and within 30 seconds of an earlier request.
     pub fn reset_association(&self) -> Result<(), ReconfigureError> {
-        self.ask(Reconfigure::ResetAssociation)
+        self.reconfigure(Reconfigure::ResetAssociation)
     }
 
     /// Asks for more streams behind the existing ones (RFC 6525).
@@ -314,10 +314,10 @@ impl<'a> Control<'a> {
     /// # Errors
     /// Those of [`reset_streams`](Self::reset_streams), and if there would be too many streams.
     pub fn add_streams(&self, outgoing: u16, incoming: u16) -> Result<(), ReconfigureError> {
-        self.ask(Reconfigure::AddStreams { outgoing, incoming })
+        self.reconfigure(Reconfigure::AddStreams { outgoing, incoming })
     }
 
-    fn ask(&self, request: Reconfigure) -> Result<(), ReconfigureError> {
+    fn reconfigure(&self, request: Reconfigure) -> Result<(), ReconfigureError> {
         self.shard.with(|state, now| request.ask(&mut state.engine, now, self.id.id))
     }
 

@@ -64,6 +64,7 @@ pub(super) const PROTO: Rules = Rules {
             "reconfiguration",
             "dynamic_addresses",
             "reliability",
+            "packet_sizes",
             "path_index",
             "rate_limit",
             "receive_queue",

@@ -81,12 +81,12 @@ impl Running {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
-    pub(super) fn tell(&self) {
+    pub(super) fn signal_end(&self) {
         self.signals.send_replace(1);
     }
 
     /// Tells the server to end for the second time.
-    pub(super) fn tell_again(&self) {
+    pub(super) fn signal_again(&self) {
         self.signals.send_replace(2);
     }
 
@@ -97,7 +97,7 @@ impl Running {
 
     /// Ends the server, and returns its access log.
     pub(crate) async fn end(self) -> String {
-        self.tell();
+        self.signal_end();
         self.ended.await.unwrap().unwrap();
         assert!(self.log.flush(Duration::from_secs(60)));
         fs::read_to_string(self.folder.path().join("log")).unwrap()

@@ -93,7 +93,7 @@ async fn requests_in_progress_outlive_the_signal() {
     let over_sctp = over_sctp(&server);
     let sctp = over_sctp.get(sctp(&server, "/large")).await.unwrap();
     let tcp = over_tcp(false).get(tcp(&server, "/large")).await.unwrap();
-    server.tell();
+    server.signal_end();
     assert_eq!(text(sctp).await.len(), 20 << 20);
     assert_eq!(text(tcp).await.len(), 20 << 20);
     drop(over_sctp);
@@ -135,9 +135,9 @@ async fn responses_cut_off_end_by_a_reset() {
             } else {
                 Box::new(begin(TcpStream::connect(server.listening.tcp).await.unwrap()).await)
             };
-            server.tell();
+            server.signal_end();
             if drain == "1000" {
-                server.tell_again();
+                server.signal_again();
             }
             server.ended().await;
             let mut rest = Vec::new();

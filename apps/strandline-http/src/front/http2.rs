@@ -3,7 +3,7 @@
 //! The windows of HTTP/2 let a client hold responses back while it reads from the connection, and answers pings. So
 //! each request has a time-out of its own. hyper runs each request as a task of the executor that it is given, and
 //! asks a body for data only once the client has room for it. [`Requests`] is that executor: it drops the task of a
-//! request whose body waits to be asked for too long, which resets its stream.
+//! request whose body waits to be polled for too long, which resets its stream.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -98,8 +98,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Requests {
 struct Response {
     /// Whether the client has to make room before the body is asked for more.
     waits_for_client: AtomicBool,
-    /// How often the body was asked.
-    asked: AtomicU64,
+    /// How often the body was polled.
+    polls: AtomicU64,
 }
 
 /// A request, and its response until the client has taken it.
@@ -107,7 +107,7 @@ struct Task<F> {
     request: Option<Pin<Box<F>>>,
     response: Arc<Response>,
     limit: Duration,
-    /// Runs while the client takes nothing, since the body was asked so many times.
+    /// Runs while the client takes nothing, since the body was polled so many times.
     waiting: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
@@ -124,12 +124,12 @@ impl<F: Future<Output = ()>> Future for Task<F> {
             this.waiting = None;
             return Poll::Pending;
         }
-        let asked = this.response.asked.load(Ordering::Acquire);
-        if this.waiting.as_ref().is_none_or(|(since, _)| *since != asked) {
+        let polls = this.response.polls.load(Ordering::Acquire);
+        if this.waiting.as_ref().is_none_or(|(since, _)| *since != polls) {
             // An overflow means that the limit is beyond any uptime.
             #[allow(clippy::disallowed_methods, reason = "a time-out of the network")]
             let Some(deadline) = Instant::now().checked_add(this.limit) else { return Poll::Pending };
-            this.waiting = Some((asked, Box::pin(tokio::time::sleep_until(deadline))));
+            this.waiting = Some((polls, Box::pin(tokio::time::sleep_until(deadline))));
         }
         let Some((_, waiting)) = &mut this.waiting else { return Poll::Pending };
         if waiting.as_mut().poll(cx).is_pending() {
@@ -159,7 +159,7 @@ impl<B> WatchedBody<B> {
 
     fn set(&self, waits_for_client: bool) {
         if let Some(response) = &self.response {
-            response.asked.fetch_add(1, Ordering::AcqRel);
+            response.polls.fetch_add(1, Ordering::AcqRel);
             response.waits_for_client.store(waits_for_client, Ordering::Release);
         }
     }

@@ -214,7 +214,7 @@ impl Front {
         }
         let handler = Arc::new(Counted { handler, traffic });
         self.listening.print(heading, connections.json)?;
-        let (tell, told) = watch::channel(0);
+        let (sender, signals) = watch::channel(0);
         let count = async move {
             loop {
                 tokio::select! {
@@ -227,12 +227,12 @@ impl Front {
                         continue;
                     }
                 }
-                tell.send_modify(|signals| *signals += 1);
+                sender.send_modify(|signals| *signals += 1);
             }
         };
         tokio::select! {
             () = tasks.run_until(count) => Ok(()),
-            result = self.run(handler, told) => result,
+            result = self.run(handler, signals) => result,
         }
     }
 

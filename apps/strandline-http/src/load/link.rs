@@ -110,9 +110,9 @@ impl Link {
                 return Err(failure);
             }
         };
-        let (tell, state) = watch::channel(SetUp::Pending);
+        let (sender, state) = watch::channel(SetUp::Pending);
         let (stats, begun) = (Arc::clone(&server.stats), account.begun);
-        tokio::spawn(watch_set_up(association.clone(), server.timeout, stats, begun, tell));
+        tokio::spawn(watch_set_up(association.clone(), server.timeout, stats, begun, sender));
         let association = HttpAssociation::client(association, settings(server.timeout));
         Ok(Arc::new(Self { account, carrier: Carrier::Sctp(association, SetUpOf(state)) }))
     }
@@ -198,14 +198,14 @@ async fn watch_set_up(
     limit: Option<Duration>,
     stats: Arc<Stats>,
     begun: Instant,
-    tell: watch::Sender<SetUp>,
+    sender: watch::Sender<SetUp>,
 ) {
     let failure = match limited(limit, association.established()).await {
         Some(Ok(())) => {
             stats.on_connected(begun);
             let streams =
                 association.status().map(|status| status.outbound_streams.min(status.inbound_streams));
-            tell.send_replace(SetUp::Done(streams.unwrap_or(1)));
+            sender.send_replace(SetUp::Done(streams.unwrap_or(1)));
             return;
         }
         Some(Err(error)) => Failure::associating(&error),
@@ -213,7 +213,7 @@ async fn watch_set_up(
     };
     stats.on_not_connected(&failure);
     let is_late = failure.class == Class::ClientTimeout;
-    tell.send_replace(SetUp::Failed(failure));
+    sender.send_replace(SetUp::Failed(failure));
     if is_late {
         association.abort("--timeout passed");
     }

@@ -18,7 +18,7 @@ const KBYTE: f64 = 1024.0;
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Report {
     #[serde(flatten)]
-    pub(super) asked: Asked,
+    pub(super) offered: Offered,
     pub(super) connections: Connections,
     pub(super) requests: u64,
     pub(super) replies: u64,
@@ -43,7 +43,7 @@ pub(super) struct Report {
 
 /// What was asked for.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Asked {
+pub(super) struct Offered {
     pub(super) urls: Vec<String>,
     pub(super) transport: Transport,
     pub(super) http: &'static str,
@@ -127,7 +127,7 @@ impl Report {
         let statuses = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(requests.status);
         let with_reply = connections.lifetime.count();
         Self {
-            asked: Asked::new(args, plan),
+            offered: Offered::new(args, plan),
             connections: Connections {
                 attempted: connections.attempted,
                 established: connections.established,
@@ -174,7 +174,7 @@ impl Report {
     /// Returns the exit code: 0 if each request got a reply below 400, 1 if none did, 3 otherwise.
     pub(super) fn exit_code(&self) -> u8 {
         let good = self.replies - self.count("4xx") - self.count("5xx");
-        let is_complete = self.asked.planned.is_none_or(|planned| self.replies == planned);
+        let is_complete = self.offered.planned.is_none_or(|planned| self.replies == planned);
         match good {
             0 => 1,
             _ if self.errors_total == 0 && good == self.replies && is_complete => 0,
@@ -187,7 +187,7 @@ impl Report {
     }
 }
 
-impl Asked {
+impl Offered {
     fn new(args: &Args, plan: &Plan) -> Self {
         let is_shared = plan.transport == Transport::Sctp || args.http2;
         let (kind, burst) = match &plan.load {

@@ -61,17 +61,17 @@ pub(super) struct RequestBody {
 /// What the body of a request waits for.
 #[derive(Debug)]
 struct Gate {
-    /// Told once the upstream server has sent 100. The sender is dropped if the response comes without it.
-    told: Option<oneshot::Receiver<()>>,
+    /// Notified once the upstream server has sent 100. The sender is dropped if the response comes without it.
+    opened: Option<oneshot::Receiver<()>>,
     timeout: Pin<Box<Sleep>>,
 }
 
 impl Gate {
     fn is_open(&mut self, cx: &mut Context<'_>) -> bool {
-        if let Some(told) = &mut self.told {
-            match Pin::new(told).poll(cx) {
+        if let Some(opened) = &mut self.opened {
+            match Pin::new(opened).poll(cx) {
                 Poll::Ready(Ok(())) => return true,
-                Poll::Ready(Err(_)) => self.told = None,
+                Poll::Ready(Err(_)) => self.opened = None,
                 Poll::Pending => {}
             }
         }
@@ -83,8 +83,10 @@ impl RequestBody {
     /// Takes the body from its home; empty if there is none.
     pub(super) fn new(home: &Home, progress: &Arc<Progress>, gate: Option<oneshot::Receiver<()>>) -> Self {
         let inner = home.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let gate = gate
-            .map(|told| Gate { told: Some(told), timeout: Box::pin(tokio::time::sleep(CONTINUE_TIMEOUT)) });
+        let gate = gate.map(|opened| Gate {
+            opened: Some(opened),
+            timeout: Box::pin(tokio::time::sleep(CONTINUE_TIMEOUT)),
+        });
         Self { inner, home: Arc::clone(home), is_used: false, progress: Arc::clone(progress), gate }
     }
 }

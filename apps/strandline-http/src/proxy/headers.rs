@@ -209,7 +209,7 @@ pub(super) fn join_cookies(headers: &mut HeaderMap) {
 }
 
 /// Asks the next server for what was asked of this one: an upgrade, or trailers.
-pub(super) fn ask(headers: &mut HeaderMap, hop: &Hop) {
+pub(super) fn request_hop(headers: &mut HeaderMap, hop: &Hop) {
     if hop.takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
         headers.append(CONNECTION, HeaderValue::from_static("te"));

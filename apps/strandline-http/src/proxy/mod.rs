@@ -99,7 +99,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     headers::add_forwarded(map, sender, Some("host"), true);
     headers::add_via(map, hyper::Version::HTTP_11, "fuzzed");
     assert!(headers::is_loop(map, "fuzzed"), "a request that returns is recognised");
-    headers::ask(map, &hop);
+    headers::request_hop(map, &hop);
 }
 
 #[cfg(test)]

@@ -191,7 +191,7 @@ impl Origins {
         // All of them share a budget.
         let connector = self.connector.clone().unshared().encapsulation_port(udp_port);
         let client = dial::client(Way::Sctp(connector.clone()), self.timeouts);
-        let (tell, state) = watch::channel(State::Trying);
+        let (sender, state) = watch::channel(State::Trying);
         let host = host.to_owned();
         tokio::spawn(async move {
             let trying = async {
@@ -201,9 +201,9 @@ impl Origins {
             let found = tokio::select! {
                 found = trying => found,
                 // Nobody is interested any more.
-                () = tell.closed() => return,
+                () = sender.closed() => return,
             };
-            tell.send_replace(found.map_or(State::Failed, State::Established));
+            sender.send_replace(found.map_or(State::Failed, State::Established));
         });
         Link { client, state, begun: now() }
     }

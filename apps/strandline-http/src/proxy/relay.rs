@@ -353,7 +353,7 @@ impl<R: Routes> Proxy<R> {
             let mut answer = self.tunnel(passing, upstream, status, line);
             if is_switch {
                 let hop = headers::strip(response.headers_mut());
-                headers::ask(response.headers_mut(), &hop);
+                headers::request_hop(response.headers_mut(), &hop);
                 *answer.headers_mut() = std::mem::take(response.headers_mut());
                 headers::add_via(answer.headers_mut(), response.version(), &self.settings.name);
             }
@@ -405,25 +405,25 @@ impl Passing {
 
     /// Builds the request for a route.
     fn request(&self, route: &Route) -> Request<RequestBody> {
-        let (tell, told) = oneshot::channel();
-        let gate = self.expects_continue.then_some(told);
+        let (open, opened) = oneshot::channel();
+        let gate = self.expects_continue.then_some(opened);
         let mut request = Request::new(RequestBody::new(&self.home, &self.progress, gate));
         *request.method_mut() = self.head.method.clone();
         *request.uri_mut() = route.uri.clone();
         *request.headers_mut() = self.head.headers.clone();
         let headers = request.headers_mut();
         headers.insert(HOST, route.host.clone());
-        headers::ask(headers, &self.hop);
+        headers::request_hop(headers, &self.hop);
         if self.has_body && !headers.contains_key(CONTENT_LENGTH) {
             // Without it hyper sends no body with methods that rarely have one, such as GET.
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
-        let (tell, interim) = (Mutex::new(Some(tell)), self.interim.clone());
+        let (open, interim) = (Mutex::new(Some(open)), self.interim.clone());
         hyper::ext::on_informational(&mut request, move |response| match (response.status(), &interim) {
             (StatusCode::CONTINUE, _) => {
-                if let Some(tell) = tell.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                if let Some(open) = open.lock().unwrap_or_else(PoisonError::into_inner).take() {
                     // Without an expectation nothing waits for it.
-                    let _ = tell.send(());
+                    let _ = open.send(());
                 }
             }
             (status, Some(interim)) => {

@@ -109,7 +109,7 @@ fn carry_out(network: &Network, request: &Request) -> Result<serde_json::Value> 
 ///
 /// # Errors
 /// If there is no such network, or the owner returned an error.
-pub fn ask(name: &str, request: &Request) -> Result<serde_json::Value> {
+pub fn query(name: &str, request: &Request) -> Result<serde_json::Value> {
     let mut stream = BlockingStream::connect(control_socket(name)).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
             anyhow!("no network '{name}' is up (strandline netem up --name {name})")

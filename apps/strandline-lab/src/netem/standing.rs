@@ -10,7 +10,7 @@ use serde_json::Value;
 use strandline_output::{err, out, outln};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::control::{Control, Request, ask, choose};
+use super::control::{Control, Request, choose, query};
 use super::namespace::{WaitForEnd, namespace_name, networks, require_root};
 use super::network::{EmulatorArgs, Network};
 use super::options::NetworkArgs;
@@ -146,7 +146,7 @@ async fn in_background(name: &str) -> Result<ExitCode> {
     let said = std::env::temp_dir().join(format!("strandline-netem-{}", std::process::id()));
     let mut child = background_command(std::fs::File::create(&said)?)?;
     let answers = async {
-        while ask(name, &Request::Status).is_err() {
+        while query(name, &Request::Status).is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -215,7 +215,7 @@ pub fn status(args: &NameArgs) -> Result<ExitCode> {
             }
             continue;
         }
-        let report = ask(&name, &Request::Status)?;
+        let report = query(&name, &Request::Status)?;
         if !args.json {
             outln!("{name}: left {}, right {}", words(&report["left"]), words(&report["right"]));
             out!("{}", read(&report)?);
@@ -274,7 +274,7 @@ pub fn down(args: &NameArgs) -> Result<ExitCode> {
 }
 
 fn finish(args: &NameArgs, request: &Request, show: bool) -> Result<ExitCode> {
-    let report = ask(&choose(args.name.as_deref())?, request)?;
+    let report = query(&choose(args.name.as_deref())?, request)?;
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);
     } else if show {
@@ -290,7 +290,7 @@ fn finish(args: &NameArgs, request: &Request, show: bool) -> Result<ExitCode> {
 pub fn enter(args: &EnterArgs) -> Result<ExitCode> {
     require_root()?;
     let name = choose(args.name.as_deref())?;
-    let report = ask(&name, &Request::Status)?;
+    let report = query(&name, &Request::Status)?;
     let side = match args.side {
         SideArg::Left => Side::Left,
         SideArg::Right => Side::Right,

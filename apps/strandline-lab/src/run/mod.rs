@@ -303,7 +303,7 @@ impl Job {
         };
         match printed {
             Ok(printed) => {
-                invalid_because.extend(validity::doubts(&self.plan, run, &printed.client));
+                invalid_because.extend(validity::invalidity_reasons(&self.plan, run, &printed.client));
                 match extract::points(&self.plan, series, value.as_deref(), &printed, &run.variables) {
                     Ok(points) => record.points = points,
                     Err(wrong) => invalid_because.push(wrong),

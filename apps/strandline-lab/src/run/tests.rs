@@ -6,7 +6,7 @@ use serde_json::json;
 use super::extract::{Printed, parse, points, without_intervals};
 use super::measure;
 use super::progress::{left, show_time};
-use super::validity::doubts;
+use super::validity::invalidity_reasons;
 use crate::network::NetworkKind;
 use crate::plan::template::Variables;
 use crate::plan::tests::{WHOLE, many_points, read};
@@ -105,7 +105,7 @@ fn the_time_left_learns_from_the_time_taken() {
 fn what_programs_say_against_a_run_is_heard() {
     let mut plan = read(WHOLE).unwrap();
     let run = plan.runs(Mode::Whole).unwrap().remove(0);
-    let said = |plan: &crate::plan::Plan, client: serde_json::Value| doubts(plan, &run, &client);
+    let said = |plan: &crate::plan::Plan, client: serde_json::Value| invalidity_reasons(plan, &run, &client);
     let failed = json!({"steps": [{"completed": 98, "failed": 2, "errors": {"refused": 2}}]});
     assert_eq!(said(&plan, failed.clone()), ["2 of 100 operations failed: refused (failed-max = 0)"]);
     assert!(said(&plan, json!({"completed": 100, "failed": 0})).is_empty());

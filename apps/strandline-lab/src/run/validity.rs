@@ -11,7 +11,7 @@ const CONGESTION: &str = "sender_tcp_congestion";
 
 /// Returns the reasons why a run is invalid, according to the client's report.
 #[must_use]
-pub fn doubts(plan: &Plan, run: &Run, client: &Value) -> Vec<String> {
+pub fn invalidity_reasons(plan: &Plan, run: &Run, client: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let network = run.network.as_made();
     each_object(client, &mut |object| {

@@ -91,7 +91,7 @@ impl Client {
                 },
                 () = tokio::time::sleep(REPORT_INTERVAL) => {
                     let so_far = shared.done.borrow().completed;
-                    line.tell(&Answer::Progress(so_far)).await?;
+                    line.send(&Answer::Progress(so_far)).await?;
                 }
             }
         }

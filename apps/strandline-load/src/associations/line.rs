@@ -21,11 +21,11 @@ impl Line {
     }
 
     /// Returns the controller's next line, or `None` once the controller is gone.
-    pub(super) async fn hear(&mut self) -> Result<Option<String>> {
+    pub(super) async fn receive(&mut self) -> Result<Option<String>> {
         Ok(self.input.next_line().await?)
     }
 
-    pub(super) async fn tell(&mut self, answer: &Answer) -> Result<()> {
+    pub(super) async fn send(&mut self, answer: &Answer) -> Result<()> {
         let mut text = serde_json::to_string(answer)?;
         text.push('\n');
         self.output.write_all(text.as_bytes()).await?;
@@ -34,7 +34,7 @@ impl Line {
 
     /// Returns the next order, or `None` once the controller is gone.
     pub(super) async fn order(&mut self) -> Result<Option<Order>> {
-        match self.hear().await? {
+        match self.receive().await? {
             Some(line) => serde_json::from_str(&line).context("reading a command").map(Some),
             None => Ok(None),
         }

@@ -20,32 +20,32 @@ pub(crate) fn run() -> Result<()> {
     LocalSet::new().block_on(&runtime, async {
         let mut line = Line::open();
         if let Err(error) = work(&mut line).await {
-            line.tell(&Answer::Failed(format!("{error:#}"))).await?;
+            line.send(&Answer::Failed(format!("{error:#}"))).await?;
         }
         Ok(())
     })
 }
 
 async fn work(line: &mut Line) -> Result<()> {
-    let Some(first) = line.hear().await? else { return Ok(()) };
+    let Some(first) = line.receive().await? else { return Ok(()) };
     match serde_json::from_str(&first).context("reading this process's role")? {
         Part::Server(part) => {
             keep_to(part.core)?;
             let server = Server::start(&part).await?;
-            line.tell(&Answer::Ready { address: server.address, port: server.port }).await?;
+            line.send(&Answer::Ready { address: server.address, port: server.port }).await?;
             while line.order().await?.is_some() {
                 // A server has only one order: to measure.
-                line.tell(&Answer::Measured(server.measure()?)).await?;
+                line.send(&Answer::Measured(server.measure()?)).await?;
             }
         }
         Part::Client(part) => {
             keep_to(part.core)?;
             let address = part.server;
             let mut client = Client::start(part)?;
-            line.tell(&Answer::Ready { address, port: 0 }).await?;
+            line.send(&Answer::Ready { address, port: 0 }).await?;
             while let Some(order) = line.order().await? {
                 let answer = client.obey(order, line).await?;
-                line.tell(&answer).await?;
+                line.send(&answer).await?;
             }
         }
     }

@@ -21,7 +21,7 @@ impl Process {
     pub(super) async fn start(part: &Part) -> Result<Self> {
         let child = ChildProcess::start("a load process", "part", part).await?;
         let mut process = Self { child, address: ([0, 0, 0, 0], 0).into(), port: 0 };
-        match process.hear().await? {
+        match process.receive().await? {
             Answer::Ready { address, port } => {
                 (process.address, process.port) = (address, port);
                 Ok(process)
@@ -30,16 +30,16 @@ impl Process {
         }
     }
 
-    async fn hear(&mut self) -> Result<Answer> {
-        match self.child.hear().await? {
+    async fn receive(&mut self) -> Result<Answer> {
+        match self.child.receive().await? {
             Answer::Failed(reason) => bail!(reason),
             answer => Ok(answer),
         }
     }
 
     pub(super) async fn measure(&mut self) -> Result<Measured> {
-        self.child.tell(&Order::Measure).await?;
-        match self.hear().await? {
+        self.child.send(&Order::Measure).await?;
+        match self.receive().await? {
             Answer::Measured(measured) => Ok(measured),
             other => bail!("expected a child process's results, but it sent {other:?}"),
         }
@@ -47,12 +47,12 @@ impl Process {
 
     /// Gives an order without waiting for its end.
     async fn begin(&mut self, order: Order) -> Result<()> {
-        self.child.tell(&order).await
+        self.child.send(&order).await
     }
 
     async fn finish(&mut self, mut progress: impl FnMut(u64)) -> Result<Done> {
         loop {
-            match self.hear().await? {
+            match self.receive().await? {
                 Answer::Progress(so_far) => progress(so_far),
                 Answer::Done(done) => return Ok(*done),
                 other => bail!("a child process sent an unexpected {other:?}"),

@@ -32,14 +32,14 @@ pub(super) struct Server {
 
 struct Sctp {
     stack: Stack,
-    heard: Heard,
+    active: Active,
     /// The threads of the shards beyond the first.
     _cores: Cores,
 }
 
 /// The most recently active associations.
 #[derive(Clone)]
-enum Heard {
+enum Active {
     Many(Arc<Endpoint>, Arc<Mutex<VecDeque<AssociationId>>>),
     One(Arc<Mutex<VecDeque<Association>>>),
 }
@@ -63,26 +63,26 @@ impl Server {
         };
         let address = stack.local_addr().context("the server's stack has no address")?;
         let shards = || (0..stack.shards()).zip(runtimes.iter().cycle());
-        let (port, heard) = if part.transport == Transport::SctpOne {
+        let (port, active) = if part.transport == Transport::SctpOne {
             let listener = Arc::new(Listener::bind(&stack, 0)?);
-            let heard = Arc::new(Mutex::default());
+            let active = Arc::new(Mutex::default());
             for (shard, runtime) in shards() {
-                runtime.spawn(accept(Arc::clone(&listener), shard, Arc::clone(&heard)));
+                runtime.spawn(accept(Arc::clone(&listener), shard, Arc::clone(&active)));
             }
-            (listener.port(), Heard::One(heard))
+            (listener.port(), Active::One(active))
         } else {
             let endpoint = Arc::new(Endpoint::bind(&stack, 0)?);
-            let heard = Arc::new(Mutex::default());
+            let active = Arc::new(Mutex::default());
             for (shard, runtime) in shards() {
                 if stack.shards() == 1 {
-                    runtime.spawn(echo(Arc::clone(&endpoint), Arc::clone(&heard)));
+                    runtime.spawn(echo(Arc::clone(&endpoint), Arc::clone(&active)));
                 } else {
-                    runtime.spawn(echo_on(Arc::clone(&endpoint), shard, Arc::clone(&heard)));
+                    runtime.spawn(echo_on(Arc::clone(&endpoint), shard, Arc::clone(&active)));
                 }
             }
-            (endpoint.port(), Heard::Many(endpoint, heard))
+            (endpoint.port(), Active::Many(endpoint, active))
         };
-        Ok(Self { address, port, sctp: Some(Sctp { stack, heard, _cores: cores }) })
+        Ok(Self { address, port, sctp: Some(Sctp { stack, active, _cores: cores }) })
     }
 
     async fn tcp(part: &ServerPart) -> Result<Self> {
@@ -104,21 +104,21 @@ impl Server {
         let mut measured = measure_process()?;
         if let Some(sctp) = &self.sctp {
             add_stack(&mut measured, &sctp.stack);
-            measured.items = sctp.heard.items();
+            measured.items = sctp.active.items();
         }
         Ok(measured)
     }
 }
 
-impl Heard {
+impl Active {
     /// Returns the average memory report of the most recently active associations.
     fn items(&self) -> Vec<(String, f64)> {
         let reports: Vec<MemoryReport> = match self {
-            Self::Many(endpoint, heard) => {
+            Self::Many(endpoint, active) => {
                 let of = |id: &AssociationId| endpoint.control(*id).ok()?.memory();
-                lock(heard).iter().filter_map(of).collect()
+                lock(active).iter().filter_map(of).collect()
             }
-            Self::One(heard) => lock(heard).iter().filter_map(|held| held.control().memory()).collect(),
+            Self::One(active) => lock(active).iter().filter_map(|held| held.control().memory()).collect(),
         };
         let mut sums: Vec<(String, f64)> = Vec::new();
         for (name, bytes) in reports.iter().flat_map(|report| &report.items) {
@@ -131,17 +131,17 @@ impl Heard {
     }
 }
 
-async fn echo(endpoint: Arc<Endpoint>, heard: Arc<Mutex<VecDeque<AssociationId>>>) {
+async fn echo(endpoint: Arc<Endpoint>, active: Arc<Mutex<VecDeque<AssociationId>>>) {
     let mut messages = Vec::with_capacity(TURN);
     while endpoint.recv_many_from(&mut messages, TURN).await.is_ok() {
-        send_back(&endpoint, &heard, messages.drain(..));
+        send_back(&endpoint, &active, messages.drain(..));
     }
 }
 
 /// Echoes the messages of one shard, on that shard's runtime.
-async fn echo_on(endpoint: Arc<Endpoint>, shard: usize, heard: Arc<Mutex<VecDeque<AssociationId>>>) {
+async fn echo_on(endpoint: Arc<Endpoint>, shard: usize, active: Arc<Mutex<VecDeque<AssociationId>>>) {
     while let Ok(one) = endpoint.recv_on(shard).await {
-        send_back(&endpoint, &heard, [one]);
+        send_back(&endpoint, &active, [one]);
     }
 }
 
@@ -150,12 +150,12 @@ async fn echo_on(endpoint: Arc<Endpoint>, shard: usize, heard: Arc<Mutex<VecDequ
 /// at the client, and the others go on meanwhile.
 fn send_back(
     endpoint: &Endpoint,
-    heard: &Mutex<VecDeque<AssociationId>>,
+    active: &Mutex<VecDeque<AssociationId>>,
     messages: impl IntoIterator<Item = (AssociationId, Message)>,
 ) {
     let mut slow: Vec<(AssociationId, Vec<Message>)> = Vec::new();
     for (from, message) in messages {
-        hear(heard, from);
+        note(active, from);
         if let Some((_, waiting)) = slow.iter_mut().find(|(id, _)| *id == from) {
             waiting.push(message);
             continue;
@@ -186,9 +186,9 @@ async fn echo_slowly(association: Association, waiting: Vec<Message>) {
     echo_one(association).await;
 }
 
-async fn accept(listener: Arc<Listener>, shard: usize, heard: Arc<Mutex<VecDeque<Association>>>) {
+async fn accept(listener: Arc<Listener>, shard: usize, active: Arc<Mutex<VecDeque<Association>>>) {
     while let Ok(association) = listener.accept_on(shard).await {
-        hear(&heard, association.clone());
+        note(&active, association.clone());
         tokio::spawn(echo_one(association));
     }
 }
@@ -203,12 +203,12 @@ async fn echo_one(association: Association) {
     }
 }
 
-fn hear<T>(heard: &Mutex<VecDeque<T>>, from: T) {
-    let mut heard = lock(heard);
-    if heard.len() == SAMPLE {
-        heard.pop_front();
+fn note<T>(active: &Mutex<VecDeque<T>>, from: T) {
+    let mut active = lock(active);
+    if active.len() == SAMPLE {
+        active.pop_front();
     }
-    heard.push_back(from);
+    active.push_back(from);
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -25,7 +25,7 @@ pub(crate) struct PathEvent {
 /// Records path changes until it is finished.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    told: mpsc::UnboundedReceiver<PathEvent>,
+    events: mpsc::UnboundedReceiver<PathEvent>,
     _tasks: JoinSet<()>,
 }
 
@@ -33,20 +33,20 @@ impl Watch {
     /// Watches the associations among these links, each on its runtime. `began` is the time when the program
     /// began.
     pub(crate) fn start(links: &[Link], began: Instant) -> Self {
-        let (tell, told) = mpsc::unbounded_channel();
+        let (changes, events) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         for (number, link) in links.iter().enumerate() {
             if let Link::Sctp(association, shard) = link {
-                tasks.spawn_on(follow(association.clone(), number + 1, began, tell.clone()), shard);
+                tasks.spawn_on(follow(association.clone(), number + 1, began, changes.clone()), shard);
             }
         }
-        Self { told, _tasks: tasks }
+        Self { events, _tasks: tasks }
     }
 
     /// Returns the recorded changes in order of time.
     pub(crate) fn finish(mut self) -> Vec<PathEvent> {
         let mut noted = Vec::new();
-        while let Ok(event) = self.told.try_recv() {
+        while let Ok(event) = self.events.try_recv() {
             noted.push(event);
         }
         noted
@@ -57,14 +57,14 @@ async fn follow(
     association: Association,
     socket: usize,
     began: Instant,
-    tell: mpsc::UnboundedSender<PathEvent>,
+    changes: mpsc::UnboundedSender<PathEvent>,
 ) {
     let mut events = association.events();
     while let Some(event) = events.next().await {
         if let Notification::PathChanged { address: peer, change, .. } = event {
             let t = now().duration_since(began).as_secs_f64();
             // If this fails, the receiver has ended.
-            let _ = tell.send(PathEvent { t, socket, peer, change: name(change) });
+            let _ = changes.send(PathEvent { t, socket, peer, change: name(change) });
         }
     }
 }

@@ -66,7 +66,7 @@ struct Running {
     shards: Shards,
     /// The other side's figures, once received.
     peer: Option<SideReport>,
-    told: bool,
+    reported: bool,
     interrupted: bool,
     /// Time by which the test has to be over.
     deadline: Instant,
@@ -128,7 +128,7 @@ impl Running {
             Length::Bytes(_) => SECONDS_MAX,
         };
         let deadline = now() + Duration::try_from_secs_f64(seconds)? + GRACE;
-        let (peer, told, interrupted) = (None, false, false);
+        let (peer, reported, interrupted) = (None, false, false);
         Ok(Self {
             role,
             flows,
@@ -140,7 +140,7 @@ impl Running {
             congestion,
             shards,
             peer,
-            told,
+            reported,
             interrupted,
             deadline,
         })
@@ -153,16 +153,16 @@ impl Running {
     ) -> Result<()> {
         let mut timers = Timers::new(&self.load.parameters, self.every)?;
         loop {
-            if self.workers.is_empty() && !self.told {
-                self.tell(channel).await?;
+            if self.workers.is_empty() && !self.reported {
+                self.send_report(channel).await?;
             }
-            if self.told && self.peer.is_some() {
+            if self.reported && self.peer.is_some() {
                 return Ok(());
             }
             tokio::select! {
                 Some(ended) = self.workers.join_next() => {
                     if let Err(error) = self.on_ended(ended.context("the task of a flow failed")?) {
-                        return Err(told_reason(channel).await.unwrap_or(error));
+                        return Err(refusal_reason(channel).await.unwrap_or(error));
                     }
                 }
                 message = channel.recv() => self.on_message(message?)?,
@@ -242,11 +242,11 @@ impl Running {
 
     /// Sends the figures to the other side. The server does so last, when all of its processor time has been
     /// used.
-    async fn tell(&mut self, channel: &mut Channel) -> Result<()> {
+    async fn send_report(&mut self, channel: &mut Channel) -> Result<()> {
         if self.role == Role::Client || self.peer.is_some() {
             let report = self.report()?;
             channel.send(&Message::Finished(report)).await?;
-            self.told = true;
+            self.reported = true;
         }
         Ok(())
     }
@@ -291,7 +291,7 @@ impl Timers {
 
 /// Returns the other side's reason for ending a test, if it sends one, which may be after the end of the
 /// flows.
-async fn told_reason(channel: &mut Channel) -> Option<anyhow::Error> {
+async fn refusal_reason(channel: &mut Channel) -> Option<anyhow::Error> {
     match timeout(REASON, channel.recv()).await {
         Ok(Ok(Message::Refused { reason })) => Some(anyhow!(reason)),
         _ => None,

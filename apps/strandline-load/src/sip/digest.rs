@@ -67,12 +67,12 @@ struct Challenge {
 
 /// The challenger: a server for itself (401), or a proxy (407).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Asking {
+pub(super) enum Challenger {
     Server,
     Proxy,
 }
 
-impl Asking {
+impl Challenger {
     /// Returns the challenger of a status code.
     pub(super) const fn of(code: u16) -> Option<Self> {
         match code {
@@ -101,7 +101,7 @@ impl Asking {
 #[derive(Debug)]
 pub(super) struct Credentials {
     password: String,
-    challenges: HashMap<(u32, Asking), Challenge>,
+    challenges: HashMap<(u32, Challenger), Challenge>,
     line: Vec<u8>,
 }
 
@@ -111,11 +111,11 @@ impl Credentials {
     }
 
     /// Records a challenge of a phone. Returns false if the phone can't answer it.
-    pub(super) fn asked(&mut self, user: u32, asking: Asking, answer: &Came<'_>) -> bool {
+    pub(super) fn on_challenge(&mut self, user: u32, challenger: Challenger, answer: &Came<'_>) -> bool {
         let read = |value: &[u8]| std::str::from_utf8(value).ok().and_then(challenge);
-        match answer.values(asking.challenge()).find_map(read) {
+        match answer.values(challenger.challenge()).find_map(read) {
             Some(challenge) => {
-                self.challenges.insert((user, asking), challenge);
+                self.challenges.insert((user, challenger), challenge);
                 true
             }
             None => false,
@@ -123,11 +123,18 @@ impl Credentials {
     }
 
     /// Returns the header line with a phone's credentials; empty if it wasn't challenged.
-    pub(super) fn line(&mut self, user: u32, name: &str, asking: Asking, method: &str, uri: &str) -> &[u8] {
+    pub(super) fn line(
+        &mut self,
+        user: u32,
+        name: &str,
+        challenger: Challenger,
+        method: &str,
+        uri: &str,
+    ) -> &[u8] {
         self.line.clear();
-        if let Some(challenge) = self.challenges.get_mut(&(user, asking)) {
+        if let Some(challenge) = self.challenges.get_mut(&(user, challenger)) {
             challenge.count += 1;
-            let header = asking.credentials();
+            let header = challenger.credentials();
             let response = challenge.response(name, &self.password, method, uri);
             let Challenge { realm, nonce, algorithm, .. } = challenge;
             let algorithm = algorithm.name();

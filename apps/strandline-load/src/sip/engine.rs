@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::answer::{Came, Mark};
-use super::digest::{Asking, Credentials};
+use super::digest::{Challenger, Credentials};
 use super::keep_alive::KeepAlives;
 use super::out::Out;
 use super::outcome::Outcome;
@@ -265,11 +265,11 @@ impl Engine {
         let proof: &[u8] = match &mut self.credentials {
             None => &[],
             Some(credentials) => {
-                let (asking, method, uri) = match registers {
-                    true => (Asking::Server, "REGISTER", style.registrar()),
-                    false => (Asking::Proxy, "INVITE", style.address(callee)),
+                let (challenger, method, uri) = match registers {
+                    true => (Challenger::Server, "REGISTER", style.registrar()),
+                    false => (Challenger::Proxy, "INVITE", style.address(callee)),
                 };
-                credentials.line(who.user, &style.name(who.user), asking, method, &uri)
+                credentials.line(who.user, &style.name(who.user), challenger, method, &uri)
             }
         };
         match registers {
@@ -355,11 +355,11 @@ impl Engine {
     /// Sends a request again with the credentials that the answer demands. Returns false if it demands none,
     /// or they can't be provided.
     fn proves(&mut self, now: Instant, slot: usize, code: u16, came: &Came<'_>) -> bool {
-        let (Some(asking), Some(credentials)) = (Asking::of(code), &mut self.credentials) else {
+        let (Some(challenger), Some(credentials)) = (Challenger::of(code), &mut self.credentials) else {
             return false;
         };
         let Some(place) = self.slots.get_mut(slot) else { return false };
-        if place.attempt > 1 || !credentials.asked(place.user, asking, came) {
+        if place.attempt > 1 || !credentials.on_challenge(place.user, challenger, came) {
             return false;
         }
         place.attempt = 2;

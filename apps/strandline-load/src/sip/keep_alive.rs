@@ -82,14 +82,14 @@ impl KeepAlives {
                 self.again[0].push_back((now + RTO, source, round));
             }
             outcome.keep_alives += 1;
-            self.ask(source, round, out);
+            self.send(source, round, out);
         }
         for step in 0..STEPS {
             while let Some((source, round)) = self.again.get_mut(step).and_then(|queue| past(queue, now)) {
                 if !self.is_waiting(source, round) {
                     continue;
                 }
-                self.ask(source, round, out);
+                self.send(source, round, out);
                 if let Some(next) = self.again.get_mut(step + 1) {
                     next.push_back((now + RTO * (2 << step), source, round));
                 }
@@ -104,7 +104,7 @@ impl KeepAlives {
         }
     }
 
-    fn ask(&self, source: usize, round: u32, out: &mut Out) {
+    fn send(&self, source: usize, round: u32, out: &mut Out) {
         out.add(source, |out| match self.kind {
             Kind::LineEnds => out.extend_from_slice(PING),
             Kind::Stun => {

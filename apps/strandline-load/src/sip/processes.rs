@@ -73,7 +73,7 @@ impl Stage {
 /// Gives an order to all processes at once.
 async fn each(all: &mut [ChildProcess], order: impl Fn(usize) -> Order) -> Result<Measured> {
     for (number, process) in all.iter_mut().enumerate() {
-        process.tell(&order(number)).await?;
+        process.send(&order(number)).await?;
     }
     let mut total = Measured::default();
     for process in all {
@@ -83,7 +83,7 @@ async fn each(all: &mut [ChildProcess], order: impl Fn(usize) -> Order) -> Resul
 }
 
 async fn done(process: &mut ChildProcess) -> Result<Measured> {
-    process.hear::<Reply<Measured>>().await?.into_result()
+    process.receive::<Reply<Measured>>().await?.into_result()
 }
 
 /// Returns one process's part: its own phones, sources and operations, and addresses if there are enough.

@@ -34,7 +34,7 @@ pub enum Verdict<'a> {
         user: &'a [u8],
         /// True if the nonce was sent to the source address of the request, which proves that the sender
         /// receives there.
-        asked_here: bool,
+        nonce_sent_here: bool,
     },
     /// The credentials are missing or wrong, and a challenge is due. If `stale` is set, the password was
     /// right and only the nonce is expired or used up, so the phone needn't ask its user.
@@ -61,16 +61,16 @@ pub enum Source {
     Table(Subscribers),
 }
 
-/// The kind of challenge: by a registrar (401) or by a proxy (407).
+/// Who challenges: a registrar (401) or a proxy (407).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asking {
+pub enum Challenger {
     /// 401: WWW-Authenticate and Authorization.
     Server,
     /// 407: Proxy-Authenticate and Proxy-Authorization.
     Proxy,
 }
 
-impl Asking {
+impl Challenger {
     /// The header that carries the credentials.
     #[must_use]
     pub const fn credentials(self) -> HeaderName {
@@ -170,11 +170,11 @@ impl Authenticator {
         &mut self,
         now: Time,
         message: &Message<'a>,
-        asking: Asking,
+        challenger: Challenger,
         sender: &Sender<'_>,
     ) -> Verdict<'a> {
         let (mut stale, mut wrong) = (false, false);
-        for line in message.lines(asking.credentials()) {
+        for line in message.lines(challenger.credentials()) {
             let Ok(auth) = line.parse::<Auth<'a>>() else { continue };
             let Some(digest) = auth.digest() else { continue };
             if digest.realm != Some(self.realm.as_bytes()) {
@@ -253,7 +253,7 @@ impl Authenticator {
         match self.nonces.use_once(now, nonce, count) {
             Freshness::Fresh => {
                 self.guesses.right(now, guesser, user);
-                Verdict::Is { user, asked_here: self.nonces.is_of(nonce, *source) }
+                Verdict::Is { user, nonce_sent_here: self.nonces.is_of(nonce, *source) }
             }
             Freshness::Stale => Verdict::Challenge { stale: true, wrong: false },
             Freshness::Forged => wrong,

@@ -14,5 +14,5 @@ mod walk;
 
 pub use order::in_order;
 pub use question::Question;
-pub use records::{Asked, Naptr, NoAnswer, Records, Srv};
+pub use records::{Naptr, NoAnswer, QueryResult, Records, Srv};
 pub use walk::{Answer, Found, Ours, Server, locate_servers};

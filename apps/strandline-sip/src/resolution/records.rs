@@ -38,14 +38,14 @@ pub struct Srv {
 pub struct NoAnswer;
 
 /// The records found, possibly none, and how long this result is valid.
-pub type Asked<T> = Result<(Vec<T>, Duration), NoAnswer>;
+pub type QueryResult<T> = Result<(Vec<T>, Duration), NoAnswer>;
 
 /// A source of DNS records.
 pub trait Records {
     /// Queries the NAPTR records of a name.
-    fn naptr(&self, name: &str) -> impl Future<Output = Asked<Naptr>>;
+    fn naptr(&self, name: &str) -> impl Future<Output = QueryResult<Naptr>>;
     /// Queries the SRV records of a name.
-    fn srv(&self, name: &str) -> impl Future<Output = Asked<Srv>>;
+    fn srv(&self, name: &str) -> impl Future<Output = QueryResult<Srv>>;
     /// Queries the addresses of a name: AAAA records if `v6` is set, otherwise A records.
-    fn addresses(&self, name: &str, v6: bool) -> impl Future<Output = Asked<IpAddr>>;
+    fn addresses(&self, name: &str, v6: bool) -> impl Future<Output = QueryResult<IpAddr>>;
 }

@@ -9,7 +9,7 @@ use crate::codec::Host;
 use crate::transaction::Protocol;
 
 use super::question::Question;
-use super::records::{Asked, Naptr, NoAnswer, Records, Srv};
+use super::records::{Naptr, NoAnswer, QueryResult, Records, Srv};
 
 /// Maximum number of NAPTR records examined.
 const SERVICES_MAX: usize = 16;
@@ -115,8 +115,8 @@ struct Walk<'a, R> {
 }
 
 impl<R: Records> Walk<'_, R> {
-    fn note<T>(&mut self, asked: Asked<T>) -> Vec<T> {
-        match asked {
+    fn note<T>(&mut self, result: QueryResult<T>) -> Vec<T> {
+        match result {
             Ok((records, ttl)) => {
                 self.ttl = self.ttl.min(ttl);
                 records
@@ -192,8 +192,8 @@ impl<R: Records> Walk<'_, R> {
 
     /// The servers of a service, from its SRV records.
     async fn service(&mut self, name: &str, protocol: Protocol) -> Service {
-        let asked = self.records.srv(name).await;
-        let mut records = self.note(asked);
+        let result = self.records.srv(name).await;
+        let mut records = self.note(result);
         if records.is_empty() {
             return Service::Unknown;
         }
@@ -204,10 +204,10 @@ impl<R: Records> Walk<'_, R> {
         records.sort_by_key(|record| record.priority);
         records.truncate(TARGETS_MAX);
         let (all, families) = (self.records, self.ours.families(protocol));
-        let asked = join_all(records.iter().map(|record| addresses(all, &record.target, &families))).await;
+        let results = join_all(records.iter().map(|record| addresses(all, &record.target, &families))).await;
         let mut servers = Vec::with_capacity(records.len());
-        for (Srv { priority, weight, port, .. }, asked) in records.into_iter().zip(asked) {
-            let addresses = self.take(asked, port);
+        for (Srv { priority, weight, port, .. }, result) in records.into_iter().zip(results) {
+            let addresses = self.take(result, port);
             servers.push(Server { protocol, priority, weight, addresses });
         }
         Service::Servers(servers)
@@ -215,13 +215,13 @@ impl<R: Records> Walk<'_, R> {
 
     /// A server for a host and a port.
     async fn at(&mut self, name: &str, port: u16, protocol: Protocol) -> Vec<Server> {
-        let asked = addresses(self.records, name, &self.ours.families(protocol)).await;
-        let addresses = self.take(asked, port);
+        let results = addresses(self.records, name, &self.ours.families(protocol)).await;
+        let addresses = self.take(results, port);
         vec![Server { protocol, priority: 0, weight: 0, addresses }]
     }
 
-    fn take(&mut self, asked: Vec<Asked<IpAddr>>, port: u16) -> Vec<SocketAddr> {
-        let all: Vec<IpAddr> = asked.into_iter().flat_map(|asked| self.note(asked)).collect();
+    fn take(&mut self, results: Vec<QueryResult<IpAddr>>, port: u16) -> Vec<SocketAddr> {
+        let all: Vec<IpAddr> = results.into_iter().flat_map(|result| self.note(result)).collect();
         let fit = |address: &IpAddr| {
             let host = match address {
                 IpAddr::V4(address) => Host::V4(*address),
@@ -234,7 +234,7 @@ impl<R: Records> Walk<'_, R> {
     }
 }
 
-async fn addresses(records: &impl Records, name: &str, families: &[bool]) -> Vec<Asked<IpAddr>> {
+async fn addresses(records: &impl Records, name: &str, families: &[bool]) -> Vec<QueryResult<IpAddr>> {
     join_all(families.iter().map(|v6| records.addresses(name, *v6))).await
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use strandline_ops::http::client::{NoAnswer, ask};
+use strandline_ops::http::client::{NoAnswer, send_request};
 use strandline_ops::http::escape;
 use strandline_output::{out, outln};
 
@@ -142,37 +142,38 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let token = strandline_output::read_text(path, TOKEN_BYTES_MAX)
         .with_context(|| format!("reading the token in {}", path.display()))?;
     let timeout = Duration::from_secs(args.timeout.into());
-    let asking = Asking { address: args.address, token: token.trim().to_owned(), timeout, what: &args.what };
+    let admin =
+        AdminClient { address: args.address, token: token.trim().to_owned(), timeout, what: &args.what };
     let value = match &args.what {
-        What::Status => asking.ask("GET", "/status")?,
-        What::Bindings { prefix, limit } => asking.list(prefix, *limit)?,
-        What::Show { user } => asking.ask("GET", &format!("/bindings/{}", escape(user)))?,
+        What::Status => admin.request("GET", "/status")?,
+        What::Bindings { prefix, limit } => admin.list(prefix, *limit)?,
+        What::Show { user } => admin.request("GET", &format!("/bindings/{}", escape(user)))?,
         What::Kick { user, contact } => {
             let contact = contact.as_ref().map_or(String::new(), |uri| format!("?contact={}", escape(uri)));
-            asking.ask("DELETE", &format!("/bindings/{}{contact}", escape(user)))?
+            admin.request("DELETE", &format!("/bindings/{}{contact}", escape(user)))?
         }
-        What::Drain { off } => asking.ask(if *off { "DELETE" } else { "PUT" }, "/drain")?,
-        What::Reload => asking.ask("POST", "/reload")?,
+        What::Drain { off } => admin.request(if *off { "DELETE" } else { "PUT" }, "/drain")?,
+        What::Reload => admin.request("POST", "/reload")?,
     };
     if args.json {
         outln!("{value}");
     } else {
-        out!("{}", told(&args.what, &value));
+        out!("{}", formatted(&args.what, &value));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-struct Asking<'a> {
+struct AdminClient<'a> {
     address: SocketAddr,
     token: String,
     timeout: Duration,
     what: &'a What,
 }
 
-impl Asking<'_> {
-    fn ask(&self, method: &str, target: &str) -> Result<Value> {
+impl AdminClient<'_> {
+    fn request(&self, method: &str, target: &str) -> Result<Value> {
         let address = self.address;
-        let answer = ask(address, method, target, Some(&self.token), self.timeout);
+        let answer = send_request(address, method, target, Some(&self.token), self.timeout);
         let (status, body) = match answer {
             Ok(answer) => answer,
             Err(error) if error.may_be_done() => bail!("{address}: {error}; {}", self.what.find_out()),
@@ -197,9 +198,10 @@ impl Asking<'_> {
     fn list(&self, prefix: &str, limit: usize) -> Result<Value> {
         let (mut users, mut from) = (Vec::new(), 0);
         while users.len() < limit {
-            let ask = (limit - users.len()).min(1000);
+            let count = (limit - users.len()).min(1000);
             let prefix = escape(prefix);
-            let mut page = self.ask("GET", &format!("/bindings?prefix={prefix}&from={from}&limit={ask}"))?;
+            let mut page =
+                self.request("GET", &format!("/bindings?prefix={prefix}&from={from}&limit={count}"))?;
             if let Some(page) = page["users"].as_array_mut() {
                 users.append(page);
             }
@@ -213,7 +215,7 @@ impl Asking<'_> {
 }
 
 /// Formats a response for humans.
-fn told(what: &What, value: &Value) -> String {
+fn formatted(what: &What, value: &Value) -> String {
     let list = |key: &str| -> String {
         value[key].as_array().into_iter().flatten().map(|one| format!("  {}\n", text(one))).collect()
     };

@@ -13,7 +13,7 @@ use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::{TokioResolver, system_conf};
 
 use crate::resolution::{
-    Answer, Asked, Found, Naptr, NoAnswer, Ours, Question, Records, Srv, locate_servers,
+    Answer, Found, Naptr, NoAnswer, Ours, QueryResult, Question, Records, Srv, locate_servers,
 };
 
 /// Lifetime of a negative result without a TTL.
@@ -75,7 +75,7 @@ impl Resolver {
         name: &str,
         kind: RecordType,
         mut read: impl FnMut(&RData) -> Option<T>,
-    ) -> Asked<T> {
+    ) -> QueryResult<T> {
         // The final dot makes the name absolute, so that no search domain is appended.
         let whole = format!("{}.", name.trim_end_matches('.'));
         let Ok(name) = Name::from_ascii(whole) else { return Ok((Vec::new(), IMPOSSIBLE)) };
@@ -146,15 +146,15 @@ fn address_in(data: &RData) -> Option<IpAddr> {
 }
 
 impl Records for Resolver {
-    async fn naptr(&self, name: &str) -> Asked<Naptr> {
+    async fn naptr(&self, name: &str) -> QueryResult<Naptr> {
         self.records(name, RecordType::NAPTR, naptr_in).await
     }
 
-    async fn srv(&self, name: &str) -> Asked<Srv> {
+    async fn srv(&self, name: &str) -> QueryResult<Srv> {
         self.records(name, RecordType::SRV, srv_in).await
     }
 
-    async fn addresses(&self, name: &str, v6: bool) -> Asked<IpAddr> {
+    async fn addresses(&self, name: &str, v6: bool) -> QueryResult<IpAddr> {
         self.records(name, if v6 { RecordType::AAAA } else { RecordType::A }, address_in).await
     }
 }

@@ -32,7 +32,7 @@ const CLOSER: Duration = Duration::from_millis(5);
 /// lock out all others.
 const TURNS: u32 = 16;
 /// Maximum number of requests that wait for a rejection to be sent.
-const TO_TELL_MAX: usize = 1024;
+const REJECTIONS_MAX: usize = 1024;
 
 /// One in this many places for rejections is reserved for clients that use a reliable transport.
 const RELIABLE_SHARE: usize = 8;
@@ -96,7 +96,7 @@ pub(super) struct InboxCounters {
     /// Messages that had waited too long or would have, by urgency.
     pub(super) late: [u64; Urgency::ALL.len()],
     /// The ones of these that were dropped without a response.
-    pub(super) untold: u64,
+    pub(super) rejected_silently: u64,
     /// Messages dropped for lack of room.
     pub(super) no_room: u64,
     /// Messages and connections from networks without access.
@@ -155,9 +155,9 @@ pub(super) struct Inbox {
     /// Datagrams whose hash is at or above this are on trial; `None` if no datagram is.
     on_trial: Option<u32>,
     /// Requests for which a rejection is to be sent.
-    to_tell: VecDeque<Waiting>,
+    rejections: VecDeque<Waiting>,
     /// Current limit on the number of these.
-    tell_max: usize,
+    rejections_max: usize,
     pub(super) counters: InboxCounters,
     log: UnhandledLog,
 }
@@ -180,8 +180,8 @@ impl Inbox {
             admission: Admission::default(),
             repeats: Repeats::new(key),
             on_trial: None,
-            to_tell: VecDeque::new(),
-            tell_max: TO_TELL_MAX,
+            rejections: VecDeque::new(),
+            rejections_max: REJECTIONS_MAX,
             counters: InboxCounters::default(),
             log: UnhandledLog::default(),
         }
@@ -273,7 +273,7 @@ impl Inbox {
                 .is_some_and(|waiting| waiting >= self.admission.room(self.settings.wait_max));
         let refused = again || full;
         if refused {
-            return self.refuse(now, flow, bytes, keep, urgency);
+            return self.reject(now, flow, bytes, keep, urgency);
         }
         self.bytes += taken(bytes);
         let waiting = Waiting { flow, bytes: keep(), urgency, came: now, number: self.came };
@@ -306,7 +306,7 @@ impl Inbox {
     }
 
     /// Rejects a message. A response is sent only if there is time for it; `keep` is called only then.
-    fn refuse(
+    fn reject(
         &mut self,
         now: Duration,
         flow: Flow,
@@ -319,30 +319,34 @@ impl Inbox {
         self.admission.on_refused();
         // Clients on UDP retransmit by themselves, so other clients take precedence.
         let reliable = flow.protocol.is_reliable();
-        let max = if reliable { self.tell_max } else { self.tell_max - self.tell_max / RELIABLE_SHARE };
-        if self.to_tell.len() < max {
-            self.to_tell.push_back(Waiting { flow, bytes: keep(), urgency, came: now, number: self.came });
+        let max = if reliable {
+            self.rejections_max
+        } else {
+            self.rejections_max - self.rejections_max / RELIABLE_SHARE
+        };
+        if self.rejections.len() < max {
+            self.rejections.push_back(Waiting { flow, bytes: keep(), urgency, came: now, number: self.came });
             return;
         }
-        self.counters.untold += 1;
+        self.counters.rejected_silently += 1;
         if !reliable {
             self.repeats.insert(Time::ZERO + now, bytes);
         }
     }
 
     /// Returns true if a rejection is to be sent.
-    pub(super) fn has_to_tell(&self) -> bool {
-        !self.to_tell.is_empty()
+    pub(super) fn has_rejections(&self) -> bool {
+        !self.rejections.is_empty()
     }
 
     /// The next request for which a rejection is to be sent.
-    pub(super) fn next_to_tell(&mut self) -> Option<Waiting> {
-        self.to_tell.pop_front()
+    pub(super) fn next_rejection(&mut self) -> Option<Waiting> {
+        self.rejections.pop_front()
     }
 
     /// Sets how many rejections may wait to be sent.
-    pub(super) fn set_tell_max(&mut self, max: usize) {
-        self.tell_max = max.min(TO_TELL_MAX);
+    pub(super) fn set_rejections_max(&mut self, max: usize) {
+        self.rejections_max = max.min(REJECTIONS_MAX);
     }
 
     /// The longest-waiting message of those that may be rejected.
@@ -363,7 +367,7 @@ impl Inbox {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting == 0 && self.to_tell.is_empty()
+        self.waiting == 0 && self.rejections.is_empty()
     }
 
     /// Updates admission control even if nothing arrives, because the overload ends after a time without
@@ -398,7 +402,7 @@ impl Inbox {
 
     /// Notifies the tasks whose earlier messages have all been handled. Call it after handling the messages
     /// taken.
-    pub(super) fn tell_done(&mut self) {
+    pub(super) fn notify_handled(&mut self) {
         if self.after.is_empty() {
             return;
         }
@@ -418,7 +422,7 @@ impl Inbox {
         if self.looked != Some(now) {
             self.looked = Some(now);
             self.admission.look(Time::ZERO + now);
-            self.refuse_late(now);
+            self.reject_late(now);
         }
         let Some(waiting) = self.next_in_turn() else {
             self.admission.on_dry();
@@ -434,7 +438,7 @@ impl Inbox {
         Some(waiting)
     }
 
-    fn refuse_late(&mut self, now: Duration) {
+    fn reject_late(&mut self, now: Duration) {
         for queue in 1..self.queues.len() {
             let arrivals = queue == Urgency::Arrival as usize;
             let wait_max = if arrivals { ARRIVAL_WAIT_MAX } else { self.settings.wait_max };
@@ -444,7 +448,7 @@ impl Inbox {
             {
                 self.bytes -= taken(&bytes);
                 self.waiting -= 1;
-                self.refuse(now, flow, &bytes, || bytes.clone(), urgency);
+                self.reject(now, flow, &bytes, || bytes.clone(), urgency);
             }
         }
     }

@@ -147,7 +147,7 @@ fn names(service: &crate::service::Service, page: &mut Page) {
     let counters = service.servers().counters();
     let results = [
         ("cached", counters.known),
-        ("queried", counters.asked),
+        ("queried", counters.queries),
         ("found", counters.found),
         ("not_found", counters.nothing),
         ("no_answer", counters.no_answer),
@@ -155,9 +155,9 @@ fn names(service: &crate::service::Service, page: &mut Page) {
     ];
     let help = "Look-ups of other hosts' names (RFC 3263), by result.";
     page.counters("names_total", help, "result", results);
-    let (known, asked, waiting) = service.servers().counts();
+    let (known, pending, waiting) = service.servers().counts();
     page.gauge("names_cached", "Names of other hosts in the cache.", known as f64);
-    page.gauge("names_pending", "DNS queries without an answer yet.", asked as f64);
+    page.gauge("names_pending", "DNS queries without an answer yet.", pending as f64);
     page.gauge("names_waiting", "Messages that wait for DNS.", waiting as f64);
     page.counter(
         "failed_over_total",
@@ -211,7 +211,7 @@ fn inbox(hub: &Hub, page: &mut Page) {
         ("no_room", counters.no_room),
         ("access", counters.denied),
         ("source", counters.too_many),
-        ("untold", counters.untold),
+        ("untold", counters.rejected_silently),
     ];
     page.counters(
         "dropped_total",

@@ -95,7 +95,7 @@ impl Reloader {
     }
 
     /// The number of reloads, and the last error.
-    pub(super) fn told(&self) -> Value {
+    pub(super) fn reload_status(&self) -> Value {
         self.reloads.status()
     }
 
@@ -132,7 +132,7 @@ impl Reloader {
         let nonces = self.nonces.get().next();
         let authenticator = new.auth.as_ref().map(|auth| authenticator(auth, nonces)).transpose();
         let authenticator = authenticator.map_err(|error| ConfigError::Random(error.to_string()))?;
-        let told = self.document.differences(&new.document);
+        let differences = self.document.differences(&new.document);
         let (tls, websocket) = (new.tls_sides(), Rc::new(new.websocket.clone()));
         hub.transports.tls.replace(tls);
         hub.transports.websocket.replace(websocket);
@@ -164,7 +164,7 @@ impl Reloader {
         }
         drop(service);
         self.document.replace(new.document);
-        Ok(told)
+        Ok(differences)
     }
 }
 

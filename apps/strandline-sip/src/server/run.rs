@@ -198,7 +198,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
             let admin = Admin::new(&hub, String::new(), &reloader, config.store_timeout);
             worker.serve(users, sockets.sctp_ports(), admin)?;
         }
-        None => sockets.tell(users, others, args.json),
+        None => sockets.announce(users, others, args.json),
     }
     tokio::task::spawn_local(storage::settle(Rc::clone(&hub), settled));
     let following = following.map(|following| following.serve(&hub));
@@ -464,7 +464,7 @@ impl Sockets {
     }
 
     /// Prints the listening addresses, for a server with one process.
-    fn tell(&self, users: usize, others: [(&str, Option<SocketAddr>); 2], json: bool) {
+    fn announce(&self, users: usize, others: [(&str, Option<SocketAddr>); 2], json: bool) {
         let (advertised, carriers) = (&self.advertised, &self.carriers);
         startup_message::print(&StartupMessage { advertised, carriers, users, processes: 1, others, json });
     }

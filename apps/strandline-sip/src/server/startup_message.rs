@@ -19,9 +19,9 @@ pub(super) struct StartupMessage<'a> {
 }
 
 /// Prints the message.
-pub(super) fn print(told: &StartupMessage<'_>) {
-    let StartupMessage { advertised, carriers, users, others, .. } = told;
-    if told.json {
+pub(super) fn print(message: &StartupMessage<'_>) {
+    let StartupMessage { advertised, carriers, users, others, .. } = message;
+    if message.json {
         let one = |(one, carrier): (&Advertised, &Option<u16>)| {
             let (name, host, port) = (one.protocol.name(), one.name(), one.port);
             let carrier = carrier.map_or(String::new(), |port| format!(",\"carrier\":{port}"));
@@ -35,7 +35,7 @@ pub(super) fn print(told: &StartupMessage<'_>) {
         outln!("{{\"listening\":[{}],\"users\":{users}{others}}}", all.join(","));
         return;
     }
-    let processes = match told.processes {
+    let processes = match message.processes {
         0 | 1 => String::new(),
         count => format!(", {count} processes"),
     };

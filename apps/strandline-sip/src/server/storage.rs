@@ -91,12 +91,12 @@ impl Storage {
                 service.join(&settings.node.name, own);
                 load(&mut *store, service, &stats)?;
                 let (sender, news) = channel(NEWS);
-                let tell = move |news| {
+                let report = move |news| {
                     // Nothing receives it any more at the end.
                     let _ = sender.blocking_send(news);
                 };
                 let feed = store
-                    .follow(Arc::clone(&stats), tell)
+                    .follow(Arc::clone(&stats), report)
                     .context("starting the thread that follows other nodes")?;
                 (Some(write(store, &stats)?), Some(Following { news, zone, feed: Some(feed) }))
             }
@@ -131,11 +131,11 @@ fn load(store: &mut dyn Store, service: &mut Service, stats: &StoreStats) -> Res
 }
 
 fn write_with(store: Box<dyn Store>, stats: &Arc<StoreStats>, done: UnboundedSender<Done>) -> Result<Writer> {
-    let tell = move |told| {
+    let report = move |result| {
         // Nothing receives it any more at the end.
-        let _ = done.send(told);
+        let _ = done.send(result);
     };
-    let started = Writer::start(store, Arc::clone(stats), tell);
+    let started = Writer::start(store, Arc::clone(stats), report);
     started.context("starting the thread that writes bindings")
 }
 
@@ -158,7 +158,7 @@ impl Following {
     pub(super) fn serve(self, hub: &Rc<Hub>) -> Followed {
         Followed {
             feed: self.feed,
-            task: tokio::task::spawn_local(hear(Rc::clone(hub), self.news, self.zone)),
+            task: tokio::task::spawn_local(handle_news(Rc::clone(hub), self.news, self.zone)),
         }
     }
 }
@@ -184,11 +184,11 @@ impl Sought {
     pub(super) fn start(table: SubscriberTable) -> Result<Self> {
         table.check().context("auth.subscribers: does the table exist with all of its columns?")?;
         let (sender, found) = unbounded_channel::<Found>();
-        let tell = move |told| {
+        let report = move |result| {
             // Nothing receives it any more at the end.
-            let _ = sender.send(told);
+            let _ = sender.send(result);
         };
-        let started = Seeker::start(table, tell);
+        let started = Seeker::start(table, report);
         Ok(Self { seeker: started.context("starting the thread that looks up subscribers")?, found })
     }
 
@@ -210,7 +210,7 @@ pub(super) async fn settle(hub: Rc<Hub>, mut settled: UnboundedReceiver<Done>) {
     }
 }
 
-async fn hear(hub: Rc<Hub>, mut news: Receiver<News>, zone: u32) {
+async fn handle_news(hub: Rc<Hub>, mut news: Receiver<News>, zone: u32) {
     while let Some(news) = news.recv().await {
         match news {
             News::Nodes(nodes) => {

@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 
 use crate::auth::{
-    Asking, Authenticator, GuessCounters, Guesser, Secret, Sender, Standing, Subscriber,
+    Authenticator, Challenger, GuessCounters, Guesser, Secret, Sender, Standing, Subscriber,
     Verdict as Credentials, subscriber,
 };
 use crate::codec::{Message, SipUri, StatusCode, Via, unescape};
@@ -27,7 +27,7 @@ const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim<'a> {
     pub(super) uri: &'a SipUri<'a>,
-    pub(super) asking: Asking,
+    pub(super) challenger: Challenger,
     /// The key of its outcome, if it has credentials.
     pub(super) key: Option<RequestKey>,
 }
@@ -107,9 +107,9 @@ impl Access {
     }
 
     /// The key of a request whose credentials are checked; `None` if it has none.
-    pub(super) fn key(&self, incoming: &Incoming<'_>, asking: Asking) -> Option<RequestKey> {
+    pub(super) fn key(&self, incoming: &Incoming<'_>, challenger: Challenger) -> Option<RequestKey> {
         self.authenticator.as_ref()?;
-        self.answered.key(incoming, asking)
+        self.answered.key(incoming, challenger)
     }
 
     /// The recorded outcome of a request, if it was handled before.
@@ -135,7 +135,7 @@ impl Access {
         claim: Claim<'_>,
         standing: impl FnOnce() -> Standing,
     ) -> (Checked, bool) {
-        let Claim { uri, asking, key } = claim;
+        let Claim { uri, challenger, key } = claim;
         let before = self.outcome(key);
         let Some(authenticator) = &mut self.authenticator else { return (Checked::NotNeeded, false) };
         let source = incoming.flow.peer.ip();
@@ -146,12 +146,12 @@ impl Access {
         let host = setup.settings.directory.domain_of(&uri.host);
         let guesser = guesser(incoming, &setup.settings.relay);
         let sender = Sender { domain: &host, source, guesser, standing: Standing::Unknown };
-        let mut verdict = authenticator.check(now, &incoming.message, asking, &sender);
+        let mut verdict = authenticator.check(now, &incoming.message, challenger, &sender);
         if verdict == Credentials::Guesses {
             let standing = standing();
             if standing != Standing::Unknown {
                 let sender = Sender { standing, ..sender };
-                verdict = authenticator.check(now, &incoming.message, asking, &sender);
+                verdict = authenticator.check(now, &incoming.message, challenger, &sender);
             }
         }
         let mut proves_address = false;
@@ -163,9 +163,9 @@ impl Access {
             Credentials::OtherResource => {
                 (Checked::Refused(OTHER_RESOURCE), Some("credentials for another URI"))
             }
-            Credentials::Is { user, asked_here } => {
+            Credentials::Is { user, nonce_sent_here } => {
                 // The credentials use a nonce that was sent to this address.
-                proves_address = asked_here;
+                proves_address = nonce_sent_here;
                 let named = uri.user.map(|user| unescape(user));
                 match named.is_some_and(|named| named.eq(user.iter().copied())) {
                     true => (Checked::Proved, None),

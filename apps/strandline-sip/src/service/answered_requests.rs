@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use siphasher::sip::SipHasher13;
 
-use crate::auth::Asking;
+use crate::auth::Challenger;
 use crate::codec::HeaderName;
 use crate::registrar::{Refusal, Registered};
 use crate::transaction::Time;
@@ -68,9 +68,9 @@ impl Answered {
     /// The key of a request with credentials; `None` if it has none. Requests with one key come from one
     /// address with the same Call-ID, CSeq, users, contacts and credentials. The branch and the port may
     /// differ, because a retransmission may take another path.
-    pub(super) fn key(&self, incoming: &Incoming<'_>, asking: Asking) -> Option<RequestKey> {
+    pub(super) fn key(&self, incoming: &Incoming<'_>, challenger: Challenger) -> Option<RequestKey> {
         let Incoming { message, essentials, flow, .. } = incoming;
-        if !message.has(asking.credentials()) {
+        if !message.has(challenger.credentials()) {
             return None;
         }
         let mut hasher = self.hasher;
@@ -84,7 +84,7 @@ impl Answered {
         for name in [HeaderName::From, HeaderName::To] {
             part(message.first_value(name));
         }
-        for name in [asking.credentials(), HeaderName::Contact, HeaderName::Expires] {
+        for name in [challenger.credentials(), HeaderName::Contact, HeaderName::Expires] {
             message.lines(name).for_each(|line| part(line.value()));
             part(b"");
         }

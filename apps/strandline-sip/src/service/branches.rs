@@ -102,7 +102,7 @@ impl Proxy<'_> {
         context.branches.push(Branch {
             way: None,
             done: false,
-            heard: false,
+            responded: false,
             rang: false,
             left: false,
             over_node,
@@ -220,11 +220,11 @@ impl Proxy<'_> {
         let Some(context) = self.contexts.get_mut(id.slot) else {
             return Err(StatusCode::SERVER_INTERNAL_ERROR);
         };
-        (context.heard, context.rang) = (false, false);
+        (context.responded, context.rang) = (false, false);
         context.live += 1;
         let is_last = !context.hops || context.later.is_empty();
         if let Some(branch) = context.branches.get_mut(id.number) {
-            (branch.way, branch.heard, branch.rang) = (Some((client, flow)), false, false);
+            (branch.way, branch.responded, branch.rang) = (Some((client, flow)), false, false);
             let tries_next = !is_last || branch.has_more();
             // If the connection ends, this server or the registrar that sent the request here can try another
             // path.
@@ -294,7 +294,8 @@ impl Proxy<'_> {
             return false;
         };
         let Some(stored) = context.request.clone() else { return false };
-        let Some(branch) = context.branches.get_mut(id.number).filter(|branch| !branch.done && !branch.heard)
+        let Some(branch) =
+            context.branches.get_mut(id.number).filter(|branch| !branch.done && !branch.responded)
         else {
             return false;
         };
@@ -437,7 +438,7 @@ fn stop_waiting_for_names(proxy: &mut Proxy<'_>) {
 /// Handles a DNS answer that arrives after a branch was sent over its flow: the servers are tried if the flow
 /// brings no response.
 fn located_late(proxy: &mut Proxy<'_>, id: BranchId, question: &Question) {
-    let branch = proxy.contexts.branch(id).filter(|branch| !branch.heard);
+    let branch = proxy.contexts.branch(id).filter(|branch| !branch.responded);
     let Some(client) = branch.and_then(Branch::client) else { return };
     try_last_known(proxy, id, question);
     proxy.contexts.try_hop(proxy.now, proxy.setup.settings.directory.failover, client, id);

@@ -118,7 +118,7 @@ pub(crate) struct Branch {
     /// Whether a final response has arrived, or none will.
     pub(crate) done: bool,
     /// Whether it got a response.
-    pub(crate) heard: bool,
+    pub(crate) responded: bool,
     /// Whether it got a provisional response other than 100.
     pub(crate) rang: bool,
     /// Whether its hop did not respond in time and another was tried. It may still respond.
@@ -178,7 +178,7 @@ impl Branch {
 
     /// Whether the branch waits for a first response over a connection.
     pub(crate) fn waits_over(&self, connection: u64) -> bool {
-        !self.heard && !self.done && self.way.is_some_and(|(_, flow)| flow.connection == connection)
+        !self.responded && !self.done && self.way.is_some_and(|(_, flow)| flow.connection == connection)
     }
 
     /// Whether there is another server to go to.
@@ -234,7 +234,7 @@ pub(crate) struct Context {
     /// Whether its targets are contacts of one of our users.
     pub(crate) callee: bool,
     /// Whether the last branch got a response.
-    pub(crate) heard: bool,
+    pub(crate) responded: bool,
     /// Whether the last branch got a provisional response other than 100.
     pub(crate) rang: bool,
     /// The flow of a REGISTER that goes to another registrar.
@@ -260,7 +260,7 @@ impl Context {
             hops: false,
             instance: false,
             callee: false,
-            heard: false,
+            responded: false,
             rang: false,
             registers: None,
             oc: false,

@@ -140,11 +140,11 @@ impl Contexts {
             self.tried_hops.pop_front();
             let branch = self.branch(hop.branch);
             let is_silent =
-                |branch: &Branch| branch.client() == Some(hop.client) && !branch.done && !branch.heard;
+                |branch: &Branch| branch.client() == Some(hop.client) && !branch.done && !branch.responded;
             let has_more = branch.is_some_and(Branch::has_more)
                 || self
                     .get(hop.branch.slot)
-                    .is_some_and(|context| !context.heard && !context.later.is_empty());
+                    .is_some_and(|context| !context.responded && !context.later.is_empty());
             if branch.is_some_and(is_silent) && has_more {
                 return Some(hop.branch);
             }

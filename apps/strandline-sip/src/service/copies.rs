@@ -112,7 +112,7 @@ impl Setup {
             port: Some(here.port).filter(|port| (*port, copy.flow.protocol.default_port()) != (5060, 5060)),
             branch: copy.via_branch,
             rport: false,
-            params: self.asking(incoming, way, copy),
+            params: self.via_params(incoming, way, copy),
         };
         let routes = remaining(message, way);
         let target = copy.uri.map(request_uri);
@@ -167,7 +167,7 @@ impl Setup {
 
     /// The parameters of our Via for a neighbour: the overload control that it is offered, and over TLS
     /// `alias`, which lets it send requests over the same connection.
-    fn asking(&self, incoming: &Incoming<'_>, way: &Way<'_>, copy: &Copy<'_>) -> &'static [u8] {
+    fn via_params(&self, incoming: &Incoming<'_>, way: &Way<'_>, copy: &Copy<'_>) -> &'static [u8] {
         if !copy.neighbour {
             return b"";
         }

@@ -134,7 +134,6 @@ impl Core {
         error: Error,
     ) {
         self.counters.malformed += 1;
-        self.transactions.balance_mut().set_now(now);
         let request = match Message::parse(bytes, index) {
             Ok(message) => Some(message),
             Err(rejected) => rejected.answerable(),
@@ -187,12 +186,12 @@ impl Core {
     }
 
     /// Refuses a new request with 503 because of overload.
-    pub(super) fn refuse(&mut self, scratch: &mut Scratch, now: Time, flow: Flow, bytes: &[u8]) {
+    pub(super) fn reject(&mut self, scratch: &mut Scratch, now: Time, flow: Flow, bytes: &[u8]) {
         self.counters.refused += 1;
-        self.transactions.balance_mut().set_now(now);
         let Ok(request) = Message::parse(bytes, &mut scratch.index) else { return };
         let Ok(essentials) = request.essentials() else { return };
-        let unvalidated = source_validation::credit(&self.setup, &mut self.transactions, &flow, &request);
+        let unvalidated =
+            source_validation::credit(now, &self.setup, &mut self.transactions, &flow, &request);
         let incoming = Incoming { unvalidated, ..Incoming::new(request, &essentials, flow) };
         match self.transactions.receive_request(now, &request, &essentials, &mut self.output.out) {
             Received::New(_) if self.is_register_again(&incoming) => {
@@ -200,7 +199,7 @@ impl Core {
             }
             Received::New(_) => {
                 if essentials.via.oc {
-                    self.overload.feedback.asked(now, flow.peer.ip(), &essentials.via);
+                    self.overload.feedback.on_request(now, flow.peer.ip(), &essentials.via);
                 }
                 self.responder(now).refuse_for_now(flow, &request);
             }

@@ -96,7 +96,7 @@ impl Feedback {
     }
 
     /// Records a request whose Via has `oc`.
-    pub(super) fn asked(&mut self, now: Time, address: IpAddr, via: &Via<'_>) {
+    pub(super) fn on_request(&mut self, now: Time, address: IpAddr, via: &Via<'_>) {
         let place = self.neighbours.iter().position(|neighbour| neighbour.address == address);
         let place = place.or_else(|| self.place(now, address));
         if let Some(neighbour) = place.and_then(|place| self.neighbours.get_mut(place)) {

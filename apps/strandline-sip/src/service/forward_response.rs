@@ -23,7 +23,7 @@ impl Responder<'_> {
             *self.invite_answered_at = Some(self.now);
         }
         let proves = code.is_provisional() || code.is_success();
-        let unvalidated = if proves { self.transactions.is_unvalidated(server) } else { None };
+        let unvalidated = if proves { self.transactions.is_unvalidated(self.now, server) } else { None };
         let proof = unvalidated.map(|address| self.setup.proof_param(self.now, address));
         let rewritten = self.setup.rewritten_routes(message);
         let mut edits = Edits::new(*message);

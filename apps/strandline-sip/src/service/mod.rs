@@ -167,8 +167,8 @@ impl Service {
 
     /// Answers a new request with 503 because of overload. A request that belongs to a transaction, such as a
     /// retransmission, is handled normally.
-    pub fn refuse(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
-        self.core.refuse(&mut self.scratch, now, flow, bytes);
+    pub fn reject(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
+        self.core.reject(&mut self.scratch, now, flow, bytes);
     }
 
     /// Handles the answer to a query that [`Servers::take_wanted`] returned, and continues the messages that

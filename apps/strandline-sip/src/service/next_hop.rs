@@ -45,7 +45,7 @@ impl Router<'_> {
             return Err(DENIED);
         }
         let far_end = |token| self.setup.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[]));
-        let far = match way.asked {
+        let far = match way.requested_flow {
             Some(flow) => Some(End { flow, host: 0 }),
             None => way.token.as_ref().map(far_end),
         };

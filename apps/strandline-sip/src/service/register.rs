@@ -1,7 +1,7 @@
 //! REGISTER for one of the service's domains (RFC 3261 section 10.3). It has no server transaction: a
 //! retransmission is recognised by the recorded outcome and answered with the present bindings.
 
-use crate::auth::Asking;
+use crate::auth::Challenger;
 use crate::bindings::Binding;
 use crate::codec::{HeaderName, Method, SipUri, StatusCode};
 use crate::registrar::{Refusal, Registered, Request, has_flow_timer, write_error, write_ok};
@@ -30,7 +30,7 @@ impl Core {
             return None;
         }
         let mut way = self.setup.way(&incoming.message, incoming.essentials).ok()?;
-        way.asked = way.asked.filter(|_| self.setup.is_from_node(&incoming.flow));
+        way.requested_flow = way.requested_flow.filter(|_| self.setup.is_from_node(&incoming.flow));
         if !self.setup.is_for_us(&way) {
             return None;
         }
@@ -44,7 +44,7 @@ impl Core {
     /// Whether a request is the retransmission of a REGISTER that was answered.
     pub(super) fn is_register_again(&self, incoming: &Incoming<'_>) -> bool {
         incoming.essentials.cseq.method == Method::Register
-            && self.access.outcome(self.access.key(incoming, Asking::Server)).is_some()
+            && self.access.outcome(self.access.key(incoming, Challenger::Server)).is_some()
     }
 
     /// Responds to the retransmission of a REGISTER that was answered.
@@ -62,10 +62,10 @@ impl Core {
         if !self.setup.settings.is_domain(&uri.host, uri.port) {
             return Err((StatusCode::NOT_FOUND, Some("Not Our Domain")));
         }
-        let key = self.access.key(incoming, Asking::Server);
+        let key = self.access.key(incoming, Challenger::Server);
         let before = self.access.outcome(key);
         if !matches!(before, Some(Outcome::Proved | Outcome::Bound | Outcome::Refused(_))) {
-            match self.prove(now, incoming, Claim { uri: &uri, asking: Asking::Server, key }) {
+            match self.prove(now, incoming, Claim { uri: &uri, challenger: Challenger::Server, key }) {
                 Proof::Given => self.access.set_outcome(now, key, Outcome::Proved),
                 Proof::NotNeeded => {}
                 Proof::Pending => return Ok(()),
@@ -140,7 +140,8 @@ impl Core {
             && has_flow_timer(&request, bindings);
         let tag = setup.marks.tag(message, flow);
         let feedback = essentials.via.oc.then_some(&self.overload.feedback);
-        let mut limit = AmplificationLimit::new(!is_proven(setup, transactions, flow), transactions, flow);
+        let mut limit =
+            AmplificationLimit::new(now, !is_proven(now, setup, transactions, flow), transactions, flow);
         let mut within_limit = Ok(());
         // The response to a retransmission is held too: the change of the first REGISTER may not be durable
         // yet.

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use crate::auth::Asking;
+use crate::auth::Challenger;
 use crate::codec::{HeaderName, Message, Method, Reply, StatusCode, Uri, Via, WriteError};
 use crate::transaction::{Arriving, Flow, Outbox, ServerId, Time, Transactions};
 
@@ -171,8 +171,8 @@ impl Responder<'_> {
         let to = answer_flow(flow, via.as_ref());
         let tag = self.setup.marks.tag(request, &flow);
         let feedback = via.is_some_and(|via| via.oc).then_some(self.feedback);
-        let unvalidated = !is_proven(self.setup, self.transactions, &flow);
-        let mut limit = AmplificationLimit::new(unvalidated, self.transactions, &flow);
+        let unvalidated = !is_proven(self.now, self.setup, self.transactions, &flow);
+        let mut limit = AmplificationLimit::new(self.now, unvalidated, self.transactions, &flow);
         // A request whose headers can't be copied safely gets no response.
         let _ = self.out.write(to, None, |out| {
             let start = out.len();
@@ -191,22 +191,27 @@ impl Responder<'_> {
     }
 
     /// Challenges the sender of a request (section 22).
-    pub(super) fn challenge(&mut self, incoming: &Incoming<'_>, asking: Asking, challenges: &[String]) {
-        let code = match asking {
-            Asking::Server => StatusCode::UNAUTHORIZED,
-            Asking::Proxy => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+    pub(super) fn challenge(
+        &mut self,
+        incoming: &Incoming<'_>,
+        challenger: Challenger,
+        challenges: &[String],
+    ) {
+        let code = match challenger {
+            Challenger::Server => StatusCode::UNAUTHORIZED,
+            Challenger::Proxy => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
         };
         let Incoming { message, flow, .. } = incoming;
         let to = answer_flow(*flow, Some(&incoming.essentials.via));
         let tag = self.setup.marks.tag(message, flow);
         let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
-        let unvalidated = !is_proven(self.setup, self.transactions, flow);
-        let mut limit = AmplificationLimit::new(unvalidated, self.transactions, flow);
+        let unvalidated = !is_proven(self.now, self.setup, self.transactions, flow);
+        let mut limit = AmplificationLimit::new(self.now, unvalidated, self.transactions, flow);
         let written = self.out.write(to, None, |out| {
             let start = out.len();
             let mut writer = reply.write(message, out);
             for challenge in challenges {
-                writer.header(asking.challenge(), challenge.as_bytes());
+                writer.header(challenger.challenge(), challenge.as_bytes());
             }
             writer.finish(b"")?;
             limit.take(out.len() - start)

@@ -2,7 +2,7 @@
 //! authenticated, validated (RFC 3261 section 16.3), its targets are determined (section 16.5), and it is
 //! forwarded.
 
-use crate::auth::{Asking, Subscriber};
+use crate::auth::{Challenger, Subscriber};
 use crate::codec::{HeaderName, Message, Method, SipUri, StatusCode, Uri};
 use crate::registrar::supports;
 use crate::transaction::{Arriving, Flow, Protocol, Received, ServerId, Time};
@@ -73,15 +73,14 @@ impl Core {
         bytes: &[u8],
         arrival: Arrival,
     ) {
-        self.transactions.balance_mut().set_now(now);
         match Message::parse(bytes, &mut scratch.index) {
             Ok(message) if message.is_request() => {
                 let unvalidated = match arrival {
                     Arrival::Network => {
-                        source_validation::credit(&self.setup, &mut self.transactions, &flow, &message)
+                        source_validation::credit(now, &self.setup, &mut self.transactions, &flow, &message)
                     }
                     // It was counted when and where it was received.
-                    _ => !source_validation::is_proven(&self.setup, &self.transactions, &flow),
+                    _ => !source_validation::is_proven(now, &self.setup, &self.transactions, &flow),
                 };
                 self.on_request(&mut scratch.buffers, now, (flow, arrival), &message, unvalidated);
             }
@@ -89,7 +88,7 @@ impl Core {
             Err(rejected) => {
                 self.counters.malformed += 1;
                 if let Some(request) = rejected.answerable() {
-                    source_validation::credit(&self.setup, &mut self.transactions, &flow, &request);
+                    source_validation::credit(now, &self.setup, &mut self.transactions, &flow, &request);
                     let (code, reason) = (rejected.error.status(), Some(rejected.error.kind.text()));
                     self.responder(now).respond_statelessly(&request, flow, code, reason, None);
                 }
@@ -116,7 +115,7 @@ impl Core {
             }
         };
         if essentials.via.oc {
-            self.overload.feedback.asked(now, flow.peer.ip(), &essentials.via);
+            self.overload.feedback.on_request(now, flow.peer.ip(), &essentials.via);
         }
         // RFC 5923 section 9: `alias` counts only over TLS with a certificate.
         if flow.protocol == Protocol::Tls
@@ -128,7 +127,7 @@ impl Core {
         }
         let has_proof = unvalidated && self.setup.has_proof(now, flow.peer.ip(), message, &essentials);
         if has_proof {
-            self.transactions.balance_mut().prove(flow.peer.ip());
+            self.transactions.balance_mut().prove(now, flow.peer.ip());
         }
         let unvalidated = unvalidated && !has_proof;
         let incoming = Incoming { unvalidated, ..Incoming::new(*message, &essentials, flow) };
@@ -144,7 +143,7 @@ impl Core {
         match self.transactions.receive_request(now, message, &essentials, &mut self.output.out) {
             Received::Absorbed => {}
             Received::Acknowledged(id) => {
-                source_validation::on_acknowledged(&self.setup, &mut self.transactions, &incoming, id);
+                source_validation::on_acknowledged(now, &self.setup, &mut self.transactions, &incoming, id);
             }
             Received::Cancel(invite) => self.on_cancel(now, &incoming, invite, arrival),
             Received::Ack => self.on_ack(buffers, now, &incoming),
@@ -169,7 +168,7 @@ impl Core {
         let Incoming { message, essentials, flow, .. } = incoming;
         let mut way =
             self.setup.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
-        way.asked = way.asked.filter(|_| self.setup.is_from_node(flow));
+        way.requested_flow = way.requested_flow.filter(|_| self.setup.is_from_node(flow));
         if self.setup.draining && way.token.is_none() {
             self.responder(now).refuse_for_now(*flow, message);
             return Ok(());
@@ -194,7 +193,7 @@ impl Core {
             self.responder(now).refuse_for_now(*flow, message);
             return Ok(());
         }
-        let authenticated = match way.asked {
+        let authenticated = match way.requested_flow {
             // The other node has authenticated the sender.
             Some(_) => Some(Incoming { proved: true, ..*incoming }),
             None => self.authenticate(now, incoming, &way, arriving)?,
@@ -223,8 +222,8 @@ impl Core {
             Ok(uri) if !in_dialog && self.setup.settings.is_domain(&uri.host, uri.port) => uri,
             _ => return Ok(Some(*incoming)),
         };
-        let key = self.access.key(incoming, Asking::Proxy);
-        match self.prove(now, incoming, Claim { uri: &ours, asking: Asking::Proxy, key }) {
+        let key = self.access.key(incoming, Challenger::Proxy);
+        match self.prove(now, incoming, Claim { uri: &ours, challenger: Challenger::Proxy, key }) {
             Proof::NotNeeded => Ok(Some(*incoming)),
             Proof::Given => Ok(Some(Incoming { proved: true, arriving: Some(arriving), ..*incoming })),
             Proof::Pending => Ok(None),
@@ -243,7 +242,7 @@ impl Core {
         let standing = || registrations.standing(now, setup, incoming, claim.uri);
         let (checked, proves_address) = self.access.check(now, setup, incoming, claim, standing);
         if proves_address && incoming.unvalidated {
-            self.transactions.balance_mut().prove(incoming.flow.peer.ip());
+            self.transactions.balance_mut().prove(now, incoming.flow.peer.ip());
         }
         match checked {
             Checked::Proved => Proof::Given,
@@ -251,7 +250,7 @@ impl Core {
             Checked::OfAnother => Proof::OfAnother,
             Checked::Refused(verdict) => Proof::Refused(verdict),
             Checked::Challenge(challenges) => {
-                self.responder(now).challenge(incoming, claim.asking, &challenges);
+                self.responder(now).challenge(incoming, claim.challenger, &challenges);
                 Proof::Pending
             }
             Checked::LookUp(who) => match self.wait_for(now, incoming, who, Purpose::Proof) {
@@ -423,7 +422,7 @@ impl Core {
         let tag = self.setup.marks.tag(&incoming.message, &incoming.flow);
         let is_of_ours = incoming.essentials.to.tag == Some(&tag[..]);
         if is_of_ours && incoming.unvalidated {
-            self.transactions.balance_mut().prove(incoming.flow.peer.ip());
+            self.transactions.balance_mut().prove(now, incoming.flow.peer.ip());
         }
         if is_of_ours || matches!(self.setup.settings.mode, Mode::Redirect) {
             return;

@@ -22,7 +22,7 @@ impl Proxy<'_> {
             let is_left = self.contexts.is_left(id, client);
             let neighbour = self.contexts.branch(id).filter(|branch| branch.neighbour);
             if let Some((_, flow)) = neighbour.and_then(|branch| branch.way) {
-                self.overload.throttle.heard(self.now, flow.peer, &essentials.via);
+                self.overload.throttle.on_response(self.now, flow.peer, &essentials.via);
             }
             if message.has_only(&essentials.via) {
                 // It is for this proxy only and isn't forwarded (section 16.7, step 3).
@@ -51,10 +51,10 @@ impl Proxy<'_> {
         let slot = id.slot;
         let context = self.contexts.get_mut(slot)?;
         let rings = code.is_provisional() && code != StatusCode::TRYING;
-        context.heard = true;
+        context.responded = true;
         context.rang |= rings;
         if let Some(branch) = context.branches.get_mut(id.number) {
-            branch.heard = true;
+            branch.responded = true;
             branch.rang |= rings;
         }
         if code.is_provisional() {
@@ -293,14 +293,14 @@ impl Proxy<'_> {
     fn on_branch_unusable(&mut self, id: BranchId) {
         if let Some(branch) = self.contexts.branch_mut(id) {
             // A server has responded: others of the same name need not be tried.
-            (branch.heard, branch.rang) = (true, true);
+            (branch.responded, branch.rang) = (true, true);
         }
         self.on_branch_lost(id, StatusCode::SERVER_INTERNAL_ERROR);
     }
 
     /// Handles the end of a branch. `sent` if the request may have arrived.
     fn lose(&mut self, id: BranchId, code: StatusCode, sent: bool) {
-        let silent = self.contexts.branch(id).filter(|branch| !branch.heard && !branch.done);
+        let silent = self.contexts.branch(id).filter(|branch| !branch.responded && !branch.done);
         let silent =
             silent.and_then(|branch| Some((branch.way?.1, branch.neighbour, branch.named.is_some())));
         if let Some((flow, neighbour, named)) = silent {

@@ -27,7 +27,7 @@ pub(super) struct Way<'a> {
     /// The token that the first of ours holds.
     pub(super) token: Option<Token>,
     /// The flow that another node asks for.
-    pub(super) asked: Option<Flow>,
+    pub(super) requested_flow: Option<Flow>,
     /// The flow of a phone that has registered elsewhere, from its Path.
     pub(super) phone: Option<Flow>,
     /// The next Route that isn't ours.
@@ -37,7 +37,7 @@ pub(super) struct Way<'a> {
 impl Way<'_> {
     /// Whether the request URI alone determines the target.
     pub(super) const fn is_without_routes(&self) -> bool {
-        self.next.is_none() && self.token.is_none() && self.asked.is_none() && self.phone.is_none()
+        self.next.is_none() && self.token.is_none() && self.requested_flow.is_none() && self.phone.is_none()
     }
 }
 
@@ -61,7 +61,7 @@ impl Setup {
             ours: 0,
             last_taken: false,
             token: None,
-            asked: None,
+            requested_flow: None,
             phone: None,
             next: None,
         };
@@ -79,9 +79,9 @@ impl Setup {
                     let Some(user) = uri.user else { continue };
                     way.token = way.token.or_else(|| self.tokens.read(user));
                     if way.token.is_none() && self.nodes.is_some() {
-                        way.asked = self.tokens.read_flow(user);
+                        way.requested_flow = self.tokens.read_flow(user);
                     }
-                    if way.ours == 1 && way.token.is_none() && way.asked.is_none() {
+                    if way.ours == 1 && way.token.is_none() && way.requested_flow.is_none() {
                         way.phone = self.tokens.read_path(user);
                     }
                 }
@@ -158,14 +158,16 @@ impl Setup {
 
     /// The request URI if it is a GRUU of one of our domains, whatever Route stands above it.
     pub(super) fn gruu_of<'a>(&self, way: &Way<'a>) -> Option<SipUri<'a>> {
-        let uri = way.uri.sip().filter(|_| way.asked.is_none() && way.phone.is_none())?;
+        let uri = way.uri.sip().filter(|_| way.requested_flow.is_none() && way.phone.is_none())?;
         (uri.gruu().is_some() && self.settings.is_domain(&uri.host, uri.port)).then_some(*uri)
     }
 
     /// Whether a request is for one of our users or for their phone, so that this server answers for its
     /// failures.
     pub(super) fn is_for_callee(&self, way: &Way<'_>) -> bool {
-        way.asked.is_none() && way.phone.is_none() && (self.gruu_of(way).is_some() || self.is_for_us(way))
+        way.requested_flow.is_none()
+            && way.phone.is_none()
+            && (self.gruu_of(way).is_some() || self.is_for_us(way))
     }
 
     /// Whether a request is for one of our users or for the domain itself, and not by `maddr` for another

@@ -13,7 +13,7 @@ use super::contexts::BranchId;
 use super::name_waits::{NameWaits, SILENT};
 
 /// Maximum number of pending queries.
-const ASKED_MAX: usize = 1000;
+const PENDING_MAX: usize = 1000;
 /// Maximum number of requests that wait for answers.
 const WAITING_MAX: usize = 20_000;
 /// Maximum number of servers recorded as unreachable or busy.
@@ -40,7 +40,7 @@ pub struct NameCounters {
     /// Requests for names whose servers were known.
     pub known: u64,
     /// Queries that were sent.
-    pub asked: u64,
+    pub queries: u64,
     /// Answers with servers.
     pub found: u64,
     /// Answers without servers.
@@ -77,7 +77,7 @@ pub(super) enum ResolvedFlows {
 
 #[derive(Debug)]
 enum State {
-    Asked(Vec<Waiter>),
+    Queried(Vec<Waiter>),
     Known { found: Found, until: Time },
 }
 
@@ -102,7 +102,7 @@ pub struct Servers {
     /// Questions, the oldest first.
     order: VecDeque<Arc<Question>>,
     wanted: Vec<Arc<Question>>,
-    asked: usize,
+    pending: usize,
     waiting: usize,
     last_domain: u32,
     /// Branches that wait only for a short time.
@@ -131,7 +131,7 @@ impl Servers {
     /// Number of names that are known, of questions under way, and of requests that wait for these.
     #[must_use]
     pub fn counts(&self) -> (usize, usize, usize) {
-        (self.entries.len() - self.asked, self.asked, self.waiting)
+        (self.entries.len() - self.pending, self.pending, self.waiting)
     }
 
     /// The name that the certificate of a flow's peer has to prove.
@@ -174,7 +174,7 @@ impl Servers {
                     Found::NoAnswer => ResolvedFlows::Failed(StatusCode::SERVER_TIME_OUT),
                 };
             }
-            Some(Entry { state: State::Asked(waiters), .. }) if has_room => {
+            Some(Entry { state: State::Queried(waiters), .. }) if has_room => {
                 self.waiting += 1;
                 waiters.push(waiter());
                 return ResolvedFlows::Pending;
@@ -182,7 +182,7 @@ impl Servers {
             _ => {}
         }
         let is_there = self.entries.contains_key(question);
-        if !has_room || self.asked >= ASKED_MAX || !(is_there || self.make_room(max, &mark)) {
+        if !has_room || self.pending >= PENDING_MAX || !(is_there || self.make_room(max, &mark)) {
             self.counters.no_room += 1;
             return ResolvedFlows::Failed(StatusCode::SERVICE_UNAVAILABLE);
         }
@@ -194,12 +194,12 @@ impl Servers {
         }
         let domain = self.last_domain;
         let entry = self.entries.entry(Arc::clone(question));
-        let (state, silent_until) = (State::Asked(Vec::new()), Time::ZERO);
+        let (state, silent_until) = (State::Queried(Vec::new()), Time::ZERO);
         let entry = entry.or_insert_with(|| Entry { domain, state, last: None, silent_until });
-        entry.state = State::Asked(vec![waiter()]);
+        entry.state = State::Queried(vec![waiter()]);
         self.waiting += 1;
-        self.asked += 1;
-        self.counters.asked += 1;
+        self.pending += 1;
+        self.counters.queries += 1;
         self.wanted.push(Arc::clone(question));
         ResolvedFlows::Pending
     }
@@ -212,7 +212,7 @@ impl Servers {
             }
             let Some(oldest) = self.order.pop_front() else { break };
             match self.entries.get(&oldest) {
-                Some(Entry { state: State::Asked(_), .. }) => self.order.push_back(oldest),
+                Some(Entry { state: State::Queried(_), .. }) => self.order.push_back(oldest),
                 Some(Entry { domain, .. }) => {
                     let key = mark(&oldest);
                     if self.marks.get(&key) == Some(domain) {
@@ -335,8 +335,8 @@ impl Servers {
         };
         let known = State::Known { found, until: now + answer.ttl };
         match core::mem::replace(&mut entry.state, known) {
-            State::Asked(waiters) => {
-                self.asked = self.asked.saturating_sub(1);
+            State::Queried(waiters) => {
+                self.pending = self.pending.saturating_sub(1);
                 self.waiting = self.waiting.saturating_sub(waiters.len());
                 waiters
             }

@@ -24,50 +24,59 @@ const PARAM: &[u8; 5] = b"proof";
 pub(super) type ProofParam = [u8; 23];
 
 /// Limits responses to unvalidated addresses, and no others.
-pub(super) struct AmplificationLimit<'a>(Option<&'a mut Balance>, IpAddr);
+pub(super) struct AmplificationLimit<'a> {
+    /// `None` without a limit.
+    balance: Option<&'a mut Balance>,
+    now: Time,
+    address: IpAddr,
+}
 
 impl<'a> AmplificationLimit<'a> {
-    pub(super) fn new(unvalidated: bool, transactions: &'a mut Transactions, flow: &Flow) -> Self {
-        Self(unvalidated.then_some(transactions.balance_mut()), flow.peer.ip())
+    pub(super) fn new(now: Time, unvalidated: bool, transactions: &'a mut Transactions, flow: &Flow) -> Self {
+        let balance = unvalidated.then_some(transactions.balance_mut());
+        Self { balance, now, address: flow.peer.ip() }
     }
 
     /// Returns an error if a response of so many bytes would send its address too much more than came from
     /// there.
     pub(super) fn take(&mut self, answer: usize) -> Result<(), WriteError> {
-        let allowed = self.0.as_mut().is_none_or(|balance| balance.allows(self.1, answer, false));
+        let Self { balance, now, address } = self;
+        let allowed = balance.as_mut().is_none_or(|balance| balance.allows(*now, *address, answer, false));
         if allowed { Ok(()) } else { Err(WriteError::Target) }
     }
 }
 
 /// Whether responses to a flow reach the sender of the request: over a connection; where the sender has
 /// recently proved that it receives messages at its address; or if all senders are trusted.
-pub(super) fn is_proven(setup: &Setup, transactions: &Transactions, flow: &Flow) -> bool {
+pub(super) fn is_proven(now: Time, setup: &Setup, transactions: &Transactions, flow: &Flow) -> bool {
     flow.protocol.is_reliable()
-        || transactions.balance().is_proven(flow.peer.ip())
+        || transactions.balance().is_proven(now, flow.peer.ip())
         || setup.settings.relay.allows(&flow.peer)
         || setup.is_from_node(flow)
 }
 
 /// Counts a request for what may be sent to its source. Returns true if its address is unvalidated.
 pub(super) fn credit(
+    now: Time,
     setup: &Setup,
     transactions: &mut Transactions,
     flow: &Flow,
     request: &Message<'_>,
 ) -> bool {
-    if is_proven(setup, transactions, flow) {
+    if is_proven(now, setup, transactions, flow) {
         return false;
     }
     // An ACK gets no response.
     let is_ack = request.request_line().is_none_or(|line| line.method == Method::Ack);
     let margin = if is_ack { 0 } else { MARGIN };
-    transactions.balance_mut().came(flow.peer.ip(), request.as_bytes().len() + margin);
+    transactions.balance_mut().came(now, flow.peer.ip(), request.as_bytes().len() + margin);
     true
 }
 
 /// The ACK of an error response within a transaction. If its tag is one of ours, only the receiver of the
 /// response can know it.
 pub(super) fn on_acknowledged(
+    now: Time,
     setup: &Setup,
     transactions: &mut Transactions,
     incoming: &Incoming<'_>,
@@ -81,7 +90,7 @@ pub(super) fn on_acknowledged(
     }
     let tag = essentials.to.tag.unwrap_or(&[]);
     if tag == setup.marks.tag_of(server) || tag == setup.marks.tag(message, flow) {
-        transactions.balance_mut().prove(flow.peer.ip());
+        transactions.balance_mut().prove(now, flow.peer.ip());
     }
 }
 

@@ -115,21 +115,21 @@ impl Throttle {
     }
 
     /// Takes the feedback in our Via of a neighbour's response.
-    pub(super) fn heard(&mut self, now: Time, peer: SocketAddr, via: &Via<'_>) {
+    pub(super) fn on_response(&mut self, now: Time, peer: SocketAddr, via: &Via<'_>) {
         if let Some(neighbour) = self.neighbours.get_mut(&peer) {
             neighbour.silent = 0;
             neighbour.seen = now;
         }
-        let told = via.oc.then(|| StartupMessage::read(via)).flatten();
-        let Some(told) = told else { return };
+        let feedback = via.oc.then(|| OverloadParams::read(via)).flatten();
+        let Some(feedback) = feedback else { return };
         let Some(neighbour) = self.place(now, peer) else { return };
         let kept = neighbour.wanted.filter(|wanted| now < wanted.until);
-        if let (Some(seq), Some(last)) = (told.seq, kept.and_then(|wanted| wanted.seq))
+        if let (Some(seq), Some(last)) = (feedback.seq, kept.and_then(|wanted| wanted.seq))
             && !is_later(seq, last)
         {
             return;
         }
-        neighbour.wanted = told.wanted(now, kept.map(|wanted| wanted.algorithm));
+        neighbour.wanted = feedback.wanted(now, kept.map(|wanted| wanted.algorithm));
         self.counters.heeded += 1;
         let wanted = self.neighbours.get(&peer).and_then(|neighbour| neighbour.wanted);
         if let Some(Wanted { algorithm: Algorithm::Rate { .. }, .. }) = wanted
@@ -258,14 +258,14 @@ fn leak(per_sec: f64, content_secs: &mut f64, at: &mut Time, now: Time, urgent: 
 }
 
 /// The feedback in a Via.
-struct StartupMessage {
+struct OverloadParams {
     value: Option<u32>,
     is_rate: bool,
     validity_ms: Option<u64>,
     seq: Option<Sequence>,
 }
 
-impl StartupMessage {
+impl OverloadParams {
     /// `None` if it makes no sense, or is an unknown algorithm.
     fn read<'a>(via: &Via<'a>) -> Option<Self> {
         let (mut value, mut algorithm, mut validity, mut seq) = (None, None, None, None);

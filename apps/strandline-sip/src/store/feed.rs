@@ -68,13 +68,13 @@ impl Feed {
     pub(super) fn start<D: Database>(
         mut follower: Follower<D>,
         stats: Arc<StoreStats>,
-        mut tell: Box<dyn FnMut(News) + Send>,
+        mut report: Box<dyn FnMut(News) + Send>,
     ) -> std::io::Result<Self> {
         let stop = Stop::default();
         let theirs = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("nodes".to_owned())
-            .spawn(move || follower.follow(&theirs, &stats, &mut *tell))?;
+            .spawn(move || follower.follow(&theirs, &stats, &mut *report))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }
@@ -129,10 +129,10 @@ impl<D: Database> Follower<D> {
         }
     }
 
-    fn follow(&mut self, stop: &Stop, stats: &StoreStats, tell: &mut dyn FnMut(News)) {
+    fn follow(&mut self, stop: &Stop, stats: &StoreStats, report: &mut dyn FnMut(News)) {
         let mut pause = BACK_OFF_MIN;
         loop {
-            let stepped = self.step(tell);
+            let stepped = self.step(report);
             stats.on_damage(&std::mem::take(&mut self.damage));
             let wait = match stepped {
                 Ok(changes) => {
@@ -141,7 +141,7 @@ impl<D: Database> Follower<D> {
                     self.settings.node.poll
                 }
                 Err(error) if error.is_final => {
-                    tell(News::Lost(error));
+                    report(News::Lost(error));
                     return;
                 }
                 Err(error) => {
@@ -182,7 +182,7 @@ impl<D: Database> Follower<D> {
     }
 
     /// Returns the number of changes.
-    fn step(&mut self, tell: &mut dyn FnMut(News)) -> Result<usize, StoreError> {
+    fn step(&mut self, report: &mut dyn FnMut(News)) -> Result<usize, StoreError> {
         let (mut changes, mut looked) = (0, false);
         if self.looked.is_none_or(|looked| looked.elapsed() >= BEAT) {
             let run = self.run.clone();
@@ -190,13 +190,13 @@ impl<D: Database> Follower<D> {
                 return Err(taken(&run.name));
             }
             let rows = self.database()?.nodes()?;
-            self.look(&rows, tell);
+            self.look(&rows, report);
             looked = true;
             for row in rows.iter().filter(|row| row.name != run.name) {
                 // A node whose journal was trimmed beyond the position read, or that was never read, is read
                 // completely.
                 if self.positions.get(&row.name).is_none_or(|position| *position < row.trimmed) {
-                    self.read_all(row, tell)?;
+                    self.read_all(row, report)?;
                 }
             }
         }
@@ -204,13 +204,13 @@ impl<D: Database> Follower<D> {
         let read = self.nodes.iter().filter(|node| node.is_alive || looked);
         let read: Vec<String> = read.map(|node| node.name.clone()).collect();
         for name in read {
-            changes += self.read_new(&name, tell)?;
+            changes += self.read_new(&name, report)?;
         }
         Ok(changes)
     }
 
     /// Updates which nodes are alive.
-    fn look(&mut self, rows: &[NodeRow], tell: &mut dyn FnMut(News)) {
+    fn look(&mut self, rows: &[NodeRow], report: &mut dyn FnMut(News)) {
         let elapsed = self.looked.map_or(Duration::ZERO, |looked| looked.elapsed()).min(COUNTS);
         self.looked = Some(now());
         let lease = self.settings.node.lease;
@@ -231,11 +231,11 @@ impl<D: Database> Follower<D> {
         }
         if nodes != self.nodes {
             self.nodes.clone_from(&nodes);
-            tell(News::Nodes(nodes));
+            report(News::Nodes(nodes));
         }
     }
 
-    fn read_new(&mut self, name: &str, tell: &mut dyn FnMut(News)) -> Result<usize, StoreError> {
+    fn read_new(&mut self, name: &str, report: &mut dyn FnMut(News)) -> Result<usize, StoreError> {
         let mut count = 0;
         while let Some(position) = self.positions.get(name).copied() {
             let entries = self.database()?.journal(name, position)?;
@@ -256,7 +256,7 @@ impl<D: Database> Follower<D> {
                 let whole = self.damage.checked("journal", name, number, &changes).len();
                 if whole > 0 {
                     count += Journal::read(&changes).count();
-                    tell(News::Changes { node: name.to_owned(), changes });
+                    report(News::Changes { node: name.to_owned(), changes });
                 }
                 self.positions.insert(name.to_owned(), number);
             }
@@ -264,23 +264,23 @@ impl<D: Database> Follower<D> {
         Ok(count)
     }
 
-    fn read_all(&mut self, row: &NodeRow, tell: &mut dyn FnMut(News)) -> Result<(), StoreError> {
-        tell(News::Again { node: row.name.clone() });
+    fn read_all(&mut self, row: &NodeRow, report: &mut dyn FnMut(News)) -> Result<(), StoreError> {
+        report(News::Again { node: row.name.clone() });
         let mut some = Journal::default();
         let name = &row.name;
-        let told = |some: &mut Journal, tell: &mut dyn FnMut(News)| {
-            tell(News::Changes { node: name.clone(), changes: some.as_bytes().to_vec() });
+        let flush = |some: &mut Journal, report: &mut dyn FnMut(News)| {
+            report(News::Changes { node: name.clone(), changes: some.as_bytes().to_vec() });
             some.clear();
         };
         self.database()?.bindings(name, &mut |aor, state| {
             some.record_with(aor, |out| out.extend_from_slice(state));
             if some.as_bytes().len() >= TOLD_BYTES {
-                told(&mut some, tell);
+                flush(&mut some, report);
             }
         })?;
-        told(&mut some, tell);
+        flush(&mut some, report);
         self.positions.insert(row.name.clone(), row.trimmed);
-        self.read_new(&row.name, tell).map(|_| ())
+        self.read_new(&row.name, report).map(|_| ())
     }
 }
 

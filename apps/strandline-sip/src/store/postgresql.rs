@@ -93,11 +93,15 @@ impl PostgreSql {
         Ok(Self { runtime, client, task, timeout })
     }
 
-    fn run<'a, T, F>(&'a mut self, what: &str, ask: impl FnOnce(&'a mut Client) -> F) -> Result<T, StoreError>
+    fn run<'a, T, F>(
+        &'a mut self,
+        what: &str,
+        query: impl FnOnce(&'a mut Client) -> F,
+    ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, tokio_postgres::Error>> + 'a,
     {
-        let answer = ask(&mut self.client);
+        let answer = query(&mut self.client);
         self.runtime.block_on(in_time(what, self.timeout, answer))
     }
 

@@ -58,7 +58,7 @@ fn encrypted(info: ConnectionInfo, verify: &Verify) -> Result<Client, RedisError
 }
 
 impl Redis {
-    fn ask<T: FromRedisValue>(&mut self, what: &'static str, command: &Cmd) -> Result<T, StoreError> {
+    fn query<T: FromRedisValue>(&mut self, what: &'static str, command: &Cmd) -> Result<T, StoreError> {
         command.query(&mut self.connection).map_err(error(what))
     }
 
@@ -77,7 +77,7 @@ impl Redis {
         values.iter().for_each(|value| {
             command.arg(*value);
         });
-        let done: i64 = self.ask(what, &command)?;
+        let done: i64 = self.query(what, &command)?;
         Ok(done == 1)
     }
 
@@ -89,7 +89,7 @@ impl Redis {
         let what = "waiting for replicas";
         // A little less than the timeout of a reply.
         let timeout = self.timeout_ms * 3 / 4;
-        let have: u32 = self.ask(what, cmd("WAIT").arg(self.replicas_min).arg(timeout))?;
+        let have: u32 = self.query(what, cmd("WAIT").arg(self.replicas_min).arg(timeout))?;
         if have < self.replicas_min {
             let cause =
                 format!("only {have} replicas acknowledged, and store.replicas_min is {}", self.replicas_min);
@@ -100,7 +100,7 @@ impl Redis {
 
     fn check_durability(&mut self) -> Result<(), StoreError> {
         let what = "Redis";
-        let info: String = self.ask(what, cmd("INFO").arg("persistence"))?;
+        let info: String = self.query(what, cmd("INFO").arg("persistence"))?;
         if !info.lines().any(|line| line.trim() == "aof_enabled:1") && self.replicas_min == 0 {
             let cause = "Redis would lose acknowledged bindings: set its appendonly to yes and appendfsync to always, \
                          or set store.replicas_min";
@@ -146,7 +146,7 @@ impl Database for Redis {
 
     fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
         let what = "reading the nodes";
-        let mut names: Vec<String> = self.ask(what, cmd("SMEMBERS").arg("strandline:nodes"))?;
+        let mut names: Vec<String> = self.query(what, cmd("SMEMBERS").arg("strandline:nodes"))?;
         names.sort_unstable();
         let mut rows = Vec::new();
         for name in names {
@@ -154,7 +154,7 @@ impl Database for Redis {
                 "{NOW} local n = redis.call('HMGET', KEYS[1], 'address', 'beat', 'beaten_at', 'trimmed') \
                  return {{n[1] or '', tonumber(n[2] or -1), now - tonumber(n[3] or 0), tonumber(n[4] or 0)}}"
             );
-            let row = self.ask(what, cmd("EVAL").arg(script).arg(1).arg(key("node", &name)))?;
+            let row = self.query(what, cmd("EVAL").arg(script).arg(1).arg(key("node", &name)))?;
             let (address, beat, age_ms, trimmed) = row;
             rows.push(NodeRow { name, address, beat, age_ms, trimmed });
         }
@@ -170,7 +170,7 @@ impl Database for Redis {
         let mut command = cmd("EVAL");
         command.arg(script).arg(2).arg(key("node", &run.name)).arg("strandline:nodes");
         command.arg(run.incarnation).arg(address).arg(&run.name);
-        self.ask("registering this node", &command)
+        self.query("registering this node", &command)
     }
 
     fn beat(&mut self, run: &Run, left: bool) -> Result<bool, StoreError> {
@@ -196,9 +196,9 @@ impl Database for Redis {
         let what = "reading the journal";
         let mut command = cmd("XREVRANGE");
         command.arg(key("journal", name)).arg("+").arg("-").arg("COUNT").arg(1);
-        let last: Vec<(String, Vec<Vec<u8>>)> = self.ask(what, &command)?;
+        let last: Vec<(String, Vec<Vec<u8>>)> = self.query(what, &command)?;
         let last = last.first().and_then(|(id, _)| number(id)).unwrap_or(0);
-        let trimmed: Option<i64> = self.ask(what, cmd("HGET").arg(key("node", name)).arg("trimmed"))?;
+        let trimmed: Option<i64> = self.query(what, cmd("HGET").arg(key("node", name)).arg("trimmed"))?;
         Ok(last.max(trimmed.unwrap_or(0)))
     }
 
@@ -211,8 +211,8 @@ impl Database for Redis {
 
     fn trim(&mut self, name: &str, to: i64) -> Result<(), StoreError> {
         let what = "trimming the journal";
-        self.ask::<()>(what, cmd("HSET").arg(key("node", name)).arg("trimmed").arg(to))?;
-        self.ask(what, cmd("XTRIM").arg(key("journal", name)).arg("MINID").arg(format!("{}-0", to + 1)))
+        self.query::<()>(what, cmd("HSET").arg(key("node", name)).arg("trimmed").arg(to))?;
+        self.query(what, cmd("XTRIM").arg(key("journal", name)).arg("MINID").arg(format!("{}-0", to + 1)))
     }
 
     fn bindings(&mut self, name: &str, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
@@ -220,7 +220,7 @@ impl Database for Redis {
         loop {
             let mut command = cmd("HSCAN");
             command.arg(key("bindings", name)).arg(cursor).arg("COUNT").arg(ROWS);
-            let (next, rows): (u64, Vec<(Vec<u8>, Vec<u8>)>) = self.ask("reading bindings", &command)?;
+            let (next, rows): (u64, Vec<(Vec<u8>, Vec<u8>)>) = self.query("reading bindings", &command)?;
             rows.iter().for_each(|(aor, state)| each(aor, state));
             cursor = next;
             if cursor == 0 {
@@ -232,15 +232,15 @@ impl Database for Redis {
     fn journal(&mut self, name: &str, after: i64) -> Result<Vec<Entry>, StoreError> {
         let mut command = cmd("XRANGE");
         command.arg(key("journal", name)).arg(format!("{}-0", after + 1)).arg("+").arg("COUNT").arg(ENTRIES);
-        let entries: Vec<(String, Vec<Vec<u8>>)> = self.ask("reading the journal", &command)?;
+        let entries: Vec<(String, Vec<Vec<u8>>)> = self.query("reading the journal", &command)?;
         let entry = |(id, mut fields): (String, Vec<Vec<u8>>)| Some((number(&id)?, fields.pop()?));
         Ok(entries.into_iter().filter_map(entry).collect())
     }
 
     fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
         let what = "a secret in the store";
-        self.ask::<()>(what, cmd("HSETNX").arg("strandline:secrets").arg(name).arg(&fresh[..]))?;
-        let value: Vec<u8> = self.ask(what, cmd("HGET").arg("strandline:secrets").arg(name))?;
+        self.query::<()>(what, cmd("HSETNX").arg("strandline:secrets").arg(name).arg(&fresh[..]))?;
+        let value: Vec<u8> = self.query(what, cmd("HGET").arg("strandline:secrets").arg(name))?;
         read_secret(name, &value)
     }
 }

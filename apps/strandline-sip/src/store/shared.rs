@@ -60,9 +60,9 @@ impl SharedStore {
     pub fn follow(
         &self,
         stats: Arc<StoreStats>,
-        tell: impl FnMut(News) + Send + 'static,
+        report: impl FnMut(News) + Send + 'static,
     ) -> std::io::Result<Feed> {
-        self.0.follow(stats, Box::new(tell))
+        self.0.follow(stats, Box::new(report))
     }
 }
 

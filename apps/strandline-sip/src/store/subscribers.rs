@@ -160,36 +160,36 @@ impl Seeker {
 /// A function that opens a table.
 type Opener<'a> = &'a dyn Fn() -> Result<Box<dyn Table>, StoreError>;
 
-fn seek(table: Opener<'_>, queue: &Receiver<Subscriber>, mut tell: impl FnMut(Found)) {
+fn seek(table: Opener<'_>, queue: &Receiver<Subscriber>, mut report: impl FnMut(Found)) {
     let mut open: Option<Box<dyn Table>> = None;
     let mut failed: Option<Instant> = None;
     while let Ok(first) = queue.recv() {
         let mut wanted = vec![first];
         wanted.extend(queue.try_iter().take(AT_ONCE - 1));
         if failed.is_some_and(|failed| now().saturating_duration_since(failed) < PAUSE) {
-            wanted.into_iter().for_each(|who| tell((who, None)));
+            wanted.into_iter().for_each(|who| report((who, None)));
             continue;
         }
         failed = None;
         if let Some(rows) = rows(table, &mut open, &wanted) {
-            tell_all(wanted, Some(&rows), &mut tell);
+            report_all(wanted, Some(&rows), &mut report);
         } else if rows_of(table, &mut open, &[NOBODY]).is_none() {
             failed = Some(now());
-            tell_all(wanted, None, &mut tell);
+            report_all(wanted, None, &mut report);
         } else {
             // The table is available but can't handle one of these names, which must not fail the others.
             for who in wanted {
                 let rows = rows(table, &mut open, core::slice::from_ref(&who));
-                tell_all(vec![who], rows.as_deref(), &mut tell);
+                report_all(vec![who], rows.as_deref(), &mut report);
             }
         }
     }
 }
 
-fn tell_all(wanted: Vec<Subscriber>, rows: Option<&[Row]>, tell: &mut impl FnMut(Found)) {
+fn report_all(wanted: Vec<Subscriber>, rows: Option<&[Row]>, report: &mut impl FnMut(Found)) {
     for who in wanted {
         let found = rows.map(|rows| secret_of(&who, rows));
-        tell((who, found));
+        report((who, found));
     }
 }
 

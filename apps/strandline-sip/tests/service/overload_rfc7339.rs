@@ -5,7 +5,7 @@ use crate::harness::{Phone, Sent, World, response};
 const NEIGHBOUR: &str = ";oc;oc-algo=\"loss,rate\";rport";
 
 fn refused(world: &mut World, phone: &Phone, text: &str) -> Vec<Sent> {
-    world.service.refuse(world.now, phone.0, text.as_bytes());
+    world.service.reject(world.now, phone.0, text.as_bytes());
     world.sent()
 }
 

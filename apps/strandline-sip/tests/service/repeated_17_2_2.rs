@@ -110,10 +110,10 @@ fn a_repeated_register_is_answered_in_overload() {
     let mut world = world();
     let text = register(&mut world, &phone(), bob(), 1, CONTACT);
     let ok = world.one(&phone(), &text);
-    world.service.refuse(world.now, phone().0, text.as_bytes());
+    world.service.reject(world.now, phone().0, text.as_bytes());
     assert_eq!(world.sent()[0].text, ok.text);
     let new = register(&mut world, &phone(), ("carol", "carol-secret"), 1, "");
-    world.service.refuse(world.now, phone().0, new.as_bytes());
+    world.service.reject(world.now, phone().0, new.as_bytes());
     assert_eq!(world.sent()[0].first_line(), "SIP/2.0 503 Service Unavailable");
 }
 

@@ -1,10 +1,14 @@
 //! Queries of routes and neighbours (rtnetlink), and notifications of their changes.
-#![allow(unsafe_code)]
 
 use std::io;
 use std::mem::size_of;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+};
 
 const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
 /// Length of an `rtmsg` and of an `ndmsg`.
@@ -50,7 +54,7 @@ pub(crate) struct Neighbour {
 /// Two netlink sockets: one for queries, one for change notifications.
 #[derive(Debug)]
 pub(crate) struct Netlink {
-    questions: OwnedFd,
+    requests: OwnedFd,
     changes: Changes,
 }
 
@@ -66,15 +70,12 @@ impl Changes {
 
     /// Returns whether something has changed since the last call, or may have.
     pub(crate) fn has_changed(&self) -> bool {
-        let mut byte = 0_u8;
+        let mut byte = [0_u8];
         for seen in 0..CHANGES_MAX {
-            // SAFETY: the pointer and the length describe `byte`; the rest of the message is discarded.
-            let result =
-                unsafe { libc::recv(self.0.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT) };
-            if result < 0 {
-                let error = io::Error::last_os_error();
+            // The rest of the message is discarded.
+            if let Err(error) = recv(&self.0, &mut byte, RecvFlags::DONTWAIT) {
                 // Other errors mean that there were more notifications than the socket could hold.
-                return seen > 0 || error.kind() != io::ErrorKind::WouldBlock;
+                return seen > 0 || io::Error::from(error).kind() != io::ErrorKind::WouldBlock;
             }
         }
         true
@@ -89,7 +90,7 @@ impl AsFd for Changes {
 
 impl Netlink {
     pub(crate) fn open() -> io::Result<Self> {
-        Ok(Self { questions: socket(0)?, changes: Changes::open(GROUPS)? })
+        Ok(Self { requests: socket(0)?, changes: Changes::open(GROUPS)? })
     }
 
     /// Returns whether something has changed since the last call, or may have.
@@ -109,7 +110,7 @@ impl Netlink {
             put(&mut request, libc::RTA_SRC, &source.octets());
         }
         let mut answer = [0; ANSWER_BYTES];
-        let Some((body, attributes)) = self.ask(request, libc::RTM_NEWROUTE, &mut answer)? else {
+        let Some((body, attributes)) = self.request(request, libc::RTM_NEWROUTE, &mut answer)? else {
             return Ok(None);
         };
         Ok(route_in(body, attributes, destination, source))
@@ -124,7 +125,7 @@ impl Netlink {
         let mut request = request(libc::RTM_GETNEIGH, body);
         put(&mut request, NDA_DST, &address.octets());
         let mut answer = [0; ANSWER_BYTES];
-        let Some((body, attributes)) = self.ask(request, libc::RTM_NEWNEIGH, &mut answer)? else {
+        let Some((body, attributes)) = self.request(request, libc::RTM_NEWNEIGH, &mut answer)? else {
             return Ok(None);
         };
         Ok(neighbour_in(body, attributes))
@@ -132,7 +133,7 @@ impl Netlink {
 
     /// Sends a request, and returns the body and the attributes of the answer; `None` if the answer is an
     /// error, as for something that doesn't exist.
-    fn ask<'a>(
+    fn request<'a>(
         &self,
         mut request: Vec<u8>,
         expected: u16,
@@ -140,15 +141,9 @@ impl Netlink {
     ) -> io::Result<Option<(&'a [u8], &'a [u8])>> {
         let len = (request.len() as u32).to_ne_bytes();
         request[..4].copy_from_slice(&len);
-        let fd = self.questions.as_raw_fd();
-        // SAFETY: the pointer and the length describe `request`, which is only read. An unconnected netlink socket sends
-        // to the kernel.
-        if unsafe { libc::send(fd, request.as_ptr().cast(), request.len(), 0) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the pointer and the length describe `answer`. The kernel has answered within `send`.
-        let len = unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), libc::MSG_DONTWAIT) };
-        let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+        // An unconnected netlink socket sends to the kernel, which answers within `send`.
+        send(&self.requests, &request, SendFlags::empty())?;
+        let (len, _) = recv(&self.requests, &mut answer[..], RecvFlags::DONTWAIT)?;
         Ok(parse(answer.get(..len).unwrap_or_default(), expected))
     }
 }
@@ -235,24 +230,11 @@ fn put(request: &mut Vec<u8>, kind: u16, value: &[u8; 4]) {
 }
 
 fn socket(groups: i32) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: the call has no pointers.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new, and nothing else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: a plain C struct, for which all zeros is the empty value.
-    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
-    address.nl_groups = groups.cast_unsigned();
-    let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-    // SAFETY: the pointer and the length describe `address`, which is only read.
-    match unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) } {
-        0 => Ok(fd),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    // Protocol 0 of AF_NETLINK is NETLINK_ROUTE.
+    let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    bind(&fd, &SocketAddrNetlink::new(0, groups.cast_unsigned()))?;
+    Ok(fd)
 }
 
 #[cfg(any(test, feature = "fuzzing"))]

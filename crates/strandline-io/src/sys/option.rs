@@ -75,12 +75,7 @@ fn enlarge(fd: BorrowedFd<'_>, bytes: usize, name: c_int, force: c_int) {
 
 /// Undoes `connect`: removes the peer, and the local address that the routing table chose.
 pub(crate) fn disconnect(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let nobody = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
-    // SAFETY: the pointer and the length describe `nobody`, which lives during the call; the kernel only reads it.
-    let result = unsafe {
-        libc::connect(fd.as_raw_fd(), &raw const nobody, size_of::<libc::sockaddr>() as libc::socklen_t)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(rustix::net::connect_unspec(fd)?)
 }
 
 /// Sets whether IP may fragment packets that the socket sends. If not, packets up to the interface's MTU are

@@ -5,7 +5,9 @@
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::message::SEND_MAX;
 
@@ -15,14 +17,8 @@ pub(crate) const HEADER_BYTES: usize = 20;
 /// Opens a packet socket for IP packets, with link-layer headers made by the kernel. It receives nothing
 /// until it is bound.
 pub(crate) fn socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: the call has no pointers.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(socket_with(AddressFamily::PACKET, SocketType::DGRAM, flags, None)?)
 }
 
 /// Returns an address of `AF_PACKET` for IPv4: an interface and the link-layer address of a neighbour.

@@ -40,7 +40,7 @@ impl NoAnswer {
 /// # Errors
 /// Returns an error if the server can't be reached, is another kind of server, or takes too long.
 #[allow(clippy::disallowed_methods, reason = "it waits for a server in real time")]
-pub fn ask(
+pub fn send_request(
     address: SocketAddr,
     method: &str,
     target: &str,

@@ -28,7 +28,7 @@ impl Place {
 struct Taken {
     source: u64,
     /// True once a request has arrived.
-    is_asked: bool,
+    has_request: bool,
     evicted: Rc<Notify>,
 }
 
@@ -51,14 +51,14 @@ impl Places {
         }
         let (number, evicted) = (self.next, Rc::new(Notify::new()));
         self.next += 1;
-        self.taken.insert(number, Taken { source, is_asked: false, evicted: Rc::clone(&evicted) });
+        self.taken.insert(number, Taken { source, has_request: false, evicted: Rc::clone(&evicted) });
         Some(Place { number, evicted })
     }
 
     /// Records that a request has arrived over the connection.
-    pub(super) fn is_asked(&mut self, place: &Place) {
+    pub(super) fn on_request(&mut self, place: &Place) {
         if let Some(taken) = self.taken.get_mut(&place.number) {
-            taken.is_asked = true;
+            taken.has_request = true;
         }
     }
 
@@ -73,7 +73,7 @@ impl Places {
     }
 
     fn evict(&mut self, may: impl Fn(&Taken) -> bool) -> bool {
-        let oldest = self.taken.iter().find(|(_, taken)| !taken.is_asked && may(taken));
+        let oldest = self.taken.iter().find(|(_, taken)| !taken.has_request && may(taken));
         let Some(number) = oldest.map(|(number, _)| *number) else { return false };
         if let Some(taken) = self.taken.remove(&number) {
             taken.evicted.notify_one();

@@ -28,14 +28,14 @@ impl Request {
         let token = headers.get(AUTHORIZATION).and_then(|value| bearer(value.to_str().ok()?));
         let target = target.path_and_query().map_or("", |target| target.as_str());
         let method = if method == Method::HEAD { "GET" } else { method.as_str() };
-        Ok(Self { token, ..Self::asked(method, target)? })
+        Ok(Self { token, ..Self::for_target(method, target)? })
     }
 
     /// Creates a request without headers.
     ///
     /// # Errors
     /// Returns what is wrong with the target.
-    pub fn asked(method: &str, target: &str) -> Result<Self, &'static str> {
+    pub fn for_target(method: &str, target: &str) -> Result<Self, &'static str> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let Some(path) = path.strip_prefix('/') else { return Err("the path must begin with /") };
         let unescaped = |text: &str| unescape(text).ok_or("invalid percent-encoding in the path or query");

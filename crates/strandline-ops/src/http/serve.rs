@@ -84,7 +84,7 @@ pub(super) async fn serve(listener: TcpListener, hosts: Rc<Hosts>, handler: Hand
 async fn answer(stream: TcpStream, place: &Place, open: &Open, hosts: &Hosts, handler: &Handler) {
     let answered = Notify::new();
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        open.places.borrow_mut().is_asked(place);
+        open.places.borrow_mut().on_request(place);
         let answered = &answered;
         async move {
             let answer = reply(&request, hosts, handler).await;

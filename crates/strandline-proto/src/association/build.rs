@@ -10,6 +10,7 @@ use super::context::{EndpointContext, PacketQueue, Route};
 use super::features::Extensions;
 use super::{Association, auth};
 use crate::inbound::stream_credit::write_sack;
+use crate::packet_sizes::CONTROL_PACKET_LEN_MAX;
 use crate::path::{PathState, cut_max};
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -35,10 +36,6 @@ impl Ports {
         if self.zero_checksum { packet.finish_with_zero_checksum() } else { packet.finish() }
     }
 }
-
-/// Maximum length of packets with control chunks, in bytes: what every network carries. It is the minimum MTU of IPv6
-/// (RFC 8200 section 5) less the headers of IPv6 and UDP.
-pub(crate) const CONTROL_PACKET_LEN_MAX: usize = 1280 - 40 - 8;
 
 /// Queues a packet with one chunk.
 pub(crate) fn control_packet(queue: &mut PacketQueue, route: Route, ports: Ports, chunk: &impl Encode) {

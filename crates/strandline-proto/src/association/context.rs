@@ -1,5 +1,6 @@
-//! The context of an association: what the associations of an endpoint share, passed to every procedure as `cx`: configuration, randomness, events, the message arena, cookie
-//! keys, and the queue of packets that are built at once and not retransmitted by themselves.
+//! The context of an association, passed to every procedure as `cx`. It holds what the associations of an endpoint
+//! share: configuration, randomness, events, the message arena, cookie keys, and the queue of packets that are built at
+//! once and not retransmitted by themselves.
 
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
@@ -18,6 +19,10 @@ use crate::config::EndpointConfig;
 use crate::event::{AssociationId, Event};
 use crate::inbound::Arena;
 use crate::memory::Memory;
+use crate::packet_sizes::{
+    CONTROL_PACKET_LEN_MAX, IPV4_BASE_PLPMTU, IPV4_HEADER_LEN, IPV4_REASSEMBLY_MIN, IPV6_MTU_MIN,
+    UDP_HEADER_LEN,
+};
 use crate::path::{KnownPaths, Link, VerificationBudget};
 use crate::receive_queue::ReceiveQueue;
 use crate::stats::EndpointStats;
@@ -80,8 +85,8 @@ impl LongSetUps {
     pub(crate) fn cut_max(&mut self, destination: IpAddr, tag: VerificationTag, len: usize) -> u16 {
         let ipv4 = destination.to_canonical().is_ipv4();
         let known = self.0.get_mut(tag.0 as usize % LONG_SET_UPS);
-        match known.filter(|_| ipv4 && len > CONTROL_FLOOR_IPV4) {
-            Some(known) if *known == tag.0 => CONTROL_SMALLEST_IPV4,
+        match known.filter(|_| ipv4 && len > IPV4_WHOLE_LEN_MAX) {
+            Some(known) if *known == tag.0 => IPV4_REASSEMBLY_MIN,
             Some(known) => {
                 *known = tag.0;
                 u16::MAX
@@ -262,9 +267,9 @@ impl Queued {
     /// chunks may exceed what every path carries, and nothing would report their loss.
     fn fragment(&self) -> Option<u16> {
         let (floor, base) = if self.route.destination.ip().to_canonical().is_ipv4() {
-            (CONTROL_FLOOR_IPV4, CONTROL_BASE_IPV4)
+            (IPV4_WHOLE_LEN_MAX, IPV4_BASE_PLPMTU)
         } else {
-            (SHARED_MAX, CONTROL_BASE_IPV6)
+            (CONTROL_PACKET_LEN_MAX, IPV6_MTU_MIN)
         };
         self.cut_max.filter(|_| self.bytes.len() > floor).map(|most| most.min(base))
     }
@@ -294,19 +299,8 @@ pub(crate) struct PacketQueue {
 /// Maximum number of bytes in one queue: answers to HEARTBEATs may be as long as these.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 
-/// Maximum length in bytes of packets that share a burst: what nearly every path carries. It is the minimum MTU of IPv6
-/// less the headers of IPv6 and UDP.
-const SHARED_MAX: usize = 1280 - 40 - 8;
-
-/// Length in bytes that every IPv4 host reassembles (RFC 1122 section 3.3.2).
-const CONTROL_SMALLEST_IPV4: u16 = 576;
-/// Length in bytes of the longest SCTP packet of that size over IPv4 and UDP.
-const CONTROL_FLOOR_IPV4: usize = CONTROL_SMALLEST_IPV4 as usize - 20 - 8;
-/// Size in bytes to which longer IPv4 packets are fragmented; routers may fragment them further (BASE_PLPMTU, RFC
-/// 8899 section 5.1.2).
-const CONTROL_BASE_IPV4: u16 = 1200;
-/// Size in bytes that every IPv6 path carries (RFC 8200 section 5).
-const CONTROL_BASE_IPV6: u16 = 1280;
+/// Maximum length in bytes of an SCTP packet that every IPv4 host reassembles.
+const IPV4_WHOLE_LEN_MAX: usize = (IPV4_REASSEMBLY_MIN - IPV4_HEADER_LEN - UDP_HEADER_LEN) as usize;
 
 /// Maximum number of spare buffers; each may have the size of a path MTU probe.
 const SPARES_MAX: usize = 64;
@@ -370,12 +364,12 @@ impl PacketQueue {
         self.packets.len() >= self.limit || self.bytes >= QUEUE_BYTES_MAX
     }
 
-    /// Copies the oldest packets with the same route and size to `out`. Packets larger than `SHARED_MAX`, which may
+    /// Copies the oldest packets with the same route and size to `out`. Packets larger than `CONTROL_PACKET_LEN_MAX`, which may
     /// exceed the path MTU, are returned alone, as are those that IP fragments.
     pub(crate) fn pop_burst(&mut self, out: &mut [u8], segments_max: usize) -> Option<Popped> {
         let (route, size, fragment) = self.pop_into(out)?;
         let (mut len, mut count) = (size, 1);
-        while count < segments_max && size <= SHARED_MAX && fragment.is_none() {
+        while count < segments_max && size <= CONTROL_PACKET_LEN_MAX && fragment.is_none() {
             let Some(next) = self.packets.front() else { break };
             let alike = next.route == route && next.bytes.len() == size && next.fragment().is_none();
             if !alike || out.len() - len < size {

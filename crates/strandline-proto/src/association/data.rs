@@ -274,8 +274,8 @@ impl Association {
     /// allowed.
     fn probe_opened_window(&mut self, now: Time) {
         let Some(index) = self.outbound.take_window_opened(now) else { return };
-        if self.paths.get(index).may_ask_opened(now) {
-            let bytes = self.outbound.ask_opened(index, room_after_timeout(self, index));
+        if self.paths.get(index).may_probe_opened_window(now) {
+            let bytes = self.outbound.probe_opened_window(index, room_after_timeout(self, index));
             self.paths.get_mut(index).on_window_opened(now, bytes);
         }
     }
@@ -323,7 +323,7 @@ impl Association {
             }
             self.stats.undone += u32::from(ack.undo);
             if self.ecn.is_some() {
-                self.judge_ecn(now, index, ack.rtt_sample_sent_at, ack.lost_bytes > 0);
+                self.judge_ecn(now, index, ack.rtt.sent_at, ack.lost.bytes > 0);
             }
             let share = shares.map(|shares| shares[index]);
             let change = apply_acked(self, now, index, ack, (cumulative_advanced, in_fast_recovery), share);
@@ -333,10 +333,11 @@ impl Association {
                 path.on_needless_probe();
             }
             path.on_loss(now, &loss);
-            path.frto_packets = if ack.asks { FrtoPackets::packets(FRTO_PACKETS) } else { FrtoPackets::NO };
+            path.frto_packets =
+                if ack.probes_timeout { FrtoPackets::packets(FRTO_PACKETS) } else { FrtoPackets::NO };
             if ack.undo {
                 path.forget_back_off(now, &self.config);
-                self.outbound.ask_again();
+                self.outbound.retry_blocked();
             }
             if self.ecn.is_some() && (ack.fast_retransmit_loss || ack.undo) {
                 self.on_window_changed(now, index, ack);
@@ -366,20 +367,20 @@ fn apply_acked(
     share: Option<f32>,
 ) -> Option<PathChange> {
     let path = association.paths.get_mut(index);
-    path.flight = path.flight.saturating_add(ack.reported_bytes).saturating_sub(ack.overdue_bytes);
-    if ack.reneged {
-        path.flight = path.flight.saturating_add(ack.reneged_bytes);
+    path.flight = path.flight.saturating_add(ack.lost.reported_bytes).saturating_sub(ack.lost.overdue_bytes);
+    if ack.lost.reneged {
+        path.flight = path.flight.saturating_add(ack.lost.reneged_bytes);
         path.start_rtx(now);
     }
     let mut change = None;
-    if ack.acked_bytes > 0 || ack.flight_drop > 0 {
-        let marked = association.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index));
+    if ack.acked.bytes > 0 || ack.acked.flight_drop > 0 {
+        let marked = association.ecn.as_ref().is_some_and(|ecn| ecn.is_echoed(index));
         let overdue = association.outbound.has_overdue(index);
         let sack = path_sack(ack, cumulative_advanced, in_fast_recovery, marked);
         let sack = PathSack { overdue, share, ..sack };
         change = path.on_sack(now, &sack, &association.config);
     }
-    if ack.skipped && ack.acked_bytes == 0 {
+    if ack.acked.skipped && ack.acked.bytes == 0 {
         change = path.on_skipped();
     }
     change
@@ -447,7 +448,7 @@ fn on_report(
 
 /// Checks whether [`Association::send`] would take a message of one byte, or the one that it refused last. Otherwise
 /// `Writable` follows when there is room.
-pub(crate) fn ask_writable(association: &mut Association, pressure: Pressure) -> Result<(), SendError> {
+pub(crate) fn check_writable(association: &mut Association, pressure: Pressure) -> Result<(), SendError> {
     if association.begin_send(pressure)? {
         return Ok(()); // Nothing is buffered.
     }
@@ -466,13 +467,13 @@ pub(crate) fn ask_writable(association: &mut Association, pressure: Pressure) ->
 #[inline]
 fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, marked: bool) -> PathSack {
     PathSack {
-        acked_bytes: ack.acked_bytes,
-        answered: ack.answered,
-        answered_in_time: ack.answered_in_time,
-        flight_drop: ack.flight_drop,
-        rtt_sent_at: ack.rtt_sample_sent_at,
-        rtt_late: ack.rtt_late | ack.rtt_overtaken,
-        lowest_acked: ack.lowest_acked,
+        acked_bytes: ack.acked.bytes,
+        answered: ack.acked.answered,
+        answered_in_time: ack.acked.answered_in_time,
+        flight_drop: ack.acked.flight_drop,
+        rtt_sent_at: ack.rtt.sent_at,
+        rtt_late: ack.rtt.late | ack.rtt.overtaken,
+        lowest_acked: ack.acked.lowest,
         overdue: false,
         cumulative_advanced,
         marked,
@@ -485,15 +486,15 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, m
 #[inline]
 fn path_loss(ack: &PathAck, cumulative_advanced: bool) -> PathLoss {
     PathLoss {
-        lost_bytes: ack.lost_bytes,
+        lost_bytes: ack.lost.bytes,
         shrink: ack.fast_retransmit_loss,
         undo_continues: ack.undo_continues,
         repairs: ack.repairs,
         in_recovery: ack.in_recovery,
         undo: ack.undo,
-        flight_drop: ack.flight_drop,
-        overdue_bytes: ack.overdue_bytes,
-        delivered: ack.flight_drop.min(ack.acked_bytes),
+        flight_drop: ack.acked.flight_drop,
+        overdue_bytes: ack.lost.overdue_bytes,
+        delivered: ack.acked.flight_drop.min(ack.acked.bytes),
         cumulative_advanced,
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Deadlines {
     pub(super) guard: Time,
     /// When buffers that grew are released, unless data arrives before.
     pub(super) idle: Time,
-    /// When the next zero window probe may be sent (section 6.1 rule A), or the next question for credit of streams.
+    /// When the next zero window probe may be sent (section 6.1 rule A), or the next STREAM BLOCKED.
     pub(super) probe: Time,
     /// When the lifetime of a message ends (RFC 3758 section 4.1).
     pub(super) expiry: Time,

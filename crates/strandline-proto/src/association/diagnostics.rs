@@ -145,7 +145,7 @@ pub(super) fn log_unreachable(association: &Association, index: PathIndex, reaso
 /// Logs what an acknowledgement, or the reordering timer, shows about losses on a path.
 #[inline]
 pub(super) fn log_losses(association: &Association, index: PathIndex, ack: &PathAck) {
-    if (ack.lost_chunks > 0 || ack.undo)
+    if (ack.lost.chunks > 0 || ack.undo)
         && let Some(log) = log_of(association)
     {
         log.loss(index, ack);
@@ -329,9 +329,9 @@ impl Log<'_> {
         if ack.undo {
             path_event!(self.0, index, DEBUG, LOSS, cwnd, "recovery or time-out was spurious: undone");
         }
-        if ack.lost_chunks > 0 {
+        if ack.lost.chunks > 0 {
             let mechanism = mechanism(path.recovery());
-            let (chunks, bytes) = (ack.lost_chunks, ack.lost_bytes);
+            let (chunks, bytes) = (ack.lost.chunks, ack.lost.bytes);
             path_event!(self.0, index, DEBUG, LOSS, mechanism, chunks, bytes, "chunks lost");
         }
         if ack.begins_recovery() {

@@ -35,7 +35,7 @@ pub(crate) struct Ecn {
     /// not told of the change.
     exact: Option<bool>,
     /// The paths concerned by ECNEs of the packet being received.
-    told: PathMask,
+    echoed: PathMask,
     /// Number of marks reported and answered.
     pub(super) answered: u32,
     /// State by path number.
@@ -136,7 +136,7 @@ impl Ecn {
     /// Forgets a path that is removed.
     pub(super) fn forget(&mut self, path: PathIndex) {
         self.marks.reset(path);
-        self.told.remove(path);
+        self.echoed.remove(path);
     }
 
     /// Returns the number of packets to a path that the peer has reported as marked.
@@ -145,13 +145,13 @@ impl Ecn {
     }
 
     /// True if the packet being received reports a mark on what it acknowledges of this path.
-    pub(crate) fn tells_of(&self, path: PathIndex) -> bool {
-        self.told.contains(path)
+    pub(crate) fn is_echoed(&self, path: PathIndex) -> bool {
+        self.echoed.contains(path)
     }
 
     /// Ends the processing of a received packet.
     pub(crate) fn end_packet(&mut self) {
-        self.told = PathMask::default();
+        self.echoed = PathMask::default();
     }
 
     /// Returns the number of bytes on the heap, including this value.
@@ -293,7 +293,7 @@ impl Association {
         }
         let counts = !repeated && marks.shrunk_until.is_none_or(|until| lowest.is_after(until));
         marks.passed_over |= !repeated && !counts;
-        ecn.told.insert(index);
+        ecn.echoed.insert(index);
         if counts {
             self.shrink_for_mark(now, index);
         }

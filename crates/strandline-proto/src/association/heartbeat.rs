@@ -16,13 +16,14 @@ use std::sync::Arc;
 use strandline_wire::chunk::{Heartbeat, Pad, kind};
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder, padded};
 
-use super::build::{CONTROL_PACKET_LEN_MAX, finish_control, push_control};
+use super::build::{finish_control, push_control};
 use super::context::{EndpointContext, Route};
 use super::diagnostics::log_mtu_change;
 use super::features::Extensions;
 use super::multipath::longest_round_trip;
 use super::{Association, asconf, auth};
 use crate::error::PathError;
+use crate::packet_sizes::CONTROL_PACKET_LEN_MAX;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -114,7 +115,7 @@ impl Association {
         let measures = self.config.heartbeat_interval.is_some() && self.state.heartbeats();
         let nonce = if measures { cx.nonce() } else { 0 };
         let longest = longest_round_trip(&self.paths);
-        self.inbound.on_rtt_asked(now, nonce, self.paths.get(index).rto.srtt(), longest);
+        self.inbound.on_rtt_probe_sent(now, nonce, self.paths.get(index).rto.srtt(), longest);
         if measures {
             self.send_control(cx, index, &Heartbeat { info: &info(index, nonce, now) });
         }

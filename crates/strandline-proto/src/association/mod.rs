@@ -63,7 +63,7 @@ use std::sync::Arc;
 use strandline_wire::number::{Tsn, VerificationTag};
 
 pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet, cookie_answer};
-pub(crate) use self::data::ask_writable;
+pub(crate) use self::data::check_writable;
 use self::deadlines::Deadlines;
 use self::ecn::Ecn;
 use self::error_counts::ErrorCounts;

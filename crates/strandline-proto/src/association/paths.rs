@@ -73,7 +73,7 @@ impl Association {
         change: Option<PathChange>,
     ) {
         let change = if self.paths.has_several() && change.is_none() {
-            self.paths.get_mut(index).on_doubt(&self.config)
+            self.paths.get_mut(index).on_repeated_errors(&self.config)
         } else {
             change
         };

@@ -15,7 +15,7 @@ use super::multipath::turn_sacks;
 use super::offer::{append_tlv, encode_cause};
 use super::setup::on_untimely_data;
 use super::teardown::restart_guard;
-use super::verification::hear_unconfirmed;
+use super::verification::on_packet_from_unconfirmed;
 use super::{Association, State, asconf, forward, reconfig, stream_credit};
 use crate::event::{CloseReason, Event};
 use crate::inbound::dropped::progress;
@@ -117,7 +117,7 @@ impl Association {
     #[inline]
     fn probe_unconfirmed(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         if !self.is_confirmed(index) && self.state.heartbeats() {
-            hear_unconfirmed(self, cx, now, index);
+            on_packet_from_unconfirmed(self, cx, now, index);
         }
     }
 
@@ -279,7 +279,7 @@ impl Association {
             }
             if core::mem::take(&mut self.flags.duplicate_seen) {
                 self.vary_sack_path(seen.sack_path);
-                self.doubt_sack_size();
+                self.revoke_sack_size();
             }
             self.announce_readable(cx);
             self.touch_idle(now);

@@ -10,11 +10,11 @@
 //! ```text
 //!  command ---> Waiting --data is acknowledged--> Sent --responses--> reported
 //!                  ^                               | ^
-//!  peer asks --> asked (until nothing is active)   +-+ T-reconfig, "in progress"
+//!  peer asks --> queued (until nothing is active)   +-+ T-reconfig, "in progress"
 //! ```
 //!
 //! One thing is active at a time: a request of ours (section 5.1.1), or a reset of all numbers for the peer that waits
-//! until our data is acknowledged. A request of the peer that needs the same waits in `asked`. Whatever happens in a
+//! until our data is acknowledged. A request of the peer that needs the same waits in `queued`. Whatever happens in a
 //! packet, [`flush`](Association::flush) sends all that is owed at its end.
 
 mod answer;
@@ -30,7 +30,7 @@ use strandline_wire::chunk::ReConfig;
 use strandline_wire::parameter::Parameters;
 use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, Response};
 
-use self::answer::{finish_deferred, finish_drain, next_of_peer, on_request, start_asked, watch_deferred};
+use self::answer::{finish_deferred, finish_drain, next_of_peer, on_request, start_queued, watch_deferred};
 pub(super) use self::request::on_timer;
 pub(crate) use self::request::{add_streams, reset_association, reset_streams};
 use self::request::{on_response, report_failed, report_reset, send_when_ready};
@@ -48,7 +48,7 @@ use crate::reconfiguration::{Outcome, StreamDirection};
 use crate::time::Time;
 
 /// Maximum length of the parameters of a RE-CONFIG chunk that is sent, in bytes.
-const PARAMETERS_LEN_MAX: usize = super::build::CONTROL_PACKET_LEN_MAX
+const PARAMETERS_LEN_MAX: usize = crate::packet_sizes::CONTROL_PACKET_LEN_MAX
     - strandline_wire::COMMON_HEADER_LEN
     - strandline_wire::CHUNK_HEADER_LEN;
 
@@ -121,7 +121,7 @@ pub(super) fn progress(association: &mut Association, cx: &mut EndpointContext, 
     closing::advance(association, cx, now);
     send_when_ready(association, cx, now);
     // At most one request waits for the end of another one.
-    if start_asked(association) || closing::start(association) {
+    if start_queued(association) || closing::start(association) {
         finish_drain(association, cx);
         send_when_ready(association, cx, now);
     }
@@ -209,7 +209,7 @@ fn give_up(association: &mut Association, cx: &mut EndpointContext, sent: bool) 
     if sent {
         reconfig.closing.clear()
     } else {
-        reconfig.closing.stop_asking()
+        reconfig.closing.cancel_requests()
     }
     if reconfig.sent().is_some() && !sent {
         return;

@@ -49,9 +49,9 @@ impl Association {
         }
         match proof.step(now, self.paths.get(index).rto.rto()) {
             Step::Rest => {}
-            Step::Ask => {
+            Step::Send => {
                 let nonce = cx.nonce();
-                proof.on_asked(now, nonce);
+                proof.on_sent(now, nonce);
                 let size = self.paths.get(index).payload_max();
                 self.send_padded(cx, now, index, (size, nonce));
             }
@@ -73,9 +73,9 @@ impl Association {
     }
 
     /// Revokes the proof because the peer sent duplicates: the SACK may have been too long.
-    pub(super) fn doubt_sack_size(&mut self) {
+    pub(super) fn revoke_sack_size(&mut self) {
         if let Some(proof) = &mut self.proof {
-            proof.doubt();
+            proof.revoke();
         }
     }
 }

@@ -12,7 +12,7 @@ use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, Parameters};
 
 use super::addresses::choose_sources;
-use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
+use super::build::{Ports, abort_packet};
 use super::context::{EndpointContext, Route};
 use super::cookie::Cookie;
 use super::deadlines::Deadlines;
@@ -34,6 +34,7 @@ use crate::inbound::dropped::{is_new, note_dropped};
 use crate::inbound::i_data::set_interleaved;
 use crate::outbound::Outbound;
 use crate::outbound::interleaving::set_interleaving;
+use crate::packet_sizes::CONTROL_PACKET_LEN_MAX;
 use crate::path::{Path, PathSet, PathState};
 use crate::path_index::PathIndex;
 use crate::stats::{AssociationState, AssociationStats};

@@ -1,15 +1,16 @@
-//! Credit for each stream (docs/stream-credit.md): its chunks, and the timer of the questions for credit.
+//! Credit for each stream (docs/stream-credit.md): its chunks, and the timer of STREAM BLOCKED.
 
 use strandline_wire::chunk::{StreamBlocked, StreamCredit};
 
 use super::Association;
-use super::build::{CONTROL_PACKET_LEN_MAX, push_control};
+use super::build::push_control;
 use super::context::EndpointContext;
 use super::features::InitialCredit;
 use crate::event::Event;
 use crate::inbound::stream_credit as incoming;
 use crate::outbound::stream_credit as outgoing;
 use crate::outbound::waits_for_credit;
+use crate::packet_sizes::CONTROL_PACKET_LEN_MAX;
 use crate::time::Time;
 
 /// Makes both halves count credit, or not, as was negotiated. Nothing may have arrived.
@@ -49,16 +50,16 @@ pub(super) fn report_writable(association: &mut Association, cx: &mut EndpointCo
     }
 }
 
-/// Returns when to ask for credit after `now`, while a stream waits for it: after an RTO, and twice as long each time.
-pub(super) fn question_deadline(association: &Association, now: Time) -> Time {
+/// Returns when to send a STREAM BLOCKED after `now`, while a stream waits for it: after an RTO, and twice as long each time.
+pub(super) fn stream_blocked_deadline(association: &Association, now: Time) -> Time {
     let back_off = outgoing::back_off(&association.outbound);
     let index = association.paths.data_path().unwrap_or(association.control_path);
     let wait = association.paths.get(index).rto.rto() * (1 << back_off);
     now + wait.min(association.config.rto_max)
 }
 
-/// Asks for credit because the timer has expired.
-pub(super) fn ask(association: &mut Association, cx: &mut EndpointContext, now: Time) {
+/// Sends a STREAM BLOCKED because its timer has expired.
+pub(super) fn send_stream_blocked(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     if !association.state.sends_data() || !waits_for_credit(&association.outbound) {
         return;
     }
@@ -72,12 +73,12 @@ pub(super) fn ask(association: &mut Association, cx: &mut EndpointContext, now: 
         }
     }
     let route = association.route(index);
-    let streams = outgoing::to_ask(&association.outbound);
-    let mut asked = 0;
+    let streams = outgoing::blocked_streams(&association.outbound);
+    let mut named = 0;
     push_control(association, cx, route, CONTROL_PACKET_LEN_MAX, |packet| {
-        asked = outgoing::write_question(&streams, packet);
-        asked > 0
+        named = outgoing::write_stream_blocked(&streams, packet);
+        named > 0
     });
-    outgoing::on_asked(&mut association.outbound, &streams, asked);
-    association.deadlines.probe = question_deadline(association, now);
+    outgoing::on_stream_blocked_sent(&mut association.outbound, &streams, named);
+    association.deadlines.probe = stream_blocked_deadline(association, now);
 }

@@ -7,13 +7,14 @@ use bytes::Bytes;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Abort, CookieAck, Shutdown, ShutdownAck, ShutdownComplete};
 
-use super::build::{self, CONTROL_PACKET_LEN_MAX};
+use super::build;
 use super::context::{EndpointContext, Route};
 use super::diagnostics::{ControlTimer, enter, log_of};
 use super::offer::encode_cause;
 use super::{Association, State, asconf, reconfig};
 use crate::event::{CloseReason, Event, FailureCause};
 use crate::outbound::stream_credit::parked_bytes;
+use crate::packet_sizes::CONTROL_PACKET_LEN_MAX;
 use crate::path::PathState;
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;

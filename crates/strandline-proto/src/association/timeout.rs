@@ -21,15 +21,16 @@ use crate::time::Time;
 
 impl Association {
     /// Sets the timer of the zero window probe (section 6.1 rule A): data waits for a closed window, and nothing is
-    /// in flight whose acknowledgement could report an open one. It is also that of questions for credit of streams. Called whether or not anything was sent, because the
-    /// SACK for the last data is what closes the window.
+    /// in flight whose acknowledgement could report an open one. It is also that of STREAM BLOCKED. Called whether or
+    /// not anything was sent, because the SACK for the last data is what closes the window.
     pub(super) fn watch_window(&mut self, now: Time, index: PathIndex) {
         if self.outbound.window_probe_wanted() {
             self.deadlines.probe = self.deadlines.probe.min(now + self.paths.get(index).rto.rto());
         } else if !waits_for_credit(&self.outbound) {
             self.deadlines.probe = Time::MAX;
         } else if outgoing::take_changed(&mut self.outbound) || self.deadlines.probe == Time::MAX {
-            self.deadlines.probe = self.deadlines.probe.min(stream_credit::question_deadline(self, now));
+            self.deadlines.probe =
+                self.deadlines.probe.min(stream_credit::stream_blocked_deadline(self, now));
         }
     }
 
@@ -56,7 +57,7 @@ impl Association {
         if self.deadlines.probe <= now {
             self.deadlines.probe = Time::MAX;
             self.outbound.permit_window_probe();
-            stream_credit::ask(self, cx, now);
+            stream_credit::send_stream_blocked(self, cx, now);
         }
         if self.outbound.loss_deadline() <= now {
             self.on_loss_timer(cx, now);
@@ -92,7 +93,7 @@ impl Association {
                 if matches!(self.state, State::CookieWait(_)) {
                     self.send_init(cx, now);
                 } else {
-                    self.doubt_known_size(cx);
+                    self.revoke_cached_mtu(cx);
                     self.retract_cookie_data();
                     self.flags.cookie_echo_due = true;
                 }
@@ -106,7 +107,7 @@ impl Association {
     }
 
     /// Handles unacknowledged data that went with the COOKIE ECHO: the cached path MTU may be outdated.
-    fn doubt_known_size(&mut self, cx: &mut EndpointContext) {
+    fn revoke_cached_mtu(&mut self, cx: &mut EndpointContext) {
         for index in self.paths.indices() {
             let path = self.paths.get(index);
             let (before, lost) = (path.pmtu.mtu(), auth::lost_len(self, path.flight));

@@ -39,7 +39,7 @@ struct Filled {
     /// True if it contains the earliest outstanding chunk of the path.
     earliest: bool,
     /// True if it asks for an immediate acknowledgement (I bit).
-    asks: bool,
+    immediate: bool,
 }
 
 /// A burst continues with packets as short as its first one only if that one is at least this full.
@@ -337,8 +337,8 @@ impl Association {
         }
         let path = self.paths.get(index);
         if (path.probes_with_new() && filled.bytes == 0) || path.frto_packets.is_some() || path.may_send() {
-            let asks = answers && filled.bytes == 0 && self.paths.get(index).is_quiet(now);
-            self.fill_new(now, index, packet, full, asks, &mut filled);
+            let immediate = answers && filled.bytes == 0 && self.paths.get(index).is_quiet(now);
+            self.fill_new(now, index, packet, full, immediate, &mut filled);
         }
         filled
     }
@@ -351,7 +351,7 @@ impl Association {
         packet: &mut PacketBuilder<'_>,
         filled: &mut Filled,
     ) {
-        let asks = self.paths.get(index).asks_at_once();
+        let immediate = self.paths.get(index).wants_immediate_ack();
         loop {
             // A probe that uses another path than the one it was to test.
             let again = self.outbound.retransmission();
@@ -359,10 +359,10 @@ impl Association {
                 break;
             }
             let moves = again.filter(|again| again.probe && again.last_path != index);
-            let now_asks = asks || moves.is_some();
-            let written = write_again(&mut self.outbound, now, index, now_asks, packet);
-            let Some(Written { tsn, bytes, asks: asked }) = written else { break };
-            filled.asks |= asked;
+            let now_immediate = immediate || moves.is_some();
+            let written = write_again(&mut self.outbound, now, index, now_immediate, packet);
+            let Some(Written { tsn, bytes, immediate }) = written else { break };
+            filled.immediate |= immediate;
             filled.bytes += bytes;
             filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index);
             self.stats.data_sent += 1;
@@ -380,7 +380,7 @@ impl Association {
         }
     }
 
-    /// Fills a packet with new DATA. `full` is the packet size that messages are fragmented for; with `asks`, the packet
+    /// Fills a packet with new DATA. `full` is the packet size that messages are fragmented for; with `immediate`, the packet
     /// asks for an immediate acknowledgement unless more follows.
     fn fill_new(
         &mut self,
@@ -388,7 +388,7 @@ impl Association {
         index: PathIndex,
         packet: &mut PacketBuilder<'_>,
         full: usize,
-        asks: bool,
+        immediate: bool,
         filled: &mut Filled,
     ) {
         // Fragments fit every path, in case this one fails (section 7.3).
@@ -399,7 +399,7 @@ impl Association {
             return;
         }
         let mut urgency = self.urgency(index, filled.bytes);
-        urgency.always |= asks && !self.outbound.has_full_packet(empty_space);
+        urgency.always |= immediate && !self.outbound.has_full_packet(empty_space);
         // Stop at a full packet without looking for the next message.
         while packet.remaining() > DATA_CHUNK_HEADER_LEN {
             let bundled = match alone {
@@ -407,13 +407,13 @@ impl Association {
                 true => Bundled::default(),
             };
             filled.new |= bundled.chunks > 0;
-            filled.asks |= bundled.asks;
+            filled.immediate |= bundled.immediate;
             filled.bytes += bundled.bytes;
             self.stats.data_sent += u64::from(bundled.chunks);
             urgency.from_bytes = urgency.from_bytes.saturating_sub(bundled.bytes);
             let written = write_new(&mut self.outbound, now, index, empty_space, urgency, packet);
-            let Some(Written { bytes: size, asks: asked, .. }) = written else { break };
-            filled.asks |= asked;
+            let Some(Written { bytes: size, immediate, .. }) = written else { break };
+            filled.immediate |= immediate;
             filled.bytes += size;
             filled.new = true;
             self.stats.data_sent += 1;
@@ -429,7 +429,7 @@ impl Association {
     /// lone answer after a pause. `filled` is the number of bytes of chunks already in the packet.
     fn urgency(&self, index: PathIndex, filled: u32) -> Urgency {
         let path = self.paths.get(index);
-        let always = matches!(self.state, State::ShutdownPending) || path.asks_at_once();
+        let always = matches!(self.state, State::ShutdownPending) || path.wants_immediate_ack();
         let under_way = path.flight.saturating_add(filled);
         let mut from_bytes = u32::MAX;
         if under_way < ACKNOWLEDGED_ANYWAY {
@@ -450,7 +450,7 @@ impl Association {
         }
         let path = self.paths.get_mut(index);
         self.stats.tail_probes += u32::from(path.sends_probe());
-        path.on_data_sent(now, len, filled.bytes, filled.new, filled.asks);
+        path.on_data_sent(now, len, filled.bytes, filled.new, filled.immediate);
         if filled.earliest {
             path.restart_rtx(now);
         }

@@ -11,7 +11,7 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, TLV_HEADER_LEN, padde
 use super::Association;
 use super::context::EndpointContext;
 use super::heartbeat::INFO_LEN;
-use crate::path::{HEADER_IPV4, HEADER_IPV6};
+use crate::packet_sizes::{IPV4_HEADER_LEN, IPV6_HEADER_LEN};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -63,7 +63,7 @@ impl Association {
     pub(super) fn may_verify(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) -> bool {
         let address = self.paths.get(index).remote.ip();
         let peer = self.paths.primary_address();
-        let header = if address.is_ipv4() { HEADER_IPV4 } else { HEADER_IPV6 };
+        let header = if address.is_ipv4() { IPV4_HEADER_LEN } else { IPV6_HEADER_LEN };
         let below = u32::from(cx.config.encapsulation_overhead) + u32::from(header);
         let len = HEARTBEAT_LEN + below;
         // The association's own limit comes first, so that what it may not send does not count against others.
@@ -87,7 +87,7 @@ impl Association {
 /// Probes an address that had been given up, or whose HEARTBEAT stays unanswered: the peer answers none from an address of
 /// which it has not learned that it was added (RFC 5061 section 5.3).
 #[cold]
-pub(super) fn hear_unconfirmed(
+pub(super) fn on_packet_from_unconfirmed(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -100,6 +100,6 @@ pub(super) fn hear_unconfirmed(
     if !path.is_given_up(&config) {
         path.heartbeat.repeat(now, config.rto_initial);
     } else if several {
-        path.on_heard(now, random, &config);
+        path.on_packet_received(now, random, &config);
     }
 }

@@ -3,7 +3,7 @@
 //! every association holds one.
 //!
 //! A new controller is a file that implements [`Controller`], a variant of [`Algorithm`] with its name, a variant of
-//! [`Congestion`] with its arms in `new`, `algorithm` and `ask!`, and a row in docs/congestion.md. If it needs ECN,
+//! [`Congestion`] with its arms in `new`, `algorithm` and `dispatch!`, and a row in docs/congestion.md. If it needs ECN,
 //! `AssociationConfig::wants_ecn` lists it.
 
 mod additive;
@@ -130,88 +130,88 @@ impl Congestion {
 }
 
 /// Evaluates an expression with the chosen controller.
-macro_rules! ask {
-    ($congestion:expr, $controller:ident => $question:expr) => {
+macro_rules! dispatch {
+    ($congestion:expr, $controller:ident => $call:expr) => {
         match $congestion {
-            Congestion::Rfc9260($controller) => $question,
-            Congestion::Cubic($controller) => $question,
-            Congestion::Bbr($controller) => $question,
-            Congestion::Dctcp($controller) => $question,
-            Congestion::Swift($controller) => $question,
+            Congestion::Rfc9260($controller) => $call,
+            Congestion::Cubic($controller) => $call,
+            Congestion::Bbr($controller) => $call,
+            Congestion::Dctcp($controller) => $call,
+            Congestion::Swift($controller) => $call,
         }
     };
 }
 
 impl Controller for Congestion {
     fn window(&self) -> u32 {
-        ask!(self, controller => controller.window())
+        dispatch!(self, controller => controller.window())
     }
 
     fn slow_start_threshold(&self) -> u32 {
-        ask!(self, controller => controller.slow_start_threshold())
+        dispatch!(self, controller => controller.slow_start_threshold())
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        ask!(self, controller => controller.pacing_rate())
+        dispatch!(self, controller => controller.pacing_rate())
     }
 
     fn recovers_in_proportion(&self) -> bool {
-        ask!(self, controller => controller.recovers_in_proportion())
+        dispatch!(self, controller => controller.recovers_in_proportion())
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        ask!(self, controller => controller.on_ack(ack));
+        dispatch!(self, controller => controller.on_ack(ack));
     }
 
     fn counts_marks(&self) -> bool {
-        ask!(self, controller => controller.counts_marks())
+        dispatch!(self, controller => controller.counts_marks())
     }
 
     fn on_ecn(&mut self, now: Time) {
-        ask!(self, controller => controller.on_ecn(now));
+        dispatch!(self, controller => controller.on_ecn(now));
     }
 
     fn on_starved(&mut self, flight: u32) {
-        ask!(self, controller => controller.on_starved(flight));
+        dispatch!(self, controller => controller.on_starved(flight));
     }
 
     fn on_sent(&mut self, now: Time, bytes: u32) {
-        ask!(self, controller => controller.on_sent(now, bytes));
+        dispatch!(self, controller => controller.on_sent(now, bytes));
     }
 
     fn on_lost(&mut self, bytes: u32) {
-        ask!(self, controller => controller.on_lost(bytes));
+        dispatch!(self, controller => controller.on_lost(bytes));
     }
 
     fn on_fast_retransmit(&mut self, now: Time) {
-        ask!(self, controller => controller.on_fast_retransmit(now));
+        dispatch!(self, controller => controller.on_fast_retransmit(now));
     }
 
     fn on_timeout(&mut self, now: Time) {
-        ask!(self, controller => controller.on_timeout(now));
+        dispatch!(self, controller => controller.on_timeout(now));
     }
 
     fn on_certain(&mut self) {
-        ask!(self, controller => controller.on_certain());
+        dispatch!(self, controller => controller.on_certain());
     }
 
     fn on_undo(&mut self) {
-        ask!(self, controller => controller.on_undo());
+        dispatch!(self, controller => controller.on_undo());
     }
 
     fn heap_bytes(&self) -> usize {
-        ask!(self, controller => controller.heap_bytes())
+        dispatch!(self, controller => controller.heap_bytes())
     }
 
     fn release_idle(&mut self) {
-        ask!(self, controller => controller.release_idle());
+        dispatch!(self, controller => controller.release_idle());
     }
 
     fn on_idle(&mut self, rto_periods: u32) {
-        ask!(self, controller => controller.on_idle(rto_periods));
+        dispatch!(self, controller => controller.on_idle(rto_periods));
     }
 
     fn on_mtu(&mut self, pmdcs: u32) {
-        ask!(self, controller => controller.on_mtu(pmdcs));
+        dispatch!(self, controller => controller.on_mtu(pmdcs));
     }
 }

@@ -1,7 +1,7 @@
 //! Whether an operation with an association's messages would have to wait, for sockets that report readiness.
 
 use super::Endpoint;
-use crate::association::ask_writable;
+use crate::association::check_writable;
 use crate::error::SendError;
 use crate::event::AssociationId;
 use crate::number::StreamId;
@@ -32,7 +32,7 @@ impl Operation {
         }
         match self {
             Self::Send | Self::SendOn(_) => {
-                matches!(ask_writable(association, pressure), Err(SendError::WouldBlock))
+                matches!(check_writable(association, pressure), Err(SendError::WouldBlock))
             }
             Self::Recv => {
                 let empty = !association.inbound.readable();

@@ -72,8 +72,8 @@ pub(super) struct Flow {
     sack_delay: Duration,
     /// Nonce of the HEARTBEAT in flight.
     nonce: u64,
-    asked_at: Time,
-    ask_at: Time,
+    probed_at: Time,
+    probe_at: Time,
     /// Current number of packets per acknowledgement, and its maximum.
     every: u8,
     every_max: u8,
@@ -101,8 +101,8 @@ impl Default for Flow {
             rtt_max: None,
             sack_delay: SACK_DELAY_MIN,
             nonce: 0,
-            asked_at: Time::ZERO,
-            ask_at: Time::ZERO,
+            probed_at: Time::ZERO,
+            probe_at: Time::ZERO,
             every: EVERY_MIN,
             every_max: EVERY_MAX,
             calm_rounds: 0,
@@ -221,7 +221,7 @@ impl Flow {
     /// True if the round-trip time should be measured now.
     #[inline]
     pub(super) fn wants_rtt(&self, now: Time) -> bool {
-        self.ask_at <= now
+        self.probe_at <= now
     }
 
     #[inline]
@@ -231,7 +231,7 @@ impl Flow {
 
     /// Records that a HEARTBEAT with this nonce was sent. `srtt` is the path's value, used until the answer arrives, and
     /// `longest` that of the slowest path, if there are several.
-    pub(super) fn on_rtt_asked(
+    pub(super) fn on_rtt_probe_sent(
         &mut self,
         now: Time,
         nonce: u64,
@@ -239,8 +239,8 @@ impl Flow {
         longest: Option<Duration>,
     ) {
         self.rtt_max = longest;
-        self.asked_at = now;
-        self.ask_at = now + RTT_AGE_MAX;
+        self.probed_at = now;
+        self.probe_at = now + RTT_AGE_MAX;
         self.nonce = nonce;
         if let Some(srtt) = srtt.filter(|_| self.rtt.is_none()) {
             self.set_rtt(srtt);
@@ -251,7 +251,7 @@ impl Flow {
     pub(super) fn on_rtt_answer(&mut self, now: Time, nonce: u64) {
         if nonce == self.nonce && nonce != 0 {
             self.nonce = 0;
-            self.set_rtt(now.since(self.asked_at));
+            self.set_rtt(now.since(self.probed_at));
         }
     }
 

@@ -234,7 +234,7 @@ impl Inbound {
     /// The receive buffer may grow to `buffer_max` bytes; a larger one shrinks, as far as that revokes nothing that
     /// was advertised.
     ///
-    /// Returns true if the round-trip time should be measured now, see [`on_rtt_asked`](Self::on_rtt_asked).
+    /// Returns true if the round-trip time should be measured now, see [`on_rtt_probe_sent`](Self::on_rtt_probe_sent).
     #[inline]
     pub(crate) fn on_packet_end(
         &mut self,
@@ -302,7 +302,7 @@ impl Inbound {
 
     /// Records that a HEARTBEAT with this nonce was sent to the source of the data. `srtt` is the value known so far.
     /// `longest` is that of the slowest path, if there are several.
-    pub(crate) fn on_rtt_asked(
+    pub(crate) fn on_rtt_probe_sent(
         &mut self,
         now: Time,
         nonce: u64,
@@ -310,7 +310,7 @@ impl Inbound {
         longest: Option<Duration>,
     ) {
         if let Some(flow) = &mut self.flow {
-            flow.on_rtt_asked(now, nonce, srtt, longest);
+            flow.on_rtt_probe_sent(now, nonce, srtt, longest);
         }
     }
 

@@ -39,7 +39,7 @@ const TIGHT_DIVISOR: u32 = 2;
 /// Maximum number of chunks that are noted while the peer is asked to reset all numbers: as many as may be in flight.
 const RECENT_MAX: usize = 65_536;
 
-/// Maximum number of streams that one question may name.
+/// Maximum number of streams that one STREAM BLOCKED may name.
 const ASKED_MAX: usize = 128;
 
 /// Maximum number of credits that are preferred to gap blocks in a packet.
@@ -144,7 +144,7 @@ impl Credits {
             account.beyond += u32::from(len);
             self.beyond.insert(tsn.0, (stream, len));
         } else {
-            self.tell_again(stream);
+            self.announce_again(stream);
         }
         if let Some(recent) = &mut self.recent {
             if recent.len() == RECENT_MAX {
@@ -155,7 +155,7 @@ impl Credits {
     }
 
     /// Records that the cumulative TSN has reached a chunk of the stream.
-    fn tell_again(&mut self, stream: StreamId) {
+    fn announce_again(&mut self, stream: StreamId) {
         if self.ignored.remove(&stream) {
             self.due.insert(stream);
         }
@@ -212,7 +212,7 @@ impl Credits {
             if let Some(account) = self.accounts.get_mut(&stream) {
                 account.beyond = account.beyond.saturating_sub(u32::from(len));
             }
-            self.tell_again(stream);
+            self.announce_again(stream);
         }
     }
 

@@ -224,20 +224,20 @@ impl Window {
     #[inline]
     pub(super) fn update_due(&self, drained: bool, share: Share) -> bool {
         if share.is_whole() {
-            self.is_worth_telling(self.free(), self.size, drained)
+            self.is_worth_advertising(self.free(), self.size, drained)
         } else {
-            self.is_share_worth_telling(share.bytes(), drained)
+            self.is_share_worth_advertising(share.bytes(), drained)
         }
     }
 
     #[inline(never)]
-    fn is_share_worth_telling(&self, share: u32, drained: bool) -> bool {
-        self.is_worth_telling(self.offered(share), self.size.min(share), drained)
+    fn is_share_worth_advertising(&self, share: u32, drained: bool) -> bool {
+        self.is_worth_advertising(self.offered(share), self.size.min(share), drained)
     }
 
     /// True if the peer should be told of a window of `open` bytes, of `whole` at most.
     #[inline]
-    fn is_worth_telling(&self, open: u32, whole: u32, drained: bool) -> bool {
+    fn is_worth_advertising(&self, open: u32, whole: u32, drained: bool) -> bool {
         let gain = open.saturating_sub(self.promised);
         // A step is at most half of the whole.
         let waits = drained && self.promised < whole / 2;

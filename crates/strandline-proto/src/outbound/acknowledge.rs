@@ -9,16 +9,14 @@ use crate::path_index::PerPath;
 use crate::time::Time;
 
 impl Busy {
-    /// Prepares for an acknowledgement up to `cumulative`, with `room` in the peer's window for new
-    /// data.
-    fn before_ack(&mut self, now: Time, cumulative: Tsn, room: u32, paths: &mut PerPath<PathAck>) {
-        let pending = self.queue.pending_bytes();
-        if let Some(rack) = &mut self.sent.rack {
-            rack.can_send_new = pending > 0 && pending.min(PROBE_ROOM) <= room as usize;
-        }
+    /// Prepares for an acknowledgement up to `cumulative`, with `room` in the peer's window for new data. Returns true if
+    /// there is new data that fits there.
+    fn before_ack(&mut self, now: Time, cumulative: Tsn, room: u32, paths: &mut PerPath<PathAck>) -> bool {
         if let Some(partial) = &mut self.partial {
             partial.on_cumulative(now, cumulative, self.sent.rack.as_deref_mut(), paths);
         }
+        let pending = self.queue.pending_bytes();
+        pending > 0 && pending.min(PROBE_ROOM) <= room as usize
     }
 }
 
@@ -48,8 +46,9 @@ impl Outbound {
             // SHUTDOWN still counts; outstanding data waits for a SACK.
             Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
         };
-        busy.before_ack(now, tsn, self.window.rwnd(), paths);
-        let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.messages, paths);
+        let can_send_new = busy.before_ack(now, tsn, self.window.rwnd(), paths);
+        let progress =
+            busy.sent.acknowledge_cumulatively(now, steps, can_send_new, &mut busy.messages, paths);
         if progress.newly_acked {
             self.window.on_shutdown_acked();
         }
@@ -120,8 +119,8 @@ fn on_report(
     if duplicates.len() > 0 {
         busy.sent.on_duplicates(duplicates, paths);
     }
-    busy.before_ack(now, cumulative, a_rwnd.saturating_sub(in_flight), paths);
-    let mut progress = busy.sent.acknowledge(now, steps, blocks, &mut busy.messages, paths);
+    let can_send_new = busy.before_ack(now, cumulative, a_rwnd.saturating_sub(in_flight), paths);
+    let mut progress = busy.sent.acknowledge(now, steps, blocks, can_send_new, &mut busy.messages, paths);
     let kept = if progress.reneges_too_often { None } else { keep(busy) };
     let Some(kept) = kept else {
         return SackOutcome::Violation("SACKs take back again and again what they acknowledged");

@@ -36,7 +36,7 @@ pub(crate) struct Bundled {
     pub(crate) bytes: u32,
     pub(crate) chunks: u32,
     /// True if one of them asks for an immediate acknowledgement.
-    pub(crate) asks: bool,
+    pub(crate) immediate: bool,
 }
 
 impl Outbound {
@@ -84,7 +84,7 @@ impl Outbound {
             bundled.bytes += size as u32;
             let Some(mut data) = messages.whole(key, tsn) else { break };
             data.immediate |= urgency.at(bundled.bytes);
-            bundled.asks |= data.immediate;
+            bundled.immediate |= data.immediate;
             let pushed = packet.push(&data);
             debug_assert!(pushed, "it was measured");
             queue.on_whole_sent(messages, stream, len);

@@ -402,13 +402,14 @@ impl Outbound {
     /// (section 7.2.4 rule 3).
     #[must_use]
     pub(crate) fn fast_retransmit_pending(&self) -> bool {
-        self.sent().is_some_and(|sent| sent.recovery.first_packet_pending() && sent.outstanding.marked() > 0)
+        self.sent()
+            .is_some_and(|sent| sent.fast_recovery.first_packet_pending() && sent.outstanding.marked() > 0)
     }
 
     /// Records that the packet was sent that is allowed regardless of cwnd.
     pub(crate) fn fast_retransmit_sent(&mut self) {
         if let Some(busy) = &mut self.busy {
-            busy.sent.recovery.on_first_packet();
+            busy.sent.fast_recovery.on_first_packet();
         }
     }
 
@@ -477,7 +478,7 @@ impl Outbound {
     /// losses of that data (RFC 3168 section 6.1.2).
     pub(crate) fn on_shrunk(&mut self, path: PathIndex) {
         let Some(busy) = &mut self.busy else { return };
-        busy.sent.recovery.on_shrunk(path, busy.sent.outstanding.next_tsn().previous());
+        busy.sent.fast_recovery.on_shrunk(path, busy.sent.outstanding.next_tsn().previous());
         if let Some(mut rack) = busy.sent.rack_recovery() {
             rack.on_shrunk(path);
         }

@@ -224,7 +224,7 @@ impl Partial {
     ) {
         let sent = self.forward.sent.take_if(|(tsn, ..)| cumulative.is_at_or_after(*tsn));
         let Some((tsn, _, at, path)) = sent else { return };
-        paths[path].skipped = true;
+        paths[path].acked.skipped = true;
         if let Some(rack) = rack {
             let path = rack.path(path);
             // An answer that comes sooner than any can is for the data.
@@ -505,7 +505,7 @@ pub(super) fn abandon(outbound: &mut Outbound, now: Time, mut due: Due) -> Optio
     let (in_flight, acknowledged_later) = abandon_chunks(&mut sent.outstanding, messages, &due, &mut flight);
     if sent.outstanding.marked() == 0 {
         // What the exempt packet of Fast Recovery was for. Losses found later wait for cwnd (RFC 9260 section 7.2.4).
-        sent.recovery.on_first_packet();
+        sent.fast_recovery.on_first_packet();
     }
     let unsent = queue.remove(messages, |key| due.contains(key));
     let bytes = acknowledged_later + unsent;

@@ -44,7 +44,7 @@ impl SendWindow {
             }
             outstanding.change(index, State::Marked);
         }
-        self.recovery.on_timeout();
+        self.fast_recovery.on_timeout();
         bytes
     }
 

@@ -94,7 +94,7 @@ impl Outbound {
     #[must_use]
     pub(crate) fn in_fast_recovery(&self) -> bool {
         let by_time = |sent: &SendWindow| sent.rack.as_ref().is_some_and(|rack| rack.in_recovery());
-        self.sent().is_some_and(|sent| sent.recovery.is_active() || by_time(sent))
+        self.sent().is_some_and(|sent| sent.fast_recovery.is_active() || by_time(sent))
     }
 
     /// Returns the bytes of user data in flight on all paths.
@@ -159,9 +159,9 @@ impl Outbound {
     }
 
     /// Allows a refused `push` to be retried, because the congestion window grew at once.
-    pub(crate) fn ask_again(&mut self) {
+    pub(crate) fn retry_blocked(&mut self) {
         if let Some(busy) = &mut self.busy {
-            busy.queue.ask_again();
+            busy.queue.retry_blocked();
         }
     }
 

@@ -18,8 +18,8 @@ use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::number::StreamId;
 
-/// Maximum number of streams that are asked about at a time: more answers don't fit into a packet.
-const QUESTION_MAX: usize = 64;
+/// Maximum number of streams that a STREAM BLOCKED names: more answers don't fit into a packet.
+const STREAMS_MAX: usize = 64;
 
 /// Counts credit from now on, or not: `initial_kib` is the peer's initial one, in units of 1,024 bytes.
 pub(crate) fn set_credit(outbound: &mut Outbound, initial_kib: Option<u16>) {
@@ -98,38 +98,38 @@ fn unpark_all(outbound: &mut Outbound) {
     }
 }
 
-/// Returns by which power of two the time until the next question for credit is longer than an RTO: 0 to 8.
+/// Returns by which power of two the time until the next STREAM BLOCKED is longer than an RTO: 0 to 8.
 pub(crate) fn back_off(outbound: &Outbound) -> u8 {
     parked(outbound).map_or(0, Parked::back_off)
 }
 
-/// Returns the streams that wait for credit, beginning behind those of the last question.
-pub(crate) fn to_ask(outbound: &Outbound) -> Vec<StreamId> {
-    parked(outbound).map_or_else(Vec::new, |parked| parked.to_ask().collect())
+/// Returns the streams that wait for credit, beginning behind those that the latest STREAM BLOCKED named.
+pub(crate) fn blocked_streams(outbound: &Outbound) -> Vec<StreamId> {
+    parked(outbound).map_or_else(Vec::new, |parked| parked.next_blocked().collect())
 }
 
-/// Writes a question for credit: a STREAM BLOCKED chunk with as many of the streams as fit. Returns their number.
-pub(crate) fn write_question(streams: &[StreamId], packet: &mut PacketBuilder<'_>) -> usize {
-    stream_blocked::write(packet, streams.iter().copied().take(QUESTION_MAX))
+/// Writes a STREAM BLOCKED chunk with as many of the streams as fit. Returns their number.
+pub(crate) fn write_stream_blocked(streams: &[StreamId], packet: &mut PacketBuilder<'_>) -> usize {
+    stream_blocked::write(packet, streams.iter().copied().take(STREAMS_MAX))
 }
 
-/// Returns true once after a stream began to wait for credit, or got some: the next question is due after an RTO.
+/// Returns true once after a stream began to wait for credit, or got some: the next STREAM BLOCKED is due after an RTO.
 pub(crate) fn take_changed(outbound: &mut Outbound) -> bool {
     let parked = outbound.busy.as_mut().and_then(|busy| busy.queue.parked_mut());
     parked.is_some_and(Parked::take_changed)
 }
 
-/// True if the peer has not acknowledged anything since the last question for credit.
+/// True if the peer has not acknowledged anything since the latest STREAM BLOCKED.
 pub(crate) fn is_unanswered(outbound: &Outbound) -> bool {
     parked(outbound).is_some_and(Parked::is_unanswered)
 }
 
-/// Records a question about the first `count` of these streams.
-pub(crate) fn on_asked(outbound: &mut Outbound, streams: &[StreamId], count: usize) {
+/// Records a STREAM BLOCKED that names the first `count` of these streams.
+pub(crate) fn on_stream_blocked_sent(outbound: &mut Outbound, streams: &[StreamId], count: usize) {
     let last = count.checked_sub(1).and_then(|last| streams.get(last));
     let parked = outbound.busy.as_mut().and_then(|busy| busy.queue.parked_mut());
     if let (Some(parked), Some(last)) = (parked, last) {
-        parked.on_asked(*last);
+        parked.on_stream_blocked_sent(*last);
     }
 }
 

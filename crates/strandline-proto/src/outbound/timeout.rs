@@ -48,7 +48,8 @@ impl Outbound {
     pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut PerPath<PathAck>) {
         mark(self, |sent| {
             if let Some(mut rack) = sent.rack_recovery() {
-                rack.detect_loss(now, Some(NewlyAcked::default()), paths);
+                // Nothing was acknowledged that would test a time-out with new data.
+                rack.detect_loss(now, Some(NewlyAcked::default()), false, paths);
             }
         });
     }

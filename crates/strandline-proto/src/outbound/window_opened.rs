@@ -7,7 +7,7 @@ use crate::time::Time;
 
 impl Outbound {
     /// Returns the path whose lowest chunks must be retransmitted to learn whether they arrived
-    /// ([`ask_opened`](Self::ask_opened)), if the latest SACK opened a closed window and acknowledged nothing. T3-rtx
+    /// ([`probe_opened_window`](Self::probe_opened_window)), if the latest SACK opened a closed window and acknowledged nothing. T3-rtx
     /// may be backed off far, and nothing else would find out before.
     #[must_use]
     pub(crate) fn take_window_opened(&mut self, now: Time) -> Option<PathIndex> {
@@ -18,7 +18,7 @@ impl Outbound {
 
     /// Retransmits as many of the path's lowest chunks as fit `room` bytes, those of a packet. Returns the bytes that
     /// left the path's flight.
-    pub(crate) fn ask_opened(&mut self, path: PathIndex, room: u32) -> u32 {
+    pub(crate) fn probe_opened_window(&mut self, path: PathIndex, room: u32) -> u32 {
         let room = packet_room(self, room);
         let marked = timeout::mark(self, |sent| Some(sent.rack_recovery()?.on_window_probe(path, room)));
         marked.flatten().unwrap_or(0)

@@ -17,7 +17,7 @@ pub(crate) struct Written {
     /// Its bytes as congestion control counts them: those of a DATA chunk (section 7.2).
     pub(crate) bytes: u32,
     /// True if it asks for an immediate acknowledgement.
-    pub(crate) asks: bool,
+    pub(crate) immediate: bool,
 }
 
 /// Returns the bytes of a chunk with a payload of `len` bytes, as congestion control counts them.
@@ -44,7 +44,7 @@ pub(crate) fn write_new(
     data.immediate |= urgency.at(bytes);
     let pushed = packet.push(&data);
     debug_assert!(pushed, "next_new keeps to the space it is given");
-    Some(Written { tsn: data.tsn, bytes, asks: data.immediate })
+    Some(Written { tsn: data.tsn, bytes, immediate: data.immediate })
 }
 
 #[inline(never)]
@@ -63,16 +63,16 @@ fn write_new_i_data(
     data.immediate |= urgency.at(bytes);
     let pushed = packet.push(&data);
     debug_assert!(pushed, "next_new keeps to the space it is given");
-    Some(Written { tsn: data.tsn, bytes, asks: data.immediate })
+    Some(Written { tsn: data.tsn, bytes, immediate: data.immediate })
 }
 
 /// Writes the next chunk to be retransmitted, as [`next_retransmission`](Outbound::next_retransmission) returns it. It
-/// asks for an immediate acknowledgement if `asks`.
+/// asks for an immediate acknowledgement if `immediate`.
 pub(crate) fn write_again(
     outbound: &mut Outbound,
     now: Time,
     path: PathIndex,
-    asks: bool,
+    immediate: bool,
     packet: &mut PacketBuilder<'_>,
 ) -> Option<Written> {
     let extra = if interleaves(outbound) { EXTRA_LEN } else { 0 };
@@ -82,13 +82,13 @@ pub(crate) fn write_again(
         _ => lowest_marked(outbound).and_then(|tsn| numbers_of(outbound, tsn)),
     };
     let mut data = outbound.next_retransmission(now, path, room)?;
-    data.immediate |= asks;
+    data.immediate |= immediate;
     let pushed = match numbers {
         None => packet.push(&data),
         Some((mid, fsn)) => packet.push(&IData::of(data, mid, fsn)),
     };
     debug_assert!(pushed, "next_retransmission keeps to the space it is given");
-    Some(Written { tsn: data.tsn, bytes: chunk_len(data.payload.len()), asks: data.immediate })
+    Some(Written { tsn: data.tsn, bytes: chunk_len(data.payload.len()), immediate: data.immediate })
 }
 
 /// Returns the lowest TSN that is marked for retransmission.

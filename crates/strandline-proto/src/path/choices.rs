@@ -11,10 +11,10 @@ pub(super) struct Choices(u8);
 const BY_TIME: u8 = 1;
 const OWN_CONTROLLER: u8 = 2;
 const GAP_SEEN: u8 = 4;
-const ASKED: u8 = 8;
+const IMMEDIATE: u8 = 8;
 const HURRIED: u8 = 16;
 const UNHEEDED: u8 = 32;
-const ASKED_ALONE: u8 = 64;
+const IMMEDIATE_ALONE: u8 = 64;
 const WINDOW_SHUT: u8 = 128;
 
 impl Choices {
@@ -56,24 +56,24 @@ impl Choices {
     }
 
     /// True if the latest packet with DATA asked for an immediate acknowledgement (I bit).
-    pub(super) const fn asked(self) -> bool {
-        self.0 & ASKED != 0
+    pub(super) const fn immediate(self) -> bool {
+        self.0 & IMMEDIATE != 0
     }
 
-    /// Records that a packet with data is sent; see [`asked`](Self::asked) and [`asked_alone`](Self::asked_alone).
-    pub(super) const fn set_asked(&mut self, asked: bool, alone: bool) {
-        self.set(ASKED, asked);
-        self.set(ASKED_ALONE, alone);
+    /// Records that a packet with data is sent; see [`immediate`](Self::immediate) and [`immediate_alone`](Self::immediate_alone).
+    pub(super) const fn set_immediate(&mut self, immediate: bool, alone: bool) {
+        self.set(IMMEDIATE, immediate);
+        self.set(IMMEDIATE_ALONE, alone);
     }
 
     /// True if the packet that asked carries only first transmissions, had nothing else in flight, and is not
     /// answered yet.
-    pub(super) const fn asked_alone(self) -> bool {
-        self.0 & ASKED_ALONE != 0
+    pub(super) const fn immediate_alone(self) -> bool {
+        self.0 & IMMEDIATE_ALONE != 0
     }
 
-    pub(super) const fn end_asked_alone(&mut self) {
-        self.set(ASKED_ALONE, false);
+    pub(super) const fn end_immediate_alone(&mut self) {
+        self.set(IMMEDIATE_ALONE, false);
     }
 
     /// True if the latest tail-loss probe did not allow for a delayed acknowledgement, because the packet before it

@@ -230,7 +230,7 @@ impl Path {
 
     /// True if the next packet is to reveal what became of earlier ones: it is a tail-loss probe or follows a
     /// time-out.
-    pub(crate) fn asks_at_once(&self) -> bool {
+    pub(crate) fn wants_immediate_ack(&self) -> bool {
         self.is_exempt() || self.timed_out || self.frto_packets.is_some()
     }
 
@@ -282,17 +282,17 @@ impl Path {
 
     /// Records that an SCTP packet of `packet_len` bytes with `data_bytes` of DATA chunks was sent, and starts T3-rtx
     /// if it is stopped (rule R1). With `first_transmission`, the packet contains new data, measures the round-trip
-    /// time, and makes the path busy (section 8.3). With `asks`, it asks for an immediate acknowledgement.
+    /// time, and makes the path busy (section 8.3). With `immediate`, it asks for an immediate acknowledgement.
     pub(crate) fn on_data_sent(
         &mut self,
         now: Time,
         packet_len: usize,
         data_bytes: u32,
         first_transmission: bool,
-        asks: bool,
+        immediate: bool,
     ) {
         self.decay(now);
-        self.note_asked(first_transmission, asks);
+        self.note_immediate(first_transmission, immediate);
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
         let probed = matches!(self.exempt, Exempt::WindowProbe | Exempt::WindowProbed);

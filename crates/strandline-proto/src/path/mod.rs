@@ -45,7 +45,6 @@ pub(crate) use self::ecn_trial::EcnTrial;
 pub(crate) use self::frto_packets::FrtoPackets;
 pub(crate) use self::link::Link;
 pub(crate) use self::path_cache::KnownPaths;
-pub(crate) use self::pmtu::{HEADER_IPV4, HEADER_IPV6};
 pub(crate) use self::proof::{Proof, Step};
 pub(crate) use self::set::PathSet;
 pub(crate) use self::state::PathState;

@@ -27,6 +27,9 @@ use core::time::Duration;
 
 use strandline_wire::COMMON_HEADER_LEN;
 
+use crate::packet_sizes::{
+    ETHERNET_MTU, IPV4_BASE_PLPMTU, IPV4_HEADER_LEN, IPV4_REASSEMBLY_MIN, IPV6_HEADER_LEN, IPV6_MTU_MIN,
+};
 use crate::time::Time;
 
 /// MAX_PROBES: number of lost probes after which a size counts as too large. RFC 8899 section 5.1.2 stops the whole
@@ -37,9 +40,6 @@ const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// Minimum of PROBE_TIMER, which is the RTO (RFC 8899 section 5.1.1). The 15 s recommended there are for protocols
 /// that do not measure the round-trip time.
 const PROBE_TIMER_MIN: Duration = Duration::from_secs(1);
-/// MTU of an Ethernet frame in bytes, which most paths carry: probed before larger sizes that only the local link is
-/// known to carry.
-const ETHERNET: u16 = 1500;
 /// A search ends when it cannot gain this many bytes.
 const SEARCH_GRANULARITY: u16 = 32;
 /// Number of packets, at least half full, that must be sent before each probe.
@@ -49,15 +49,6 @@ const BLACK_HOLE_TIMEOUTS: u8 = 2;
 /// Number of consecutive acknowledgements that reported long packets as lost, and none as arrived, that reveal a
 /// black hole. T3-rtx may never expire where short packets arrive.
 const BLACK_HOLE_LOSSES: u8 = 4;
-/// BASE_PLPMTU of IPv4, in bytes.
-const BASE_IPV4: u16 = 1200;
-/// Smallest PMTU used on IPv4, in bytes: the size that every host reassembles (RFC 1122 section 3.3.2).
-const FLOOR_IPV4: u16 = 576;
-/// BASE_PLPMTU and MIN_PLPMTU of IPv6, in bytes: the size that every link carries (RFC 8200 section 5).
-const FLOOR_IPV6: u16 = 1280;
-/// Lengths of IP headers in bytes (RFC 791 section 3.1, RFC 8200 section 3).
-pub(crate) const HEADER_IPV4: u16 = 20;
-pub(crate) const HEADER_IPV6: u16 = 40;
 /// Lower bound of [`Pmtu::packet_len`] in bytes, whatever the configured overhead.
 const PACKET_LEN_MIN: u16 = 256;
 /// The length of an SCTP packet in bytes is a multiple of this, because chunks are padded (RFC 9260 section 3.2).
@@ -106,7 +97,7 @@ impl Pmtu {
     /// Starts with a PMTU of `initial` and searches up to `max`; equal values disable the search. `encapsulation` is
     /// the length of the headers between IP and SCTP.
     pub(crate) fn new(initial: u16, max: u16, encapsulation: u16, ipv6: bool) -> Self {
-        let header = if ipv6 { HEADER_IPV6 } else { HEADER_IPV4 };
+        let header = if ipv6 { IPV6_HEADER_LEN } else { IPV4_HEADER_LEN };
         let mut pmtu = Self {
             nonce: 0,
             at: Time::MAX,
@@ -338,7 +329,7 @@ impl Pmtu {
         self.probes_lost = 0;
         self.long_packets = 0;
         self.ceiling = self.max;
-        self.probe = if self.mtu < ETHERNET { ETHERNET.min(self.max) } else { self.max };
+        self.probe = if self.mtu < ETHERNET_MTU { ETHERNET_MTU.min(self.max) } else { self.max };
         if self.mtu < self.max {
             self.state = State::Ready;
         } else {
@@ -364,11 +355,11 @@ impl Pmtu {
     }
 
     fn base(&self) -> u16 {
-        if self.ipv6 { self.floor() } else { BASE_IPV4.min(self.max) }
+        if self.ipv6 { self.floor() } else { IPV4_BASE_PLPMTU.min(self.max) }
     }
 
     fn floor(&self) -> u16 {
-        let floor = if self.ipv6 { FLOOR_IPV6 } else { FLOOR_IPV4 };
+        let floor = if self.ipv6 { IPV6_MTU_MIN } else { IPV4_REASSEMBLY_MIN };
         floor.min(self.max)
     }
 

@@ -23,7 +23,7 @@ pub(crate) enum Step {
     /// Do nothing now.
     Rest,
     /// Send a HEARTBEAT of the full length.
-    Ask,
+    Send,
     /// Give up, because several HEARTBEATs went unanswered.
     GiveUp,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Proof {
     path: PathIndex,
     /// Nonce of the outstanding HEARTBEAT; 0 if there is none.
     nonce: u64,
-    asked_at: Time,
+    sent_at: Time,
     /// Until when long packets are known to arrive.
     until: Time,
     lost: u8,
@@ -44,7 +44,7 @@ pub(crate) struct Proof {
 
 impl Proof {
     pub(crate) fn new(path: PathIndex) -> Self {
-        Self { path, nonce: 0, asked_at: Time::ZERO, until: Time::ZERO, lost: 0, wanted: false }
+        Self { path, nonce: 0, sent_at: Time::ZERO, until: Time::ZERO, lost: 0, wanted: false }
     }
 
     /// Returns the path that the proof belongs to.
@@ -71,7 +71,7 @@ impl Proof {
             return Step::Rest;
         }
         if self.nonce != 0 {
-            if now < self.asked_at + rto.max(WAIT_MIN) {
+            if now < self.sent_at + rto.max(WAIT_MIN) {
                 return Step::Rest;
             }
             self.nonce = 0;
@@ -81,12 +81,12 @@ impl Proof {
                 return Step::GiveUp;
             }
         }
-        Step::Ask
+        Step::Send
     }
 
-    pub(crate) fn on_asked(&mut self, now: Time, nonce: u64) {
+    pub(crate) fn on_sent(&mut self, now: Time, nonce: u64) {
         self.nonce = nonce;
-        self.asked_at = now;
+        self.sent_at = now;
         self.wanted = false;
     }
 
@@ -99,11 +99,11 @@ impl Proof {
         self.nonce = 0;
         self.lost = 0;
         self.until = now + LIFE;
-        Some(self.asked_at)
+        Some(self.sent_at)
     }
 
     /// Revokes the proof, because long packets seem to be lost.
-    pub(crate) fn doubt(&mut self) {
+    pub(crate) fn revoke(&mut self) {
         self.until = Time::ZERO;
     }
 }

@@ -88,16 +88,16 @@ impl Path {
     }
 
     /// Probes an address again that had been given up, because a packet of the peer came from it.
-    pub(crate) fn on_heard(&mut self, now: Time, random: u32, config: &AssociationConfig) {
+    pub(crate) fn on_packet_received(&mut self, now: Time, random: u32, config: &AssociationConfig) {
         self.error_count = 0;
         self.start_heartbeats(now, random, config);
     }
 
     /// Makes an active path with too many errors potentially failed, and probes it at once (RFC 7829 section 3.2).
     /// Called after [`on_error`](Self::on_error) if there are other paths.
-    pub(crate) fn on_doubt(&mut self, config: &AssociationConfig) -> Option<PathChange> {
-        let doubtful = config.potentially_failed_retrans_max.is_some_and(|max| self.error_count > max);
-        if !doubtful || self.state != PathState::Active {
+    pub(crate) fn on_repeated_errors(&mut self, config: &AssociationConfig) -> Option<PathChange> {
+        let failing = config.potentially_failed_retrans_max.is_some_and(|max| self.error_count > max);
+        if !failing || self.state != PathState::Active {
             return None;
         }
         self.state = PathState::PotentiallyFailed;

@@ -10,7 +10,7 @@ impl Path {
     /// Returns when the path counts as silent: nothing was answered for `silence_max`, not even a tail-loss probe.
     /// `Time::MAX` if the path is not awaiting an answer.
     pub(crate) fn silence_deadline(&self, silence_max: Duration) -> Time {
-        let asked = self.probes.has_asked() && self.flight > 0 && !self.timed_out;
+        let asked = self.probes.has_probed() && self.flight > 0 && !self.timed_out;
         if !asked || self.state != PathState::Active || self.rtx_deadline == Time::MAX {
             return Time::MAX;
         }

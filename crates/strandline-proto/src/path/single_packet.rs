@@ -19,12 +19,12 @@ impl Path {
 
     /// True if the flight may be one packet that fills no gap, and no probe has asked for its acknowledgement.
     fn may_be_delayed(&self) -> bool {
-        !self.probes.has_asked() && !self.choices.gap_seen() && self.flight <= self.data_chunk_len_max()
+        !self.probes.has_probed() && !self.choices.gap_seen() && self.flight <= self.data_chunk_len_max()
     }
 
     /// True if the latest packet has the I bit (RFC 7053), and nothing shows that the peer ignores it.
     const fn is_heeded(&self) -> bool {
-        self.choices.asked() && !self.choices.unheeded()
+        self.choices.immediate() && !self.choices.unheeded()
     }
 
     /// Records whether the I bit makes the tail-loss probe that is about to be sent come sooner. Only the first probe
@@ -45,18 +45,18 @@ impl Path {
     }
 
     /// Records that a packet with data is about to be sent. Called before it counts as in flight.
-    pub(super) fn note_asked(&mut self, first_transmission: bool, asks: bool) {
-        self.choices.set_asked(asks, asks & first_transmission & (self.flight == 0));
+    pub(super) fn note_immediate(&mut self, first_transmission: bool, immediate: bool) {
+        self.choices.set_immediate(immediate, immediate & first_transmission & (self.flight == 0));
     }
 
     /// Handles a received packet with a SACK: if the answer came sooner than a probe would have been sent, the peer
     /// does heed the I bit. `bare` is true if the packet contained no data, which can make an acknowledgement come
     /// sooner.
     pub(crate) fn on_answered(&mut self, now: Time, bare: bool) {
-        if !self.choices.asked_alone() || self.flight > 0 {
+        if !self.choices.immediate_alone() || self.flight > 0 {
             return;
         }
-        self.choices.end_asked_alone();
+        self.choices.end_immediate_alone();
         let in_time =
             self.rto.srtt().is_some_and(|srtt| now.since(self.last_sent) < srtt + srtt + PROBE_SLACK);
         if bare && in_time {

@@ -37,7 +37,7 @@ impl Path {
     }
 
     /// True if a probe of a newly opened peer window may be sent now. The first one needs no wait.
-    pub(crate) fn may_ask_opened(&self, now: Time) -> bool {
+    pub(crate) fn may_probe_opened_window(&self, now: Time) -> bool {
         let at = self.probe_time();
         at <= now || (at != Time::MAX && self.probes.is_first())
     }

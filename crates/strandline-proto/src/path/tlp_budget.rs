@@ -29,7 +29,7 @@ const LEFT_SHIFT: u8 = 4;
 const LEFT: u8 = 3 << LEFT_SHIFT;
 /// In place of the number left: none, and the next time-out adds none either.
 const OWES: u8 = 3;
-const ASKED: u8 = 1 << 6;
+const PROBED: u8 = 1 << 6;
 const TIMED_OUT: u8 = 1 << 7;
 
 /// The probes of one path since new data was acknowledged on it. One byte, because there may be millions of paths.
@@ -78,12 +78,12 @@ impl Probes {
 
     /// Records that a probe is about to be sent.
     pub(super) const fn on_probe(&mut self) {
-        self.on_asked();
-        self.0 |= ASKED;
+        self.on_window_probe();
+        self.0 |= PROBED;
     }
 
     /// Records a packet that tests whether the peer's window has room. It counts as a probe.
-    pub(super) const fn on_asked(&mut self) {
+    pub(super) const fn on_window_probe(&mut self) {
         if self.sent() < DOUBLINGS_MAX {
             self.0 += 1;
         }
@@ -97,7 +97,7 @@ impl Probes {
             self.on_probe();
             return true;
         }
-        let lends = self.has(TIMED_OUT) && !self.has(ASKED) && self.left() == 0 && rto <= RTO_OF_TWO_MAX;
+        let lends = self.has(TIMED_OUT) && !self.has(PROBED) && self.left() == 0 && rto <= RTO_OF_TWO_MAX;
         if lends {
             self.on_probe();
             self.set_left(OWES);
@@ -111,9 +111,9 @@ impl Probes {
         if self.has(TIMED_OUT) {
             self.set_left(if owed { 0 } else { 1 });
         }
-        self.0 = self.0 & !ASKED | TIMED_OUT;
+        self.0 = self.0 & !PROBED | TIMED_OUT;
         if owed {
-            self.0 |= ASKED;
+            self.0 |= PROBED;
         }
     }
 
@@ -123,7 +123,7 @@ impl Probes {
     }
 
     /// True if a probe was sent since the latest time-out.
-    pub(super) const fn has_asked(self) -> bool {
-        self.has(ASKED)
+    pub(super) const fn has_probed(self) -> bool {
+        self.has(PROBED)
     }
 }

@@ -52,7 +52,7 @@ impl Board {
         let sent_at = chunk.filter(|chunk| !chunk.resent).map(|chunk| chunk.at);
         self.marks.unknown |= sent_at.is_none();
         self.marks.sent_at = self.marks.sent_at.max(sent_at);
-        self.told = Some((tsn, sent_at));
+        self.echoed = Some((tsn, sent_at));
     }
 
     fn on_answer(&mut self, now: Time, answer: &Chunk<'_>) {
@@ -95,7 +95,7 @@ impl Board {
         // After a reset of all numbers the peer may report its window before anything is sent with the new ones.
         self.renumber(cumulative.next());
         if self.chunks.is_empty() && self.renumbered.awaits() {
-            return self.window.on_doubtful(a_rwnd);
+            return self.window.on_ambiguous(a_rwnd);
         }
         if !self.advance(now, cumulative) {
             return;

@@ -13,7 +13,7 @@ pub(super) struct Window {
     /// True if the window had no room for the lowest chunk or for a probe, and has opened.
     opened: bool,
     /// True if a SACK may have been ignored that reported a window.
-    doubtful: bool,
+    ambiguous: bool,
 }
 
 impl Window {
@@ -23,13 +23,13 @@ impl Window {
         let had_no_room = |before| before < a_rwnd && lowest.is_some_and(|lowest| lowest > before);
         self.opened |= before.is_some_and(had_no_room) || (self.probed && a_rwnd > 0);
         self.room = i64::from(a_rwnd) - outstanding;
-        (self.probed, self.doubtful) = (false, false);
+        (self.probed, self.ambiguous) = (false, false);
     }
 
     /// Processes a SACK of the numbers before a reset of all numbers that may have taken place: then it is ignored.
-    pub(super) fn on_doubtful(&mut self, a_rwnd: u32) {
+    pub(super) fn on_ambiguous(&mut self, a_rwnd: u32) {
         self.a_rwnd = self.a_rwnd.map(|before| before.max(a_rwnd));
-        self.doubtful = true;
+        self.ambiguous = true;
     }
 
     /// Records that a SHUTDOWN acknowledges outstanding data. It reports no window, but there was room for that data.
@@ -40,7 +40,7 @@ impl Window {
     /// Records that new data is sent. The window of the set-up is not known here.
     pub(super) fn on_new_data(&mut self, payload: u32) {
         self.room -= i64::from(payload);
-        self.probed |= (self.room < 0 && self.a_rwnd.is_some()) || self.doubtful;
+        self.probed |= (self.room < 0 && self.a_rwnd.is_some()) || self.ambiguous;
     }
 
     /// Returns the window in the last SACK; `None` before the first.

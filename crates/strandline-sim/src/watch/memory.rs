@@ -35,14 +35,14 @@ pub(super) struct Memory {
     /// Numbers of tail-loss probes, time-outs, recoveries and undone ones, at the last check.
     pub(super) counted: [u32; 4],
     /// For each path: number of time-outs so far, and the F-RTO test since the latest.
-    timeouts_of: ByAddress<(u16, Option<Asked>)>,
+    timeouts_of: ByAddress<(u16, Option<FrtoTest>)>,
     /// True if losses were detected by time when nothing was outstanding.
     by_time: bool,
     /// The largest path MTU of each path: chunks may have been made for it.
     mtu_max: ByAddress<u16>,
     /// For each path: number of time-outs so far, and packets that may still test whether the latest was spurious
     /// (RFC 5682 section 2 step 2b).
-    pub(super) may_ask: ByAddress<(u16, u32)>,
+    pub(super) frto_packets: ByAddress<(u16, u32)>,
     pub(super) moves: Moves,
     pub(super) keys: KnownKeys,
     /// Set when a path was removed: the number that followed what was sent by then.
@@ -51,7 +51,7 @@ pub(super) struct Memory {
 
 /// The F-RTO test: after T3-rtx one packet reveals what became of the others (RFC 5682).
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct FrtoTest {
     /// The test ends when everything before this is acknowledged.
     until: Tsn,
     /// True if something has been acknowledged since.
@@ -71,7 +71,7 @@ impl Memory {
         self.bounds.remove(address);
         self.mtus.remove(address);
         self.timeouts_of.remove(address);
-        self.may_ask.remove(address);
+        self.frto_packets.remove(address);
     }
 
     pub(super) fn events(&mut self, now: Time, status: &Status, paths: usize) -> Events {
@@ -105,23 +105,23 @@ impl Memory {
         }
         for path in paths {
             let address = path.address.ip();
-            let (before, asked) = self.timeouts_of.get(address).copied().unwrap_or_default();
+            let (before, test) = self.timeouts_of.get(address).copied().unwrap_or_default();
             let delivered = self.board.has_delivered(address);
-            let mut asked = asked.filter(|asked| !self.board.has_passed(asked.until));
-            if let Some(asked) = &mut asked {
-                asked.answered |= delivered;
+            let mut test = test.filter(|test| !self.board.has_passed(test.until));
+            if let Some(test) = &mut test {
+                test.answered |= delivered;
             }
             if path.timeouts > before {
                 known += u32::from(path.timeouts - before);
                 // If the test failed, it is not tried again.
-                if by_time && paths.len() == 1 && asked.is_none_or(|asked| !asked.answered) {
+                if by_time && paths.len() == 1 && test.is_none_or(|test| !test.answered) {
                     self.board.excuse_first(address, self.mtu_after_timeout(path, paths));
                 } else {
                     self.board.excuse(Some(address));
                 }
-                asked = self.board.next_tsn().map(|until| Asked { until, answered: delivered });
+                test = self.board.next_tsn().map(|until| FrtoTest { until, answered: delivered });
             }
-            self.timeouts_of.insert(address, (path.timeouts, asked));
+            self.timeouts_of.insert(address, (path.timeouts, test));
         }
         // A window that opens is probed like a closed one (section 6.1 rule A).
         let opened = self.board.take_opened();

@@ -19,9 +19,9 @@ const REMEMBERED_MAX: usize = 64;
 /// A local address that is no source of usual packets (section 5.3 rules F1 and F4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Withheld {
-    /// The peer was asked to add it: only ASCONF chunks come from it.
+    /// The peer was requested to add it: only ASCONF chunks come from it.
     Added,
-    /// The peer was asked to delete it.
+    /// The peer was requested to delete it.
     Leaving,
     /// The peer has deleted it, or refused to add it.
     Gone,
@@ -29,7 +29,7 @@ enum Withheld {
 
 /// A request of the peer.
 #[derive(Debug, Clone, Copy)]
-enum Asked {
+enum Request {
     Add(IpAddr),
     Delete(IpAddr),
 }
@@ -41,7 +41,7 @@ pub(super) struct Moves {
     /// Number of our latest ASCONF.
     latest: Option<AsconfNumber>,
     /// The peer's ASCONF chunks that arrived and are not answered.
-    asked: BTreeMap<u32, Vec<(u32, Asked)>>,
+    requested: BTreeMap<u32, Vec<(u32, Request)>>,
     /// Number of the peer's ASCONF that was answered last.
     answered: Option<AsconfNumber>,
     /// Addresses that the peer has deleted.
@@ -73,8 +73,8 @@ impl Moves {
         for chunk in packet.chunks().flatten() {
             let Ok(Chunk::Asconf(asconf)) = chunk.parse() else { continue };
             let old = self.answered.is_some_and(|answered| !answered.is_before(asconf.number));
-            if !old && self.asked.len() < REMEMBERED_MAX {
-                self.asked.entry(asconf.number.0).or_insert_with(|| requests(asconf.parameters));
+            if !old && self.requested.len() < REMEMBERED_MAX {
+                self.requested.entry(asconf.number.0).or_insert_with(|| requests(asconf.parameters));
             }
         }
     }
@@ -113,8 +113,9 @@ impl Moves {
 
     /// True if the peer asks to add the address, and the answer has not departed.
     fn is_being_added(&self, address: IpAddr) -> bool {
-        let mut asked = self.asked.values().flatten();
-        asked.any(|(_, asked)| matches!(asked, Asked::Add(a) if *a == address || a.is_unspecified()))
+        let mut requested = self.requested.values().flatten();
+        requested
+            .any(|(_, requested)| matches!(requested, Request::Add(a) if *a == address || a.is_unspecified()))
     }
 
     fn on_asconf(&mut self, asconf: &Asconf<'_>) {
@@ -124,27 +125,27 @@ impl Moves {
         self.latest = Some(asconf.number);
         for (_, request) in requests(asconf.parameters) {
             match request {
-                Asked::Add(address) => self.own.insert(address, Withheld::Added),
-                Asked::Delete(address) => self.own.insert(address, Withheld::Leaving),
+                Request::Add(address) => self.own.insert(address, Withheld::Added),
+                Request::Delete(address) => self.own.insert(address, Withheld::Leaving),
             };
         }
     }
 
     /// The requests that this side grants hold from the moment that it says so.
     fn on_asconf_ack(&mut self, ack: &AsconfAck<'_>, to: SocketAddr) {
-        let Some(asked) = self.asked.remove(&ack.number.0) else { return };
+        let Some(requested) = self.requested.remove(&ack.number.0) else { return };
         self.answered = Some(ack.number);
-        self.asked.retain(|number, _| ack.number.is_before(AsconfNumber(*number)));
+        self.requested.retain(|number, _| ack.number.is_before(AsconfNumber(*number)));
         let granted: BTreeSet<u32> = ack.responses.iter().flatten().filter_map(|raw| success(&raw)).collect();
-        for (_, request) in asked.into_iter().filter(|(id, _)| granted.contains(id)) {
+        for (_, request) in requested.into_iter().filter(|(id, _)| granted.contains(id)) {
             match request {
-                Asked::Add(address) => {
+                Request::Add(address) => {
                     let address = if address.is_unspecified() { to.ip() } else { address };
                     self.deleted.remove(&address);
                     self.only.as_mut().map(|only| only.insert(address));
                 }
-                Asked::Delete(address) if address.is_unspecified() => self.only = Some([to.ip()].into()),
-                Asked::Delete(address) => {
+                Request::Delete(address) if address.is_unspecified() => self.only = Some([to.ip()].into()),
+                Request::Delete(address) => {
                     self.deleted.insert(address);
                 }
             }
@@ -159,7 +160,7 @@ fn success(raw: &strandline_wire::parameter::RawParameter<'_>) -> Option<u32> {
     }
 }
 
-fn requests(parameters: Parameters<'_>) -> Vec<(u32, Asked)> {
+fn requests(parameters: Parameters<'_>) -> Vec<(u32, Request)> {
     let parsed = || parameters.iter().flatten().filter_map(|raw| raw.parse_asconf()?.ok());
     let id_of = |parameter| match parameter {
         AsconfParameter::AddIp { id, .. }
@@ -169,10 +170,10 @@ fn requests(parameters: Parameters<'_>) -> Vec<(u32, Asked)> {
     };
     // Of requests with one ID only an attacker could say which of them was granted.
     let is_alone = |id| parsed().filter_map(id_of).filter(|other| *other == id).count() == 1;
-    let asked = parsed().filter_map(|parameter| match parameter {
-        AsconfParameter::AddIp { id, address } => Some((id, Asked::Add(address))),
-        AsconfParameter::DeleteIp { id, address } if is_alone(id) => Some((id, Asked::Delete(address))),
+    let requested = parsed().filter_map(|parameter| match parameter {
+        AsconfParameter::AddIp { id, address } => Some((id, Request::Add(address))),
+        AsconfParameter::DeleteIp { id, address } if is_alone(id) => Some((id, Request::Delete(address))),
         _ => None,
     });
-    asked.collect()
+    requested.collect()
 }

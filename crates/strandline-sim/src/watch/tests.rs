@@ -12,7 +12,7 @@ const MTU: u32 = 1500;
 
 /// Checks two paths with a packet in flight each, a window of one, and `packets` packets of new data on each beyond
 /// that. T3-rtx of both has expired.
-fn asks(packets: [u32; 2]) -> Result<(), Violation> {
+fn two_rounds(packets: [u32; 2]) -> Result<(), Violation> {
     let config = EndpointConfig::default;
     let mut pair = Pair::new(config(), config(), strandline_netem::LinkConfig::default());
     let (a, _) = pair.connect();
@@ -34,11 +34,11 @@ fn asks(packets: [u32; 2]) -> Result<(), Violation> {
     }
     (before.new_chunks, before.packet_max) = (packets.iter().sum(), MTU);
     let mut left = ByAddress::default();
-    let asking = may_ask(&mut left, &paths);
-    assert!(asking.iter().all(|(_, packets)| *packets == ASKING_PACKETS) && asking.len() == 2);
+    let asking = frto_packets(&mut left, &paths);
+    assert!(asking.iter().all(|(_, packets)| *packets == FRTO_PACKETS) && asking.len() == 2);
     congestion(&before, &paths, 0, &mut left)?;
     assert!(
-        may_ask(&mut left, &paths).iter().all(|(_, packets)| *packets < ASKING_PACKETS),
+        frto_packets(&mut left, &paths).iter().all(|(_, packets)| *packets < FRTO_PACKETS),
         "once for a time-out"
     );
     Ok(())
@@ -47,9 +47,9 @@ fn asks(packets: [u32; 2]) -> Result<(), Violation> {
 /// Without another path each one tests for itself whether its time-out was spurious (RFC 5682).
 #[test]
 fn each_path_may_ask_with_two_packets() {
-    asks([2, 2]).expect("two each");
+    two_rounds([2, 2]).expect("two each");
     for packets in [[3, 1], [1, 3], [3, 3]] {
-        let Violation(text) = asks(packets).expect_err("three on one");
+        let Violation(text) = two_rounds(packets).expect_err("three on one");
         assert!(text.contains("beyond cwnd"), "{text}");
     }
 }

@@ -22,11 +22,11 @@ use crate::clock::Clock;
 /// networks, whose time may be virtual, and if the process has no descriptor left, tokio's timer.
 #[derive(Debug)]
 pub(super) enum Alarm {
-    /// Stays ready from the time that it fires until it is set again. `heard` is true once that was reported,
+    /// Stays ready from the time that it fires until it is set again. `reported` is true once that was reported,
     /// or if it isn't set.
     Runtime {
         sleep: Pin<Box<Sleep>>,
-        heard: bool,
+        reported: bool,
     },
     Kernel(AsyncFd<Watched>),
 }
@@ -56,7 +56,7 @@ impl Alarm {
     }
 
     fn of_the_runtime(clock: &Clock) -> Self {
-        Self::Runtime { sleep: Box::pin(tokio::time::sleep_until(clock.instant(Time::MAX))), heard: true }
+        Self::Runtime { sleep: Box::pin(tokio::time::sleep_until(clock.instant(Time::MAX))), reported: true }
     }
 
     #[allow(
@@ -71,9 +71,9 @@ impl Alarm {
     /// Sets the alarm to `at`, replacing any earlier setting. It must be polled afterwards.
     pub(super) fn set(&mut self, at: Time, now: Time, clock: &Clock) {
         let error = match self {
-            Self::Runtime { sleep, heard } => {
+            Self::Runtime { sleep, reported } => {
                 sleep.as_mut().reset(clock.instant(at));
-                *heard = at == Time::MAX;
+                *reported = at == Time::MAX;
                 return;
             }
             // The kernel timer is left as it is: a stale one costs one spurious wake-up.
@@ -91,10 +91,10 @@ impl Alarm {
     /// woken.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
-            Self::Runtime { heard: true, .. } => Poll::Pending,
-            Self::Runtime { sleep, heard } => {
+            Self::Runtime { reported: true, .. } => Poll::Pending,
+            Self::Runtime { sleep, reported } => {
                 let rings = sleep.as_mut().poll(cx);
-                *heard = rings.is_ready();
+                *reported = rings.is_ready();
                 rings
             }
             Self::Kernel(timer) => timer.poll_read_ready(cx).map(|ready| match ready {

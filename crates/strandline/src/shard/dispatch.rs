@@ -23,10 +23,10 @@ impl State {
             while let Some((id, event)) = self.engine.poll_event() {
                 self.readable |= matches!(event, Event::Readable);
                 match self.table.get(id).and_then(|entry| entry.owner()) {
-                    Some(Owner::OneToMany(socket)) => self.tell_endpoint(socket, id, event),
-                    Some(Owner::OneToOne) => self.tell_holder(id, event),
-                    Some(Owner::Orphan) => self.tell_nobody(now, id, &event),
-                    None => self.tell_newcomer(now, id, event),
+                    Some(Owner::OneToMany(socket)) => self.deliver_to_endpoint(socket, id, event),
+                    Some(Owner::OneToOne) => self.deliver_to_holder(id, event),
+                    Some(Owner::Orphan) => self.deliver_to_orphan(now, id, &event),
+                    None => self.deliver_to_newcomer(now, id, event),
                 }
             }
             let Some(id) = self.to_route.pop() else { return };
@@ -35,19 +35,19 @@ impl State {
     }
 
     /// Handles an event of an association that the peer set up: it belongs to the socket bound to its port.
-    fn tell_newcomer(&mut self, now: Time, id: AssociationId, event: Event) {
+    fn deliver_to_newcomer(&mut self, now: Time, id: AssociationId, event: Event) {
         let Event::Established { .. } = event else { return };
         let Some(port) = self.engine.status(id).map(|status| status.local_port) else { return };
         match self.sockets.on_port(port) {
             Some((index, Socket::Many(_))) => {
                 self.table.insert(id, Owner::OneToMany(index));
-                self.tell_endpoint(index, id, event);
+                self.deliver_to_endpoint(index, id, event);
             }
             Some((_, Socket::Listener(listener))) if listener.queue.len() < listener.backlog => {
                 listener.queue.push_back(id);
                 listener.waiters.wake_one(&mut self.to_wake);
                 self.table.insert(id, Owner::OneToOne);
-                self.tell_holder(id, event);
+                self.deliver_to_holder(id, event);
             }
             other => {
                 if let Some((_, Socket::Listener(listener))) = other {
@@ -60,7 +60,7 @@ impl State {
         }
     }
 
-    fn tell_endpoint(&mut self, socket: u32, id: AssociationId, event: Event) {
+    fn deliver_to_endpoint(&mut self, socket: u32, id: AssociationId, event: Event) {
         match event {
             Event::Readable => self.endpoint_readable(socket, id),
             Event::Writable => {
@@ -155,7 +155,7 @@ impl State {
         self.wake_if_finished(socket);
     }
 
-    fn tell_holder(&mut self, id: AssociationId, event: Event) {
+    fn deliver_to_holder(&mut self, id: AssociationId, event: Event) {
         let Some(entry) = self.table.get_mut(id) else { return };
         let cell = entry.cell.get_or_insert_default();
         let to_wake = &mut self.to_wake;
@@ -225,7 +225,7 @@ impl State {
         cell.notify(|| Notification::of(event, engine, id), to_wake);
     }
 
-    fn tell_nobody(&mut self, now: Time, id: AssociationId, event: &Event) {
+    fn deliver_to_orphan(&mut self, now: Time, id: AssociationId, event: &Event) {
         match event {
             Event::Readable => self.drain_unread(now, id),
             Event::Closed(_) => self.give_back(id),

@@ -268,7 +268,7 @@ impl Dynamic {
 
     /// Returns whose stream it is for a question to stop: of one that this side has opened, a message must be acknowledged
     /// before. If the outgoing direction is closed, that is certain, and no further message would show it.
-    pub(crate) fn asks_to_stop_as(&self, stream: StreamId) -> OpenedBy {
+    pub(crate) fn stop_request_opener(&self, stream: StreamId) -> OpenedBy {
         let is_closed = self.open.get(&stream).is_some_and(|open| open.sending == Sending::Closed);
         if self.is_own(stream) == Some(true) && !is_closed { OpenedBy::Us } else { OpenedBy::Peer }
     }

@@ -17,7 +17,7 @@ const LETTER_BYTES: usize = 64;
 enum Matter {
     /// A packet, and a bit for each shard that doesn't know its association.
     Datagram {
-        asked: u64,
+        visited: u64,
         ecn: u8,
     },
     Icmp(IcmpKind),
@@ -42,7 +42,7 @@ pub(crate) struct Mail {
 /// A letter as its reader sees it.
 #[derive(Debug)]
 pub(crate) enum Item<'a> {
-    Datagram { datagram: Datagram<'a>, asked: u64 },
+    Datagram { datagram: Datagram<'a>, visited: u64 },
     Icmp(IcmpError<'a>),
 }
 
@@ -60,12 +60,12 @@ impl Mail {
         self.bytes.len() + self.letters.len() * LETTER_BYTES
     }
 
-    pub(crate) fn push_datagram(&mut self, datagram: &Datagram<'_>, asked: u64) {
+    pub(crate) fn push_datagram(&mut self, datagram: &Datagram<'_>, visited: u64) {
         self.push(
             datagram.source,
             datagram.destination,
             datagram.bytes,
-            Matter::Datagram { asked, ecn: datagram.ecn },
+            Matter::Datagram { visited, ecn: datagram.ecn },
         );
     }
 
@@ -103,9 +103,9 @@ impl Mail {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Item<'_>> {
         self.letters().map(|(letter, bytes)| match letter.matter {
-            Matter::Datagram { asked, ecn } => {
+            Matter::Datagram { visited, ecn } => {
                 let datagram = Datagram { source: letter.peer, destination: letter.destination, bytes, ecn };
-                Item::Datagram { datagram, asked }
+                Item::Datagram { datagram, visited }
             }
             Matter::Icmp(kind) => Item::Icmp(IcmpError { destination: letter.peer, kind, quoted: bytes }),
         })
@@ -217,7 +217,7 @@ impl Post {
     }
 
     /// Sends an ICMP message to all other shards.
-    pub(crate) fn tell_all(&self, from: u16, error: &IcmpError<'_>, to_wake: &mut Vec<Waker>) {
+    pub(crate) fn broadcast(&self, from: u16, error: &IcmpError<'_>, to_wake: &mut Vec<Waker>) {
         for to in (0..self.boxes.len() as u16).filter(|to| *to != from) {
             let mut mail = Mail::default();
             mail.push(error.destination, None, error.quoted, Matter::Icmp(error.kind));

@@ -67,7 +67,7 @@ impl Steer {
             engine.find(local_port, zone::key(error.destination), peer_port).is_some()
         });
         if !known {
-            self.post.tell_all(self.index, &error, to_wake);
+            self.post.broadcast(self.index, &error, to_wake);
         }
         engine.handle_icmp(now, error);
     }
@@ -81,21 +81,21 @@ impl Steer {
             && (self.rule.is_sealed() || !is_reflected())
     }
 
-    /// Returns `None` if a packet belongs to this shard, otherwise the shard to ask and the set of shards asked
+    /// Returns `None` if a packet belongs to this shard, otherwise the shard to ask and the set of shards visited
     /// so far.
     fn elsewhere(
         &self,
         engine: &Engine,
         now: Time,
         datagram: &Datagram<'_>,
-        asked: u64,
+        visited: u64,
     ) -> Option<(u16, u64)> {
         let Ok(packet) = Packet::parse(datagram.bytes) else { return None };
         let tag = packet.verification_tag().0;
         if tag == 0 {
             // Excess INITs stay here unread: the engine drops them.
             let ours = !engine.has_time_for_init(now, datagram.source.ip());
-            return if ours { None } else { self.init_elsewhere(engine, &packet, datagram, asked) };
+            return if ours { None } else { self.init_elsewhere(engine, &packet, datagram, visited) };
         }
         if has_reflected_tag(&packet) {
             // The tag is the peer's own and says nothing.
@@ -103,11 +103,11 @@ impl Steer {
             if engine.find(local, source, packet.source_port()).is_some() {
                 return None;
             }
-            return self.next(asked, None);
+            return self.next(visited, None);
         }
         let owner = self.rule.place_of_tag(tag);
-        if owner != self.index && asked == 0 {
-            return Some((owner, asked));
+        if owner != self.index && visited == 0 {
+            return Some((owner, visited));
         }
         // The tag is unknown and the packet comes from this host: a shard may have sent it to a peer's address
         // that is also this host's. The sending shard must see it; answering it would end that shard's
@@ -115,22 +115,22 @@ impl Steer {
         let lost = !begins_with_cookie_echo(&packet)
             && !engine.has_tag(VerificationTag(tag))
             && engine.is_from_here(datagram);
-        if !lost || engine.has_sent(&packet, datagram) { None } else { self.next(asked, None) }
+        if !lost || engine.has_sent(&packet, datagram) { None } else { self.next(visited, None) }
     }
 
     /// Steers an INIT to the shard that has an association with its sender, otherwise to its home. The shard
     /// that the carrier chose is both, unless the sender or a peer of another shard has several addresses: then
-    /// all shards are asked.
+    /// all shards are visited.
     fn init_elsewhere(
         &self,
         engine: &Engine,
         packet: &Packet<'_>,
         datagram: &Datagram<'_>,
-        asked: u64,
+        visited: u64,
     ) -> Option<(u16, u64)> {
         let sender = sender_of(packet, datagram.source.ip())?;
         let home = home(&self.rule, sender.addresses.iter().copied(), sender.port, sender.local_port);
-        let only_here = home == self.index && sender.addresses.len() == 1 && asked == 0;
+        let only_here = home == self.index && sender.addresses.len() == 1 && visited == 0;
         if only_here && !self.post.multihomed_elsewhere(self.index) {
             return None;
         }
@@ -143,19 +143,19 @@ impl Steer {
         if known || sender.addresses.iter().any(named) || engine.has_sent(packet, datagram) {
             return None;
         }
-        self.next(asked, Some(home))
+        self.next(visited, Some(home))
     }
 
-    /// Returns the next shard to ask, the home last. `None` if all have been asked and this one keeps the
+    /// Returns the next shard to ask, the home last. `None` if all have been visited and this one keeps the
     /// packet.
-    fn next(&self, asked: u64, home: Option<u16>) -> Option<(u16, u64)> {
-        let asked = asked | 1 << self.index;
+    fn next(&self, visited: u64, home: Option<u16>) -> Option<(u16, u64)> {
+        let visited = visited | 1 << self.index;
         let places = self.rule.places();
         let ring = (1..places).map(|step| (self.index + step) % places);
-        let next = ring.filter(|place| asked & (1 << place) == 0).min_by_key(|place| Some(*place) == home);
+        let next = ring.filter(|place| visited & (1 << place) == 0).min_by_key(|place| Some(*place) == home);
         match (next, home) {
-            (Some(next), _) => Some((next, asked)),
-            (None, Some(home)) if home != self.index => Some((home, asked)),
+            (Some(next), _) => Some((next, visited)),
+            (None, Some(home)) if home != self.index => Some((home, visited)),
             _ => None,
         }
     }
@@ -251,20 +251,20 @@ impl Sorter {
         }
     }
 
-    /// Passes a packet to the engine, or queues it for the shard that it belongs to. `asked` is the set of
-    /// shards asked so far.
-    fn sort(&mut self, engine: &mut Engine, now: Time, packet: &Datagram<'_>, asked: u64) {
+    /// Passes a packet to the engine, or queues it for the shard that it belongs to. `visited` is the set of
+    /// shards visited so far.
+    fn sort(&mut self, engine: &mut Engine, now: Time, packet: &Datagram<'_>, visited: u64) {
         if self.steer.is_foreign(packet.bytes) {
             return;
         }
-        let Some((to, asked)) = self.steer.elsewhere(engine, now, packet, asked) else {
+        let Some((to, visited)) = self.steer.elsewhere(engine, now, packet, visited) else {
             return engine.handle_datagram(now, *packet);
         };
         if is_init(packet.bytes) && !engine.charge_init(now, packet.source.ip()) {
             return;
         }
         if let Some(mail) = self.outgoing.get_mut(usize::from(to)) {
-            mail.push_datagram(packet, asked);
+            mail.push_datagram(packet, visited);
         }
     }
 
@@ -274,7 +274,7 @@ impl Sorter {
         for item in inbox.iter() {
             match item {
                 Item::Icmp(error) => engine.handle_icmp(now, error),
-                Item::Datagram { datagram, asked } => self.sort(engine, now, &datagram, asked),
+                Item::Datagram { datagram, visited } => self.sort(engine, now, &datagram, visited),
             }
         }
         self.inbox = inbox;

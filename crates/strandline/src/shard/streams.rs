@@ -181,8 +181,8 @@ impl<'a> DynamicOf<'a> {
 
     fn stop_in_engine(&mut self, now: Time, id: AssociationId, stream: StreamId) {
         let Some(dynamic) = self.dynamic(id) else { return };
-        let asks = dynamic.asks_to_stop_as(stream);
-        Engine::of(&mut self.state.engine, id).stop(now, stream, asks);
+        let opened_by = dynamic.stop_request_opener(stream);
+        Engine::of(&mut self.state.engine, id).stop(now, stream, opened_by);
     }
 
     /// Finishes the outgoing direction of a stream.

@@ -39,7 +39,7 @@ fn headers_of_a_connection_are_removed() {
     let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
     left.sort_unstable();
     assert_eq!(left, ["host", "x-other"]);
-    ask(&mut headers, &hop);
+    request_hop(&mut headers, &hop);
     let connection: Vec<_> = headers.get_all(CONNECTION).iter().map(HeaderValue::as_bytes).collect();
     assert_eq!((connection, text(&headers, "te")), (vec![&b"te"[..], b"upgrade"], "trailers"));
 }

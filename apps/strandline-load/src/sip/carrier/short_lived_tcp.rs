@@ -254,7 +254,7 @@ async fn be_called(shared: Rc<Shared>, source: usize, listener: TcpListener, loa
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::task::spawn_local(hear(Rc::clone(&shared), source, stream, Rc::clone(&load)));
+                tokio::task::spawn_local(serve(Rc::clone(&shared), source, stream, Rc::clone(&load)));
             }
             Err(error) => tokio::time::sleep(errors.on_error(&error).pause).await,
         }
@@ -262,21 +262,21 @@ async fn be_called(shared: Rc<Shared>, source: usize, listener: TcpListener, loa
 }
 
 /// Handles messages on such a connection until either side closes it.
-async fn hear(shared: Rc<Shared>, source: usize, stream: TcpStream, load: Rc<Load>) {
+async fn serve(shared: Rc<Shared>, source: usize, stream: TcpStream, load: Rc<Load>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "setting TCP_NODELAY failed");
     }
     let stream = Rc::new(Wire::plain(stream));
     let line = Rc::new(Line::default());
     line.source.stream.replace(Some(Rc::clone(&stream)));
-    let heard = receive(&stream, source, &load, |message| {
+    let reading = receive(&stream, source, &load, |message| {
         if let Some(mark) = (Came { bytes: message }).call() {
             shared.callees.insert((mark.slot, mark.generation), &line);
         }
         false
     });
     tokio::select! {
-        _ = heard => {}
+        _ = reading => {}
         () = line.end.notified() => {}
     }
     line.source.stream.replace(None);

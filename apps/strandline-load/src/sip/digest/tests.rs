@@ -1,16 +1,16 @@
 use super::*;
 
-fn asked(credentials: &mut Credentials, challenges: &[&str]) -> bool {
+fn on_challenge(credentials: &mut Credentials, challenges: &[&str]) -> bool {
     let mut answer = "SIP/2.0 401 Unauthorized\r\n".to_owned();
     for challenge in challenges {
         let _ = write!(answer, "WWW-Authenticate: {challenge}\r\n");
     }
     answer.push_str("\r\n");
-    credentials.asked(7, Asking::Server, &Came { bytes: answer.as_bytes() })
+    credentials.on_challenge(7, Challenger::Server, &Came { bytes: answer.as_bytes() })
 }
 
 fn line(credentials: &mut Credentials) -> String {
-    let line = credentials.line(7, "Mufasa", Asking::Server, "GET", "/dir/index.html");
+    let line = credentials.line(7, "Mufasa", Challenger::Server, "GET", "/dir/index.html");
     String::from_utf8(line.to_vec()).unwrap()
 }
 
@@ -46,7 +46,7 @@ fn first_known_challenge_is_answered_and_reused() {
     assert_eq!(line(&mut credentials), "");
     let known = r#"Digest realm="a, b", nonce="n1", algorithm=SHA-256, qop="auth,auth-int""#;
     let later = r#"Digest realm="a, b", nonce="n1", algorithm=MD5, qop="auth""#;
-    assert!(asked(
+    assert!(on_challenge(
         &mut credentials,
         &["Basic realm=\"x\"", "Digest realm=\"x\", nonce=\"n\", algorithm=X", known, later]
     ));
@@ -58,8 +58,8 @@ fn first_known_challenge_is_answered_and_reused() {
     assert!(first.contains("algorithm=SHA-256") && first.contains("nc=00000001") && first.ends_with("\r\n"));
     assert!(line(&mut credentials).contains("nc=00000002"));
     // A proxy's challenge is separate from a server's.
-    assert_eq!(credentials.line(7, "Mufasa", Asking::Proxy, "INVITE", "sip:b"), b"");
-    assert!(asked(&mut credentials, &[r#"Digest realm="a", nonce="n2""#]));
+    assert_eq!(credentials.line(7, "Mufasa", Challenger::Proxy, "INVITE", "sip:b"), b"");
+    assert!(on_challenge(&mut credentials, &[r#"Digest realm="a", nonce="n2""#]));
     let second = line(&mut credentials);
     assert!(
         second.contains("nonce=\"n2\"") && second.contains("algorithm=MD5") && !second.contains("nc="),
@@ -71,7 +71,7 @@ fn first_known_challenge_is_answered_and_reused() {
 fn what_can_not_be_answered_is_told() {
     let mut credentials = Credentials::new("secret".to_owned());
     for challenge in ["Basic realm=\"x\"", "Digest realm=\"x\"", "Digest", "Digest nonce=\"unfinished"] {
-        assert!(!asked(&mut credentials, &[challenge]), "{challenge}");
+        assert!(!on_challenge(&mut credentials, &[challenge]), "{challenge}");
     }
-    assert!(!asked(&mut credentials, &[]));
+    assert!(!on_challenge(&mut credentials, &[]));
 }

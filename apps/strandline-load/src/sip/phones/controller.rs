@@ -111,7 +111,7 @@ impl Stage {
         tokio::time::sleep(SETTLE).await;
         let settled = self.taken()?;
         let first = self.phones.first_mut().context("no phone process")?;
-        first.tell(&Order::Probe { count: args.probes }).await?;
+        first.send(&Order::Probe { count: args.probes }).await?;
         let probed = done(first).await?;
         let each = |after: u64, before: u64| (after as f64 - before as f64) / (to - held).max(1) as f64;
         let cpu = self.taken()?.cpu.saturating_sub(settled.cpu).as_secs_f64();
@@ -130,7 +130,7 @@ impl Stage {
     /// Gives an order to all processes at once.
     async fn all(&mut self, order: impl Fn(u64) -> Order) -> Result<Done> {
         for (number, process) in (0..).zip(&mut self.phones) {
-            process.tell(&order(number)).await?;
+            process.send(&order(number)).await?;
         }
         let mut total = Done::default();
         for process in &mut self.phones {
@@ -152,7 +152,7 @@ impl Stage {
 }
 
 async fn done(process: &mut ChildProcess) -> Result<Done> {
-    process.hear::<Reply<Done>>().await?.into_result()
+    process.receive::<Reply<Done>>().await?.into_result()
 }
 
 /// Returns the share of the whole that one of several processes takes.

@@ -71,9 +71,9 @@ impl Phone {
     }
 
     /// Sends a request and waits for its final answer.
-    pub(super) async fn ask(&self, request: &[u8]) -> Result<Final> {
+    pub(super) async fn request(&self, request: &[u8]) -> Result<Final> {
         match self {
-            Self::Tcp(wire) => ask_over_tcp(wire, request).await,
+            Self::Tcp(wire) => request_over_tcp(wire, request).await,
             Self::Sctp { association, .. } => {
                 association.send_bytes(Bytes::copy_from_slice(request), SendInfo::default()).await?;
                 loop {
@@ -95,7 +95,7 @@ impl Phone {
     }
 }
 
-async fn ask_over_tcp(wire: &Wire, request: &[u8]) -> Result<Final> {
+async fn request_over_tcp(wire: &Wire, request: &[u8]) -> Result<Final> {
     let mut rest = request;
     while !rest.is_empty() {
         match wire.try_write(rest) {

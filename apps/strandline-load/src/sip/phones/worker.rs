@@ -197,7 +197,7 @@ impl Worker {
     async fn until_registered(&self, number: u64, phone: &Phone, begin: Instant) -> Result<()> {
         loop {
             let request = self.request(number, phone)?;
-            match timeout(ANSWER_MAX, phone.ask(&request)).await.context("no response")?? {
+            match timeout(ANSWER_MAX, phone.request(&request)).await.context("no response")?? {
                 Final { code: 200, .. } => break,
                 Final { code: 503, retry_after } => {
                     self.done.borrow_mut().refused += 1;

@@ -16,7 +16,7 @@ pub(super) struct Sent {
     pub(super) step: usize,
     pub(super) bytes: Vec<u8>,
     /// Whether any answer has arrived.
-    pub(super) heard: bool,
+    pub(super) answered: bool,
     pub(super) done: bool,
     /// Whether it has credentials.
     pub(super) proves: bool,
@@ -41,7 +41,7 @@ pub(super) struct Party {
     pub(super) ack: Vec<u8>,
     pub(super) dialog: Option<Dialog>,
     /// The last request received, and the answer to it.
-    pub(super) asked: Vec<u8>,
+    pub(super) received: Vec<u8>,
     pub(super) answer: Vec<u8>,
     /// The step whose answer must be acknowledged.
     pub(super) unacknowledged: Option<usize>,

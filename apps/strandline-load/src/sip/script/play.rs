@@ -9,7 +9,7 @@ use super::format::{Script, Wanted, What, Who};
 use super::party::{Dialog, Party, Request, Sent, acknowledge_refusal, begins_dialog, contact, tag};
 use super::template::Values;
 use crate::sip::answer::{Came, Mark, find};
-use crate::sip::digest::{Asking, Credentials};
+use crate::sip::digest::{Challenger, Credentials};
 use crate::sip::format::put;
 use crate::sip::out::Out;
 use crate::sip::outcome::Outcome;
@@ -183,19 +183,19 @@ impl Players {
             }
             return;
         }
-        party.sent.heard = true;
+        party.sent.answered = true;
         if code >= 200 {
             party.sent.done = true;
             if is_invite && code >= 300 {
                 acknowledge_refusal(party, came, around.out);
             }
-            if let (Some(asking), Some(credentials)) = (Asking::of(code), around.credentials.as_mut())
+            if let (Some(challenger), Some(credentials)) = (Challenger::of(code), around.credentials.as_mut())
                 && !party.sent.proves
-                && credentials.asked(party.user, asking, came)
+                && credentials.on_challenge(party.user, challenger, came)
             {
                 around.outcome.challenged += u64::from(play.counted);
                 let step = party.sent.step;
-                self.send(now, slot, step, Some(asking), around);
+                self.send(now, slot, step, Some(challenger), around);
                 return;
             }
             if (200..300).contains(&code) && begins_dialog(came.value("CSeq")) {
@@ -223,7 +223,7 @@ impl Players {
         let via = came.value("Via");
         if came.method() == b"ACK" {
             party.unacknowledged = None;
-        } else if !party.asked.is_empty() && (Came { bytes: &party.asked }).value("Via") == via {
+        } else if !party.received.is_empty() && (Came { bytes: &party.received }).value("Via") == via {
             if !party.answer.is_empty() {
                 around.out.add(party.source, |out| out.extend_from_slice(&party.answer));
             }
@@ -290,7 +290,7 @@ impl Players {
         now: Instant,
         slot: usize,
         at: usize,
-        proves: Option<Asking>,
+        proves: Option<Challenger>,
         around: &mut Around<'_>,
     ) {
         let Some(step) = self.script.steps.get(at) else { return };
@@ -320,12 +320,12 @@ impl Players {
             (None, None) => format!("sip:u{}@{}", values.other, values.domain).into_bytes(),
         };
         let mut proof = Vec::new();
-        if let (Some(asking), Some(credentials)) = (proves, around.credentials.as_mut()) {
+        if let (Some(challenger), Some(credentials)) = (proves, around.credentials.as_mut()) {
             let uri = String::from_utf8_lossy(&uri);
             proof.extend_from_slice(credentials.line(
                 party.user,
                 &style.name(party.user),
-                asking,
+                challenger,
                 method,
                 &uri,
             ));
@@ -337,7 +337,7 @@ impl Players {
             return;
         }
         let (cseq, bytes) = (party.cseq, around.out.last().to_vec());
-        party.sent = Sent { cseq, step: at, bytes, heard: false, done: false, proves: proves.is_some() };
+        party.sent = Sent { cseq, step: at, bytes, answered: false, done: false, proves: proves.is_some() };
         if around.plan.unreliable {
             self.alarm(slot, now + T1, Kind::Request { party: role, cseq, times: 0 });
         }
@@ -352,7 +352,7 @@ impl Players {
         let Some(values) = play.values(role, around) else { return };
         let generation = play.generation;
         let Some(party) = play.parties.get_mut(role) else { return };
-        let asked = std::mem::take(&mut party.asked);
+        let asked = std::mem::take(&mut party.received);
         let request = Came { bytes: &asked };
         let tag = tag(role);
         let mut to = request.value("To").to_vec();
@@ -382,7 +382,7 @@ impl Players {
             party.on_notify(&request);
         }
         let is_invite = request.method() == b"INVITE";
-        party.asked = asked;
+        party.received = asked;
         if is_invite && *code >= 200 {
             party.unacknowledged = Some(at);
             if around.plan.unreliable {
@@ -410,7 +410,7 @@ impl Players {
                 Kind::Request { party, cseq, times } => {
                     let Some(one) = play.parties.get(party) else { continue };
                     let invite = one.sent.bytes.starts_with(b"INVITE ");
-                    if one.sent.cseq != cseq || one.sent.done || (invite && one.sent.heard) {
+                    if one.sent.cseq != cseq || one.sent.done || (invite && one.sent.answered) {
                         continue;
                     }
                     around.out.add(one.source, |out| out.extend_from_slice(&one.sent.bytes));
@@ -493,7 +493,7 @@ impl Play {
                 None if wanted.is_method(came.method()) => {
                     let (_, bytes) = self.came.remove(at);
                     if let Some(party) = self.parties.get_mut(role).filter(|_| !bytes.starts_with(b"ACK ")) {
-                        party.asked = bytes;
+                        party.received = bytes;
                         party.answer.clear();
                     }
                     return Found::It(None);

@@ -17,7 +17,7 @@ struct Zone {
 const TTL: Duration = Duration::from_secs(300);
 
 impl Zone {
-    fn ask<T>(&self, what: &str, name: &str, records: Option<Vec<T>>) -> Asked<T> {
+    fn ask<T>(&self, what: &str, name: &str, records: Option<Vec<T>>) -> QueryResult<T> {
         self.asked.borrow_mut().push(format!("{what} {name}"));
         if name.contains("broken") {
             return Err(NoAnswer);
@@ -56,15 +56,15 @@ impl Zone {
 }
 
 impl Records for Zone {
-    async fn naptr(&self, name: &str) -> Asked<Naptr> {
+    async fn naptr(&self, name: &str) -> QueryResult<Naptr> {
         self.ask("NAPTR", name, self.naptr.get(name).cloned())
     }
 
-    async fn srv(&self, name: &str) -> Asked<Srv> {
+    async fn srv(&self, name: &str) -> QueryResult<Srv> {
         self.ask("SRV", name, self.srv.get(name).cloned())
     }
 
-    async fn addresses(&self, name: &str, v6: bool) -> Asked<IpAddr> {
+    async fn addresses(&self, name: &str, v6: bool) -> QueryResult<IpAddr> {
         let all = self.addresses.get(name).map(|all| {
             let parsed = all.iter().map(|address| address.parse::<IpAddr>().unwrap());
             parsed.filter(|address| address.is_ipv6() == v6).collect()

@@ -76,7 +76,7 @@ impl Admin {
             // The history is on the live page.
             all.remove("seconds");
             all.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
-            all.insert("reloads".to_owned(), self.reloader.told());
+            all.insert("reloads".to_owned(), self.reloader.reload_status());
         }
         all
     }

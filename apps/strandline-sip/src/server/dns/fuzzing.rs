@@ -9,14 +9,14 @@ use hickory_resolver::proto::op::Message;
 
 use super::{address_in, naptr_in, srv_in};
 use crate::codec::{Host, Uri};
-use crate::resolution::{Asked, Found, Naptr, Ours, Question, Records, Srv, locate_servers};
+use crate::resolution::{Found, Naptr, Ours, QueryResult, Question, Records, Srv, locate_servers};
 use crate::transaction::Protocol;
 
 /// Answers every query with this response.
 struct Always(Message);
 
 impl Always {
-    fn records<T>(&self, read: impl Fn(&hickory_resolver::proto::rr::RData) -> Option<T>) -> Asked<T> {
+    fn records<T>(&self, read: impl Fn(&hickory_resolver::proto::rr::RData) -> Option<T>) -> QueryResult<T> {
         let records = self.0.answers.iter();
         let ttl = records.clone().map(|record| record.ttl).min().unwrap_or_default();
         Ok((records.filter_map(|record| read(&record.data)).collect(), Duration::from_secs(ttl.into())))
@@ -24,15 +24,15 @@ impl Always {
 }
 
 impl Records for Always {
-    async fn naptr(&self, _: &str) -> Asked<Naptr> {
+    async fn naptr(&self, _: &str) -> QueryResult<Naptr> {
         self.records(naptr_in)
     }
 
-    async fn srv(&self, _: &str) -> Asked<Srv> {
+    async fn srv(&self, _: &str) -> QueryResult<Srv> {
         self.records(srv_in)
     }
 
-    async fn addresses(&self, _: &str, v6: bool) -> Asked<IpAddr> {
+    async fn addresses(&self, _: &str, v6: bool) -> QueryResult<IpAddr> {
         self.records(|data| address_in(data).filter(|address| address.is_ipv6() == v6))
     }
 }

@@ -63,7 +63,7 @@ fn name(waiting: &Waiting) -> String {
 fn take(inbox: &mut Inbox, now: Duration) -> Vec<String> {
     let mut taken: Vec<String> =
         std::iter::from_fn(|| inbox.next(now)).map(|waiting| name(&waiting)).collect();
-    taken.extend(std::iter::from_fn(|| inbox.next_to_tell()).map(|waiting| format!("-{}", name(&waiting))));
+    taken.extend(std::iter::from_fn(|| inbox.next_rejection()).map(|waiting| format!("-{}", name(&waiting))));
     taken
 }
 
@@ -106,7 +106,7 @@ fn barrier_waits_for_all_earlier_messages() {
     let mut second = inbox.after_all().unwrap();
     let mut told = |inbox: &mut Inbox| {
         let taken = inbox.next(at(0)).is_some();
-        inbox.tell_done();
+        inbox.notify_handled();
         assert!(taken);
         (first.try_recv().is_ok(), second.try_recv().is_ok())
     };
@@ -188,11 +188,11 @@ fn silent_rejects_are_repeated_and_answered_later() {
     let mut inbox = overloaded();
     let text = |number: u32| Bytes::from(format!("INVITE sip:a SIP/2.0\r\nX: {number}\r\n\r\n"));
     let room = inbox.admission.room(InboxSettings::default().wait_max) as u32;
-    inbox.set_tell_max(0);
+    inbox.set_rejections_max(0);
     (0..=room).for_each(|number| add(&mut inbox, at(210), flow(5060), text(number), false));
-    assert_eq!(inbox.counters.untold, 1);
+    assert_eq!(inbox.counters.rejected_silently, 1);
     assert_eq!(take(&mut inbox, at(210)).len() as u32, room);
-    inbox.set_tell_max(10);
+    inbox.set_rejections_max(10);
     // There is room, but not for the retransmission.
     add(&mut inbox, at(300), flow(5060), text(room), false);
     add(&mut inbox, at(300), flow(5060), text(room + 1), false);

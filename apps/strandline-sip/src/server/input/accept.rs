@@ -17,6 +17,9 @@ use super::epoll_set::Set;
 use super::new_connections::Fresh;
 use super::tcp::{SHED, greet, wire};
 
+/// Maximum number of connections that wait to be accepted: the kernel's default limit (net.core.somaxconn).
+const BACKLOG: i32 = 4096;
+
 /// A listening socket.
 pub(in crate::server) type Listening = AsyncFd<std::net::TcpListener>;
 
@@ -39,7 +42,7 @@ pub(in crate::server) fn bind(
     limits.apply(&socket)?;
     socket.set_reuse_port(joins)?;
     socket.bind(&address.into())?;
-    socket.listen(4096)?;
+    socket.listen(BACKLOG)?;
     Ok(socket)
 }
 

@@ -188,7 +188,7 @@ async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>, flow:
             Ok(_) => hub.take_in(|taking| {
                 for Message { data, .. } in messages.into_iter().filter(is_sip) {
                     if first_left == FIRST {
-                        one.heard(&flow);
+                        one.on_message(&flow);
                     }
                     match first_left.checked_sub(1) {
                         Some(left) => {

@@ -192,7 +192,7 @@ pub(super) struct Frames {
     message_bytes_max: usize,
     settings: Rc<WebSockets>,
     /// True if a ping was sent and nothing was received since.
-    asked: bool,
+    ping_sent: bool,
 }
 
 impl Frames {
@@ -209,7 +209,7 @@ impl Frames {
             parts: 0,
             message_bytes_max,
             settings: Rc::clone(&hub.transports.websocket.borrow()),
-            asked: false,
+            ping_sent: false,
         }
     }
 
@@ -272,7 +272,7 @@ impl Framer for Frames {
     }
 
     fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
-        self.asked = false;
+        self.ping_sent = false;
         self.connection.life.on_sign();
         let mut kept = std::mem::take(&mut self.begun);
         if kept.is_empty() {
@@ -297,7 +297,7 @@ impl Framer for Frames {
     }
 
     fn on_idle(&mut self, hub: &Rc<Hub>) -> bool {
-        if std::mem::replace(&mut self.asked, true) {
+        if std::mem::replace(&mut self.ping_sent, true) {
             tracing::debug!(peer = %self.connection.peer, "connection closed: no answer to a WebSocket ping");
             return false;
         }

@@ -11,9 +11,9 @@ pub(in crate::server) struct Activity {
     /// True once a message was received.
     spoke: Cell<bool>,
     /// True if anything was received since the last check.
-    heard: Cell<bool>,
+    received: Cell<bool>,
     /// The time of the last check that found input.
-    heard_secs: Cell<u32>,
+    received_secs: Cell<u32>,
     /// True if the peer has accepted output since the last check.
     wrote: Cell<bool>,
     /// The time of the first check that found output stuck; 0 if it is not.
@@ -25,12 +25,12 @@ impl Activity {
     pub(in crate::server) fn on_message(&self) {
         self.messages.set(self.messages.get().wrapping_add(1));
         self.spoke.set(true);
-        self.heard.set(true);
+        self.received.set(true);
     }
 
     /// Records input that is a sign of life.
     pub(in crate::server) fn on_sign(&self) {
-        self.heard.set(true);
+        self.received.set(true);
     }
 
     /// Records that the peer has accepted output.
@@ -57,10 +57,10 @@ impl Activity {
 
     /// The time since which nothing was received, as far as the checks can tell; never too early.
     pub(super) fn silent_since(&self, now_secs: u32) -> u32 {
-        if self.heard.replace(false) || self.heard_secs.get() == 0 {
-            self.heard_secs.set(now_secs);
+        if self.received.replace(false) || self.received_secs.get() == 0 {
+            self.received_secs.set(now_secs);
         }
-        self.heard_secs.get()
+        self.received_secs.get()
     }
 }
 

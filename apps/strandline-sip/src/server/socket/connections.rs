@@ -35,7 +35,7 @@ const SPARE_BYTES_MAX: usize = 8 << 10;
 #[derive(Debug)]
 enum Way {
     /// The stream is being opened. Holds the requests that fail if it can't be.
-    Opening(Option<Box<Asked>>),
+    Opening(Option<Box<WaitingRequests>>),
     /// The stream has ended.
     Ended,
     /// The stream was accepted, and the handshake of TLS or WebSocket is running.
@@ -50,7 +50,7 @@ enum Way {
 
 /// Requests that wait for a connection.
 #[derive(Debug, Default)]
-struct Asked(Vec<ClientId>);
+struct WaitingRequests(Vec<ClientId>);
 
 /// The outcome of writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -328,7 +328,7 @@ impl Connections {
         }
         connection.share.set_pending(pending.capacity());
         match &mut *connection.way.borrow_mut() {
-            Way::Opening(asked) => asked.get_or_insert_default().0.extend(client),
+            Way::Opening(waiting) => waiting.get_or_insert_default().0.extend(client),
             Way::Greeting(_) => {}
             _ if connection.busy.replace(true) => {}
             _ => self.dirty.borrow_mut().push(Rc::clone(&connection)),
@@ -571,7 +571,7 @@ impl Connection {
     /// Takes the requests that wait for the connection to open.
     pub(in crate::server) fn take_clients(&self) -> Vec<ClientId> {
         match &mut *self.way.borrow_mut() {
-            Way::Opening(asked) => asked.take().unwrap_or_default().0,
+            Way::Opening(waiting) => waiting.take().unwrap_or_default().0,
             _ => Vec::new(),
         }
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use strandline_ops::http::client::ask;
+use strandline_ops::http::client::send_request;
 
 use crate::server::live::Live;
 
@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// # Errors
 /// Returns an error if the server doesn't respond properly.
 pub(super) fn fetch(address: SocketAddr) -> Result<Live> {
-    let asked = ask(address, "GET", "/live.json", None, TIMEOUT);
+    let asked = send_request(address, "GET", "/live.json", None, TIMEOUT);
     let (status, body) = asked
         .with_context(|| format!("{address}: is a SIP server running there with --metrics {address}?"))?;
     parse(status, &body).with_context(|| format!("{address} is not the metrics address of a SIP server"))

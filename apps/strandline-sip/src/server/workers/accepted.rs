@@ -61,14 +61,14 @@ impl Accepted {
         let unreadable = |cause| Unreadable { path: self.args.config.clone().unwrap_or_default(), cause };
         let bytes = files.to_bytes().map_err(unreadable)?;
         new.warn();
-        let told = self.document.differences(&new.document);
+        let differences = self.document.differences(&new.document);
         self.document.replace(new.document);
         self.last.replace(Some(bytes.into()));
-        Ok(told)
+        Ok(differences)
     }
 
     /// The number of reloads, and the last error.
-    pub(super) fn told(&self) -> Value {
+    pub(super) fn reload_status(&self) -> Value {
         self.reloads.status()
     }
 }

@@ -33,7 +33,7 @@ const TIMEOUT: Duration = Duration::from_millis(1500);
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Forwards requests to the workers.
-pub(super) struct Asking {
+pub(super) struct AdminRequests {
     exchange: Arc<Exchange>,
     count: u8,
     next: Cell<u64>,
@@ -55,32 +55,32 @@ pub(super) struct Asking {
 }
 
 /// A pending request to a worker. Dropping it forgets the request.
-struct Asked<'a> {
-    asking: &'a Asking,
+struct PendingAnswer<'a> {
+    requests: &'a AdminRequests,
     worker: u8,
     id: u64,
     /// `None` if the worker has ended.
     answer: Option<oneshot::Receiver<(u16, String)>>,
 }
 
-impl Asked<'_> {
+impl PendingAnswer<'_> {
     /// The worker's response; `None` if the worker has ended or takes too long.
-    async fn said(mut self, timeout: Duration) -> Option<Said> {
+    async fn answer(mut self, timeout: Duration) -> Option<WorkerAnswer> {
         let answer = tokio::time::timeout(timeout, self.answer.take()?).await.ok()?.ok()?;
         Some((self.worker, answer.0, answer.1))
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingAnswer<'_> {
     fn drop(&mut self) {
-        self.asking.pending.borrow_mut().remove(&self.id);
+        self.requests.pending.borrow_mut().remove(&self.id);
     }
 }
 
 /// The number of a worker, and its status and body.
-type Said = (u8, u16, String);
+type WorkerAnswer = (u8, u16, String);
 
-impl Asking {
+impl AdminRequests {
     pub(super) fn new(exchange: Arc<Exchange>, config: &Config, accepted: Rc<Accepted>) -> Rc<Self> {
         Rc::new(Self {
             exchange,
@@ -109,48 +109,48 @@ impl Asking {
     }
 
     /// Sends a message that the worker answers.
-    fn tell(&self, worker: u8, head: impl FnOnce(u64) -> ToWorker, body: &[u8]) -> Asked<'_> {
+    fn send(&self, worker: u8, head: impl FnOnce(u64) -> ToWorker, body: &[u8]) -> PendingAnswer<'_> {
         let id = self.next.get() + 1;
         self.next.set(id);
         let (sender, answer) = oneshot::channel();
         self.pending.borrow_mut().insert(id, sender);
-        let told = self.exchange.tell(worker, &head(id), body);
-        Asked { asking: self, worker, id, answer: told.then_some(answer) }
+        let sent = self.exchange.send(worker, &head(id), body);
+        PendingAnswer { requests: self, worker, id, answer: sent.then_some(answer) }
     }
 
-    fn ask(&self, worker: u8, method: &str, target: &str) -> Asked<'_> {
+    fn request(&self, worker: u8, method: &str, target: &str) -> PendingAnswer<'_> {
         let (method, target) = (method.to_owned(), target.to_owned());
-        self.tell(worker, |id| ToWorker::Ask { id, method, target }, &[])
+        self.send(worker, |id| ToWorker::Request { id, method, target }, &[])
     }
 
     /// The responses that arrive in time.
-    async fn said(asked: Vec<Asked<'_>>, timeout: Duration) -> Vec<Said> {
-        let said = asked.into_iter().map(|asked| asked.said(timeout));
-        futures_util::future::join_all(said).await.into_iter().flatten().collect()
+    async fn answers(pending: Vec<PendingAnswer<'_>>, timeout: Duration) -> Vec<WorkerAnswer> {
+        let answers = pending.into_iter().map(|pending| pending.answer(timeout));
+        futures_util::future::join_all(answers).await.into_iter().flatten().collect()
     }
 
     /// Sends a request to all serving workers at once.
-    async fn ask_all(&self, method: &str, target: &str) -> Vec<Said> {
+    async fn request_all(&self, method: &str, target: &str) -> Vec<WorkerAnswer> {
         let serving = self.exchange.serving().into_iter();
-        Self::said(serving.map(|worker| self.ask(worker, method, target)).collect(), TIMEOUT).await
+        Self::answers(serving.map(|worker| self.request(worker, method, target)).collect(), TIMEOUT).await
     }
 
     /// Sends a command to all workers. Those that don't serve yet will carry it out first; only the others
     /// are waited for.
-    async fn have_all<'a>(&'a self, tell: impl Fn(u8) -> Asked<'a>) -> Vec<Said> {
+    async fn command_all<'a>(&'a self, send: impl Fn(u8) -> PendingAnswer<'a>) -> Vec<WorkerAnswer> {
         let serving = self.exchange.serving();
         let linked = self.exchange.linked().into_iter();
-        let mut asked: Vec<Asked<'_>> = linked.map(tell).collect();
-        asked.retain(|asked| serving.contains(&asked.worker));
-        Self::said(asked, CHANGE_TIMEOUT).await
+        let mut pending: Vec<PendingAnswer<'_>> = linked.map(send).collect();
+        pending.retain(|pending| serving.contains(&pending.worker));
+        Self::answers(pending, CHANGE_TIMEOUT).await
     }
 
     /// Sends a request to one serving worker, or to another one if that doesn't respond. A request for a
     /// change is sent only once.
-    async fn ask_any(&self, method: &str, target: &str, timeout: Duration) -> Answer {
+    async fn request_any(&self, method: &str, target: &str, timeout: Duration) -> Answer {
         let changes = method != "GET";
         for worker in self.exchange.serving() {
-            match self.ask(worker, method, target).said(timeout).await {
+            match self.request(worker, method, target).answer(timeout).await {
                 Some((_, status, body)) => return Answer::text(status, "application/json", body),
                 None if changes => {
                     return Answer::error(
@@ -166,8 +166,8 @@ impl Asking {
     }
 
     async fn live(&self) -> Value {
-        let said = self.ask_all("GET", "/live.json").await;
-        let workers: Vec<(u8, Live)> = said
+        let answers = self.request_all("GET", "/live.json").await;
+        let workers: Vec<(u8, Live)> = answers
             .into_iter()
             .filter_map(|(worker, _, body)| Some((worker, serde_json::from_str(&body).ok()?)))
             .collect();
@@ -192,8 +192,9 @@ impl Asking {
     }
 
     async fn metrics(&self) -> String {
-        let said = self.ask_all("GET", "/metrics").await;
-        let pages: Vec<(u8, &str)> = said.iter().map(|(worker, _, page)| (*worker, page.as_str())).collect();
+        let answers = self.request_all("GET", "/metrics").await;
+        let pages: Vec<(u8, &str)> =
+            answers.iter().map(|(worker, _, page)| (*worker, page.as_str())).collect();
         let commits = self.commits.then(|| self.exchange.commits());
         let supervisor = metrics::of_supervisor(self.begun_unix_secs, commits.as_ref());
         merged::metrics(&pages, &supervisor, &self.own())
@@ -205,14 +206,14 @@ impl Asking {
             // The history is on the live page.
             all.remove("seconds");
             all.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
-            all.insert("reloads".to_owned(), self.accepted.told());
+            all.insert("reloads".to_owned(), self.accepted.reload_status());
         }
         Answer::json(200, &all)
     }
 
     /// A response for a command to all workers, with the number of those that have not confirmed it.
-    fn done(&self, mut value: Value, said: &[Said]) -> Answer {
-        let silent = usize::from(self.count).saturating_sub(said.len());
+    fn done(&self, mut value: Value, answers: &[WorkerAnswer]) -> Answer {
+        let silent = usize::from(self.count).saturating_sub(answers.len());
         if let Some(value) = value.as_object_mut().filter(|_| silent > 0) {
             value.insert("workers_silent".to_owned(), silent.into());
         }
@@ -223,8 +224,8 @@ impl Asking {
     async fn drain(&self, draining: bool) -> Answer {
         self.draining.set(draining);
         let method = if draining { "PUT" } else { "DELETE" };
-        let said = self.have_all(|worker| self.ask(worker, method, "/drain")).await;
-        self.done(json!({"draining": draining}), &said)
+        let answers = self.command_all(|worker| self.request(worker, method, "/drain")).await;
+        self.done(json!({"draining": draining}), &answers)
     }
 
     /// Reloads the configuration for all workers, or for none. A valid one also applies to replacements.
@@ -234,8 +235,9 @@ impl Asking {
             Err(error) => return Answer::error(422, &error.to_string(), "the configuration is unchanged"),
         };
         let files = self.accepted.last().unwrap_or_default();
-        let said = self.have_all(|worker| self.tell(worker, |id| ToWorker::Reload { id }, &files)).await;
-        self.done(json!({"changed": changed, "kept": kept}), &said)
+        let answers =
+            self.command_all(|worker| self.send(worker, |id| ToWorker::Reload { id }, &files)).await;
+        self.done(json!({"changed": changed, "kept": kept}), &answers)
     }
 
     async fn administer(&self, request: &Request) -> Answer {
@@ -245,7 +247,7 @@ impl Asking {
             (["status"], "GET") => self.status().await,
             (["drain"], "PUT" | "DELETE") => self.drain(method == "PUT").await,
             (["reload"], "POST") => self.reload().await,
-            _ => self.ask_any(method, &target, self.store_timeout + TIMEOUT).await,
+            _ => self.request_any(method, &target, self.store_timeout + TIMEOUT).await,
         }
     }
 
@@ -258,8 +260,8 @@ impl Asking {
         let mut interval = tokio::time::interval(Duration::from_secs(1));
         loop {
             interval.tick().await;
-            let said = self.ask_all("GET", &format!("/{SECOND}")).await;
-            let taken: Vec<(u8, TakenSecond)> = said
+            let answers = self.request_all("GET", &format!("/{SECOND}")).await;
+            let taken: Vec<(u8, TakenSecond)> = answers
                 .iter()
                 .filter_map(|(worker, _, body)| Some((*worker, serde_json::from_str(body).ok()?)))
                 .collect();
@@ -275,33 +277,35 @@ fn unavailable() -> Answer {
 
 /// Starts the configured listeners for administrative requests and metrics.
 pub(super) async fn listen(
-    asking: &Rc<Asking>,
+    requests: &Rc<AdminRequests>,
     config: &Config,
 ) -> Result<(Option<SocketAddr>, Option<SocketAddr>)> {
-    tokio::task::spawn_local(Rc::clone(asking).watch());
+    tokio::task::spawn_local(Rc::clone(requests).watch());
     let metrics = match config.metrics {
-        Some(address) => Some(listen_for("metrics", address, &config.metrics_hosts, pages(asking)).await?),
+        Some(address) => Some(listen_for("metrics", address, &config.metrics_hosts, pages(requests)).await?),
         None => None,
     };
     let admin = match &config.admin {
-        Some(admin) => Some(listen_for("admin", admin.address, &admin.hosts, admin_of(asking)).await?),
+        Some(admin) => Some(listen_for("admin", admin.address, &admin.hosts, admin_of(requests)).await?),
         None => None,
     };
     Ok((metrics, admin))
 }
 
-fn pages(asking: &Rc<Asking>) -> Handler {
-    let asking = Rc::clone(asking);
+fn pages(requests: &Rc<AdminRequests>) -> Handler {
+    let requests = Rc::clone(requests);
     Rc::new(move |request: &Request| {
         if request.method != "GET" {
             return Answer::not_allowed("GET, HEAD").into();
         }
-        let asking = Rc::clone(&asking);
+        let requests = Rc::clone(&requests);
         match request.parts()[..] {
             [] => Answer::text(200, "text/html; charset=utf-8", PAGE.to_owned()).into(),
-            ["live.json"] => Reply::Later(Box::pin(async move { Answer::json(200, &asking.live().await) })),
+            ["live.json"] => Reply::Later(Box::pin(async move { Answer::json(200, &requests.live().await) })),
             ["metrics"] => {
-                Reply::Later(Box::pin(async move { Answer::text(200, CONTENT_TYPE, asking.metrics().await) }))
+                Reply::Later(Box::pin(
+                    async move { Answer::text(200, CONTENT_TYPE, requests.metrics().await) },
+                ))
             }
             _ => {
                 let others = "Not found. The paths are /, /live.json and /metrics.\n".to_owned();
@@ -311,13 +315,13 @@ fn pages(asking: &Rc<Asking>) -> Handler {
     })
 }
 
-fn admin_of(asking: &Rc<Asking>) -> Handler {
-    let asking = Rc::clone(asking);
+fn admin_of(requests: &Rc<AdminRequests>) -> Handler {
+    let requests = Rc::clone(requests);
     Rc::new(move |request: &Request| {
-        if !asking.may(request) {
+        if !requests.may(request) {
             return Answer::unauthorized().into();
         }
-        let (asking, request) = (Rc::clone(&asking), request.clone());
-        Reply::Later(Box::pin(async move { asking.administer(&request).await }))
+        let (requests, request) = (Rc::clone(&requests), request.clone());
+        Reply::Later(Box::pin(async move { requests.administer(&request).await }))
     })
 }

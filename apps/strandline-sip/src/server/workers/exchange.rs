@@ -37,7 +37,7 @@ pub(super) enum ToStore {
     /// Everything that the worker had sent has been handled.
     Gone {
         worker: u8,
-        told: Box<dyn FnOnce() + Send>,
+        handled: Box<dyn FnOnce() + Send>,
     },
 }
 
@@ -56,7 +56,7 @@ struct Waiting {
     number: u64,
     worker: u8,
     since: Instant,
-    told: ToWorker,
+    result: ToWorker,
 }
 
 #[derive(Default)]
@@ -120,7 +120,7 @@ impl Exchange {
         if let Some(Some(link)) = state.links.get_mut(usize::from(worker)) {
             link.serves = true;
         }
-        state.tell_alive();
+        state.send_alive();
     }
 
     /// Records that a worker has confirmed all changes up to `number`.
@@ -142,11 +142,11 @@ impl Exchange {
         }
         state.waiting.retain(|waiting| waiting.worker != worker);
         state.release();
-        state.tell_alive();
+        state.send_alive();
     }
 
     /// Sends a message to a worker. Returns false if it has ended.
-    pub(super) fn tell(&self, worker: u8, head: &ToWorker, body: &[u8]) -> bool {
+    pub(super) fn send(&self, worker: u8, head: &ToWorker, body: &[u8]) -> bool {
         let state = self.state();
         let link = state.links.get(usize::from(worker)).and_then(Option::as_ref);
         link.is_some_and(|link| link.outlet.send(head, body))
@@ -182,8 +182,8 @@ impl Exchange {
     }
 
     /// Queues the result of a commit for a worker.
-    fn committed(&self, number: u64, worker: u8, told: ToWorker) {
-        self.state().waiting.push_back(Waiting { number, worker, since: clock::now(), told });
+    fn committed(&self, number: u64, worker: u8, result: ToWorker) {
+        self.state().waiting.push_back(Waiting { number, worker, since: clock::now(), result });
     }
 
     /// The counters of commits.
@@ -218,7 +218,7 @@ impl State {
         serving.fold(0, |workers, (worker, _)| workers | 1 << worker)
     }
 
-    fn tell_alive(&self) {
+    fn send_alive(&self) {
         let workers = self.alive();
         for link in self.links.iter().flatten() {
             link.outlet.send(&ToWorker::Alive { workers }, &[]);
@@ -242,7 +242,7 @@ impl State {
                 return true;
             }
             if let Some(Some(link)) = links.get(usize::from(one.worker)) {
-                link.outlet.send(&one.told, &[]);
+                link.outlet.send(&one.result, &[]);
             }
             false
         });
@@ -277,7 +277,7 @@ fn commit(exchange: &Exchange, keep: &mut Keep, all: Vec<ToStore>) {
                 let known = exchange.spread(worker, &changes);
                 commits.push((worker, number, known, changes));
             }
-            ToStore::Gone { worker, told } => gone.push((worker, told)),
+            ToStore::Gone { worker, handled } => gone.push((worker, handled)),
         }
     }
     let changes: Vec<(u8, &[u8])> =
@@ -294,9 +294,9 @@ fn commit(exchange: &Exchange, keep: &mut Keep, all: Vec<ToStore>) {
     for (worker, number, known, _) in commits {
         exchange.committed(known, worker, ToWorker::Committed { number, error: error.clone() });
     }
-    for (worker, told) in gone {
+    for (worker, handled) in gone {
         exchange.gone(worker);
-        told();
+        handled();
     }
 }
 

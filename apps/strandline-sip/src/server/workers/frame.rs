@@ -23,7 +23,7 @@ pub(super) enum ToWorker {
     /// The workers that are alive.
     Alive { workers: u64 },
     /// An administrative request.
-    Ask { id: u64, method: String, target: String },
+    Request { id: u64, method: String, target: String },
     /// The worker should end.
     End,
 }

@@ -22,7 +22,7 @@ pub(super) enum Order {
     /// The workers that are alive.
     Alive(u64),
     /// An administrative request.
-    Ask { id: u64, method: String, target: String },
+    Request { id: u64, method: String, target: String },
     /// A reloaded configuration.
     Reload { id: u64, files: Files },
     /// The worker may end.
@@ -44,10 +44,10 @@ type Answers = Arc<(Mutex<Answered>, Condvar)>;
 
 /// Sends messages to the supervisor, from any thread.
 #[derive(Debug, Clone)]
-pub(super) struct Teller(Sender<Vec<u8>>);
+pub(super) struct SupervisorSender(Sender<Vec<u8>>);
 
-impl Teller {
-    pub(super) fn tell(&self, head: &ToSupervisor, body: &[u8]) -> io::Result<()> {
+impl SupervisorSender {
+    pub(super) fn send(&self, head: &ToSupervisor, body: &[u8]) -> io::Result<()> {
         let whole = frame(head, body)?;
         self.0.send(whole).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
@@ -62,7 +62,7 @@ pub(super) struct Link {
     /// The configuration at the start, and that of the last reload.
     pub(super) started: Files,
     pub(super) last: Option<Files>,
-    teller: Teller,
+    to_supervisor: SupervisorSender,
     answers: Answers,
 }
 
@@ -95,18 +95,22 @@ impl Link {
                 && out.write_all(&whole).is_ok()
             {}
         };
-        std::thread::Builder::new().name("told".to_owned()).spawn(write)?;
-        let (teller, answers) = (Teller(sender), Answers::default());
-        Ok(Self { stream, hello, own, descriptors, started, last, teller, answers })
+        std::thread::Builder::new().name("writer".to_owned()).spawn(write)?;
+        let (to_supervisor, answers) = (SupervisorSender(sender), Answers::default());
+        Ok(Self { stream, hello, own, descriptors, started, last, to_supervisor, answers })
     }
 
-    pub(super) fn teller(&self) -> Teller {
-        self.teller.clone()
+    pub(super) fn to_supervisor(&self) -> SupervisorSender {
+        self.to_supervisor.clone()
     }
 
     /// The store of bindings.
     pub(super) fn store(&self) -> RelayStore {
-        RelayStore { teller: self.teller.clone(), answers: Arc::clone(&self.answers), number: 0 }
+        RelayStore {
+            to_supervisor: self.to_supervisor.clone(),
+            answers: Arc::clone(&self.answers),
+            number: 0,
+        }
     }
 
     /// Loads the initial state. Call it once, before [`follow`](Self::follow).
@@ -124,41 +128,41 @@ impl Link {
         }
     }
 
-    /// Starts the thread that reads from the supervisor. It passes changes to `tell`, and everything else to
+    /// Starts the thread that reads from the supervisor. It passes changes to `report`, and everything else to
     /// `orders`.
     pub(super) fn follow(
         self,
-        tell: impl FnMut(News) + Send + 'static,
+        report: impl FnMut(News) + Send + 'static,
         orders: UnboundedSender<Order>,
     ) -> io::Result<()> {
-        let Self { stream, hello, own, teller, answers, .. } = self;
+        let Self { stream, hello, own, to_supervisor, answers, .. } = self;
         let count = hello.count;
-        let mut hearing = Hearing { stream, own, count, teller, answers, tell, orders };
-        let hear = move || {
-            let why = hearing.hear();
+        let mut reader = Reader { stream, own, count, to_supervisor, answers, report, orders };
+        let run = move || {
+            let why = reader.run();
             tracing::info!(%why, "connection to the supervisor lost");
-            hearing.lost();
+            reader.lost();
         };
-        std::thread::Builder::new().name("supervisor".to_owned()).spawn(hear).map(|_| ())
+        std::thread::Builder::new().name("supervisor".to_owned()).spawn(run).map(|_| ())
     }
 }
 
-struct Hearing<F> {
+struct Reader<F> {
     stream: UnixStream,
     own: u8,
     count: u8,
-    teller: Teller,
+    to_supervisor: SupervisorSender,
     answers: Answers,
-    tell: F,
+    report: F,
     orders: UnboundedSender<Order>,
 }
 
-impl<F: FnMut(News)> Hearing<F> {
+impl<F: FnMut(News)> Reader<F> {
     /// Reads messages, and returns the error that ended the link.
-    fn hear(&mut self) -> io::Error {
+    fn run(&mut self) -> io::Error {
         loop {
-            let heard = read(&mut self.stream).and_then(|(head, body)| self.take(head, body));
-            if let Err(error) = heard {
+            let result = read(&mut self.stream).and_then(|(head, body)| self.take(head, body));
+            if let Err(error) = result {
                 return error;
             }
         }
@@ -169,12 +173,12 @@ impl<F: FnMut(News)> Hearing<F> {
         match head {
             ToWorker::Changes { number, worker } => {
                 let node = worker_name(ALONE, worker);
-                (self.tell)(News::Changes { node, changes: body });
+                (self.report)(News::Changes { node, changes: body });
                 let (known, knows) = channel();
-                (self.tell)(News::Known(known));
+                (self.report)(News::Known(known));
                 // The receiver may have ended.
                 if knows.recv().is_ok() {
-                    self.teller.tell(&ToSupervisor::Merged { number }, &[])?;
+                    self.to_supervisor.send(&ToSupervisor::Merged { number }, &[])?;
                 }
                 Ok(())
             }
@@ -191,11 +195,11 @@ impl<F: FnMut(News)> Hearing<F> {
                     address: String::new(),
                     is_alive: workers >> worker & 1 == 1,
                 };
-                (self.tell)(News::Nodes(others.map(node).collect()));
+                (self.report)(News::Nodes(others.map(node).collect()));
                 self.orders.send(Order::Alive(workers)).map_err(gone)
             }
-            ToWorker::Ask { id, method, target } => {
-                self.orders.send(Order::Ask { id, method, target }).map_err(gone)
+            ToWorker::Request { id, method, target } => {
+                self.orders.send(Order::Request { id, method, target }).map_err(gone)
             }
             ToWorker::Reload { id } => {
                 self.orders.send(Order::Reload { id, files: Files::from_bytes(&body)? }).map_err(gone)
@@ -218,7 +222,7 @@ impl<F: FnMut(News)> Hearing<F> {
 /// The supervisor's store, as used by the thread that persists bindings.
 #[derive(Debug)]
 pub(super) struct RelayStore {
-    teller: Teller,
+    to_supervisor: SupervisorSender,
     answers: Answers,
     number: u64,
 }
@@ -235,8 +239,8 @@ impl Store for RelayStore {
         let what = "writing bindings";
         self.number += 1;
         let number = self.number;
-        let told = self.teller.tell(&ToSupervisor::Commit { number }, changes.as_bytes());
-        told.map_err(|error| StoreError::new(what, error))?;
+        let sent = self.to_supervisor.send(&ToSupervisor::Commit { number }, changes.as_bytes());
+        sent.map_err(|error| StoreError::new(what, error))?;
         let answered = self.answers.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waits = |answered: &mut Answered| answered.number < number && !answered.lost;
         let mut answered = self.answers.1.wait_while(answered, waits).unwrap_or_else(PoisonError::into_inner);

@@ -31,7 +31,7 @@ use crate::store::{Damage, SqliteWorkers};
 use crate::transaction::Protocol;
 
 use super::accepted::Accepted;
-use super::admin_requests::{Asking, listen};
+use super::admin_requests::{AdminRequests, listen};
 use super::exchange::{Exchange, ToStore, serve};
 use super::frame::{Hello, ToSupervisor, ToWorker};
 use super::group::Group;
@@ -130,7 +130,7 @@ pub(in crate::server) fn supervise(config: &Config, args: &Args, files: Files) -
             places: (0..config.processes).map(|_| Place::default()).collect(),
             waiting: VecDeque::new(),
             sctp: None,
-            asking: Asking::new(Arc::clone(&exchange), config, Rc::clone(&accepted)),
+            admin: AdminRequests::new(Arc::clone(&exchange), config, Rc::clone(&accepted)),
             accepted,
             ends: None,
             worst: 0,
@@ -191,7 +191,7 @@ struct Supervisor<'a> {
     /// The workers that start once the first one serves, because they need its SCTP ports.
     waiting: VecDeque<u8>,
     sctp: Option<(u16, u16)>,
-    asking: Rc<Asking>,
+    admin: Rc<AdminRequests>,
     accepted: Rc<Accepted>,
     /// The deadline for ending, if the server is ending.
     ends: Option<Instant>,
@@ -202,7 +202,7 @@ struct Supervisor<'a> {
 
 impl Supervisor<'_> {
     async fn run(mut self, mut events: UnboundedReceiver<Event>) -> Result<ExitCode> {
-        let (metrics, admin) = listen(&self.asking, self.config).await?;
+        let (metrics, admin) = listen(&self.admin, self.config).await?;
         let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
         let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
@@ -261,8 +261,8 @@ impl Supervisor<'_> {
 
     /// Errors are logged.
     fn reload(&self) {
-        let asking = Rc::clone(&self.asking);
-        tokio::task::spawn_local(async move { asking.reload().await });
+        let admin = Rc::clone(&self.admin);
+        tokio::task::spawn_local(async move { admin.reload().await });
     }
 
     /// Sends a signal to all workers.
@@ -290,7 +290,7 @@ impl Supervisor<'_> {
         let begun = |place: &&Place| place.pid.is_some();
         if self.ends.is_some() && self.places.iter().filter(begun).all(|place| place.drained) {
             for worker in 0..self.count {
-                self.exchange.tell(worker, &ToWorker::End, &[]);
+                self.exchange.send(worker, &ToWorker::End, &[]);
             }
         }
     }
@@ -323,7 +323,7 @@ impl Supervisor<'_> {
         place.pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
         (place.linked, place.ready, place.drained) = (true, false, false);
         (place.begun, place.start_at) = (Some(Instant::now()), None);
-        let (alive, reloaded, draining) = (0, false, self.asking.draining.get());
+        let (alive, reloaded, draining) = (0, false, self.admin.draining.get());
         let hello = Hello {
             count,
             begun_unix_secs,
@@ -338,19 +338,19 @@ impl Supervisor<'_> {
             draining,
         };
         let (outlet, writer) = Outlet::new(ours.try_clone()?);
-        std::thread::Builder::new().name("teller".to_owned()).spawn(move || writer.run())?;
+        std::thread::Builder::new().name("writer".to_owned()).spawn(move || writer.run())?;
         let last = self.accepted.last();
         self.exchange.begin(worker, hello, (self.accepted.started(), last.as_deref()), outlet);
-        self.hear(worker, ours)?;
+        self.read_from(worker, ours)?;
         self.wait_for(worker, child);
         Ok(())
     }
 
     /// Starts the thread that reads from a worker.
-    fn hear(&self, worker: u8, stream: UnixStream) -> Result<()> {
+    fn read_from(&self, worker: u8, stream: UnixStream) -> Result<()> {
         let (exchange, store) = (Arc::clone(&self.exchange), self.to_store.clone());
         let events = self.sender.clone();
-        let hear = move || {
+        let read = move || {
             let mut from = BufReader::new(stream);
             while let Ok((head, body)) = read_frame(&mut from) {
                 let event = match head {
@@ -375,10 +375,10 @@ impl Supervisor<'_> {
                 }
             }
             // The receiver may have ended.
-            let told = Box::new(move || drop(events.send(Event::Gone(worker))));
-            drop(store.send(ToStore::Gone { worker, told }));
+            let handled = Box::new(move || drop(events.send(Event::Gone(worker))));
+            drop(store.send(ToStore::Gone { worker, handled }));
         };
-        std::thread::Builder::new().name("hearer".to_owned()).spawn(hear)?;
+        std::thread::Builder::new().name("reader".to_owned()).spawn(read)?;
         Ok(())
     }
 
@@ -394,8 +394,8 @@ impl Supervisor<'_> {
 
     fn handle(&mut self, event: Event, metrics: Option<SocketAddr>, admin: Option<SocketAddr>) -> Result<()> {
         match event {
-            Event::Answer { id, status, body } => self.asking.answered(id, status, body),
-            Event::Reloaded { id, error: None, .. } => self.asking.answered(id, 200, Vec::new()),
+            Event::Answer { id, status, body } => self.admin.answered(id, status, body),
+            Event::Reloaded { id, error: None, .. } => self.admin.answered(id, 200, Vec::new()),
             Event::Reloaded { worker, error: Some(error), .. } => self.differs(worker, &error),
             Event::Drained(worker) => {
                 if let Some(place) = self.place(worker) {
@@ -460,7 +460,7 @@ impl Supervisor<'_> {
             self.end();
         } else {
             tracing::error!(worker = worker + 1, %status, "worker exited and is restarted");
-            self.asking.died(worker);
+            self.admin.died(worker);
         }
         self.end_drained();
         self.is_gone(worker);

@@ -29,7 +29,7 @@ use crate::transaction::Protocol;
 use super::admin_requests::SECOND;
 use super::descriptors::Inherited;
 use super::frame::ToSupervisor;
-use super::link::{Link, Order, Teller};
+use super::link::{Link, Order, SupervisorSender};
 
 /// The first of the SCTP ports from which workers other than the first set up associations; the worker's
 /// number is added.
@@ -43,7 +43,7 @@ pub(in crate::server) struct Worker {
     server: String,
     /// The link, until it is read by its own thread.
     link: Option<Link>,
-    teller: Teller,
+    to_supervisor: SupervisorSender,
     orders: Option<UnboundedReceiver<Order>>,
     /// The socket from which it reads letters, and those to which it writes.
     mail: Option<(OwnedFd, Vec<OwnedFd>)>,
@@ -80,7 +80,7 @@ impl Worker {
             own,
             count,
             server,
-            teller: link.teller(),
+            to_supervisor: link.to_supervisor(),
             last: link.last.take(),
             link: Some(link),
             orders: None,
@@ -128,11 +128,11 @@ impl Worker {
             })?;
             let (sender, news) = channel(NEWS);
             let stored = Stored::relayed(Box::new(link.store()), news, &damage)?;
-            let tell = move |news| {
+            let report = move |news| {
                 // The receiver may have ended.
                 let _ = sender.blocking_send(news);
             };
-            link.follow(tell, orders).context("starting the thread that reads from the supervisor")?;
+            link.follow(report, orders).context("starting the thread that reads from the supervisor")?;
             Some(stored)
         } else {
             link.load(&mut |_, _, _| {})?;
@@ -197,16 +197,23 @@ impl Worker {
         sctp: Option<(u16, u16)>,
         admin: Admin,
     ) -> Result<()> {
-        self.teller.tell(&ToSupervisor::Ready { users, sctp }, &[]).context("reporting to the supervisor")?;
+        self.to_supervisor
+            .send(&ToSupervisor::Ready { users, sctp }, &[])
+            .context("reporting to the supervisor")?;
         let orders = self.orders.take().context("the worker follows the supervisor already")?;
-        tokio::task::spawn_local(obey(orders, Arc::new(self.teller.clone()), Rc::clone(&self.ends), admin));
+        tokio::task::spawn_local(obey(
+            orders,
+            Arc::new(self.to_supervisor.clone()),
+            Rc::clone(&self.ends),
+            admin,
+        ));
         Ok(())
     }
 
     /// Reports that all transactions here have ended, and waits until that is so at all workers, whose phones
     /// may be connected here.
     pub(in crate::server) async fn end(&self, hub: &Hub) {
-        if self.teller.tell(&ToSupervisor::Drained, &[]).is_ok() {
+        if self.to_supervisor.send(&ToSupervisor::Drained, &[]).is_ok() {
             tokio::select! {
                 () = self.ends.notified() => {}
                 () = hub.store.is_lost.notified() => {}
@@ -215,21 +222,26 @@ impl Worker {
     }
 }
 
-async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: Rc<Notify>, admin: Admin) {
+async fn obey(
+    mut orders: UnboundedReceiver<Order>,
+    to_supervisor: Arc<SupervisorSender>,
+    ends: Rc<Notify>,
+    admin: Admin,
+) {
     while let Some(order) = orders.recv().await {
         match order {
             Order::Alive(workers) => admin.hub.service.borrow_mut().setup_mut().set_workers_alive(workers),
-            Order::Ask { id, method, target } => {
-                let teller = Arc::clone(&teller);
-                let tell = move |answer: Answer| {
+            Order::Request { id, method, target } => {
+                let to_supervisor = Arc::clone(&to_supervisor);
+                let respond = move |answer: Answer| {
                     let head = ToSupervisor::Answer { id, status: answer.status() };
                     // If the supervisor has ended, nobody needs the response.
-                    let _ = teller.tell(&head, answer.body().as_bytes());
+                    let _ = to_supervisor.send(&head, answer.body().as_bytes());
                 };
                 match answer(&admin, &method, &target) {
-                    Reply::Now(answer) => tell(answer),
+                    Reply::Now(answer) => respond(answer),
                     Reply::Later(later) => {
-                        tokio::task::spawn_local(async move { tell(later.await) });
+                        tokio::task::spawn_local(async move { respond(later.await) });
                     }
                 }
             }
@@ -237,7 +249,7 @@ async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: R
                 let result = admin.reloader.reload_from(&admin.hub, &mut files);
                 let error = result.err().map(|error| error.to_string());
                 // If the supervisor has ended, nobody needs the result.
-                let _ = teller.tell(&ToSupervisor::Reloaded { id, error }, &[]);
+                let _ = to_supervisor.send(&ToSupervisor::Reloaded { id, error }, &[]);
             }
             Order::End => ends.notify_one(),
             Order::Lost => {
@@ -250,7 +262,7 @@ async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: R
 
 /// Answers a request that the supervisor has authorised.
 fn answer(admin: &Admin, method: &str, target: &str) -> Reply {
-    match Request::asked(method, target) {
+    match Request::for_target(method, target) {
         Ok(request) => match request.parts().first() {
             Some(&SECOND) => Answer::json(200, &status::second(&admin.hub)).into(),
             Some(&("live.json" | "metrics")) => pages::answer(&admin.hub, &request).into(),

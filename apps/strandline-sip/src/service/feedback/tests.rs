@@ -21,7 +21,7 @@ fn asked(feedback: &mut Feedback, last: u8, via: &str, count: usize) {
     let message = Message::parse(text.as_bytes(), &mut index).unwrap();
     let via = message.via().unwrap();
     assert!(via.oc);
-    (0..count).for_each(|_| feedback.asked(Time::ZERO, address(last), &via));
+    (0..count).for_each(|_| feedback.on_request(Time::ZERO, address(last), &via));
 }
 
 fn told(feedback: &Feedback, last: u8, via: &str) -> String {
@@ -79,7 +79,7 @@ fn remembered_neighbours_are_bounded() {
     let text = format!("SIP/2.0 200 OK\r\nVia: {LOSS}\r\n\r\n");
     let mut index = Index::new();
     let message = Message::parse(text.as_bytes(), &mut index).unwrap();
-    feedback.asked(Time::from_millis(GONE_MS + 1), address(200), &message.via().unwrap());
+    feedback.on_request(Time::from_millis(GONE_MS + 1), address(200), &message.via().unwrap());
     assert!(told(&feedback, 200, LOSS).contains(";oc=0;"));
 }
 
@@ -90,7 +90,7 @@ fn an_algorithm_stays_for_an_hour() {
         let text = format!("SIP/2.0 200 OK\r\nVia: {via}\r\n\r\n");
         let mut index = Index::new();
         let message = Message::parse(text.as_bytes(), &mut index).unwrap();
-        feedback.asked(Time::from_millis(secs * 1000), address(1), &message.via().unwrap());
+        feedback.on_request(Time::from_millis(secs * 1000), address(1), &message.via().unwrap());
         let line = told(feedback, 1, via);
         line.split("oc-algo=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
     };

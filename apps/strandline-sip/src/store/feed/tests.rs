@@ -11,19 +11,19 @@ fn write(number: i64, user: &str) {
 
 /// The news of one step: `again`, or users.
 fn step(follower: &mut Follower<Fake>) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut flush = Vec::new();
     follower
         .step(&mut |news| match news {
-            News::Again { .. } => told.push("again".to_owned()),
+            News::Again { .. } => flush.push("again".to_owned()),
             News::Changes { changes, .. } => {
-                told.extend(
+                flush.extend(
                     Journal::read(&changes).map(|(user, _)| String::from_utf8(user.to_vec()).unwrap()),
                 );
             }
             _ => {}
         })
         .unwrap();
-    told
+    flush
 }
 
 fn follower() -> Follower<Fake> {

@@ -64,18 +64,13 @@ pub(crate) struct Balance {
     last: Cell<Option<Marks>>,
     accounts: Vec<Account>,
     proven: Proven,
-    now_ms: u64,
 }
 
 impl Balance {
     pub(crate) fn new(key: [u8; 16]) -> Self {
         let hasher = SipHasher13::new_with_key(&key);
         let accounts = vec![Account::default(); ACCOUNTS];
-        Self { hasher, last: Cell::new(None), accounts, proven: Proven::new(), now_ms: 0 }
-    }
-
-    pub(crate) const fn set_now(&mut self, now: Time) {
-        self.now_ms = now.as_millis();
+        Self { hasher, last: Cell::new(None), accounts, proven: Proven::new() }
     }
 
     fn marks(&self, address: IpAddr) -> Marks {
@@ -100,23 +95,23 @@ impl Balance {
         marks
     }
 
-    fn account(&mut self, address: IpAddr) -> Option<&mut Account> {
+    fn account(&mut self, now: Time, address: IpAddr) -> Option<&mut Account> {
         let network = self.marks(address).network;
         let account = self.accounts.get_mut(network as usize % ACCOUNTS)?;
-        account.forget(self.now_ms);
+        account.forget(now.as_millis());
         Some(account)
     }
 
     /// Counts bytes received from an address.
-    pub(crate) fn came(&mut self, address: IpAddr, bytes: usize) {
-        if let Some(account) = self.account(address) {
+    pub(crate) fn came(&mut self, now: Time, address: IpAddr, bytes: usize) {
+        if let Some(account) = self.account(now, address) {
             account.beyond = account.beyond.saturating_sub_unsigned(bytes as u64).max(-AHEAD_MAX);
         }
     }
 
     /// Returns true if `bytes` may be sent to an unproven address, and counts them if so.
-    pub(crate) fn allows(&mut self, address: IpAddr, bytes: usize, provisional: bool) -> bool {
-        let Some(account) = self.account(address) else { return false };
+    pub(crate) fn allows(&mut self, now: Time, address: IpAddr, bytes: usize, provisional: bool) -> bool {
+        let Some(account) = self.account(now, address) else { return false };
         let with = account.beyond.saturating_add_unsigned(bytes as u64);
         let allowed = with <= if provisional { BEYOND_PROVISIONAL_MAX } else { BEYOND_MAX };
         if allowed {
@@ -126,14 +121,14 @@ impl Balance {
     }
 
     /// Records that a message arrived that only a receiver at this address can have sent.
-    pub(crate) fn prove(&mut self, address: IpAddr) {
+    pub(crate) fn prove(&mut self, now: Time, address: IpAddr) {
         let own = self.marks(address).own;
-        self.proven.insert(own, self.now_ms);
+        self.proven.insert(own, now.as_millis());
     }
 
     /// Returns true if the address has proved itself recently.
-    pub(crate) fn is_proven(&self, address: IpAddr) -> bool {
-        self.proven.contains(self.marks(address).own, self.now_ms)
+    pub(crate) fn is_proven(&self, now: Time, address: IpAddr) -> bool {
+        self.proven.contains(self.marks(address).own, now.as_millis())
     }
 }
 

@@ -129,7 +129,7 @@ struct Server {
     /// The last response, as long as it may have to be retransmitted.
     response: Vec<u8>,
     /// True while no response was sent and `response` holds the lines of the request from which 100 is built.
-    asked: bool,
+    trying_due: bool,
     /// True if the responses count against their destination's balance, because the source of the request may
     /// be forged.
     unvalidated: bool,
@@ -314,7 +314,6 @@ impl Transactions {
 
     /// Handles all timers that are due at `now`: retransmits, gives up, and ends states.
     pub fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
-        self.balance.set_now(now);
         while let Some(key) = self.deadlines.pop_expired(now) {
             let slot = key >> 2;
             match (key & SERVER != 0, key & END != 0) {

@@ -26,15 +26,17 @@ impl Server {
     }
 
     /// Returns true if `bytes` may be sent to the transaction's peer, and counts them.
-    fn may_send(&self, balance: &mut Balance, bytes: usize, provisional: bool) -> bool {
+    fn may_send(&self, now: Time, balance: &mut Balance, bytes: usize, provisional: bool) -> bool {
         let address = self.flow.peer.ip();
-        !self.unvalidated || balance.is_proven(address) || balance.allows(address, bytes, provisional)
+        !self.unvalidated
+            || balance.is_proven(now, address)
+            || balance.allows(now, address, bytes, provisional)
     }
 
     /// Retransmits the last response, unless the balance of its destination forbids it.
-    fn send_again(&self, balance: &mut Balance, out: &mut Outbox) {
+    fn send_again(&self, now: Time, balance: &mut Balance, out: &mut Outbox) {
         let bytes = self.response.len();
-        if bytes > 0 && self.may_send(balance, bytes, self.is_provisional()) {
+        if bytes > 0 && self.may_send(now, balance, bytes, self.is_provisional()) {
             out.push(self.flow, None, &self.response);
         }
     }
@@ -49,7 +51,6 @@ impl Transactions {
         essentials: &Essentials<'_>,
         out: &mut Outbox,
     ) -> Received {
-        self.balance.set_now(now);
         let method = essentials.cseq.method;
         let uri = message.request_line().map_or(&[][..], |line| line.uri);
         let key = self.keys.of_request(essentials, uri);
@@ -59,7 +60,7 @@ impl Transactions {
             (Method::Ack, None) => Received::Ack,
             (Method::Cancel, slot) => Received::Cancel(slot.and_then(|slot| self.server_id(slot))),
             (_, Some(slot)) => {
-                self.on_again(slot, out);
+                self.on_again(now, slot, out);
                 Received::Absorbed
             }
             (method, None) => Received::New(Arriving { key, invite: method == Method::Invite }),
@@ -96,7 +97,7 @@ impl Transactions {
         }
     }
 
-    fn on_again(&mut self, slot: u32, out: &mut Outbox) {
+    fn on_again(&mut self, now: Time, slot: u32, out: &mut Outbox) {
         self.make_trying(slot);
         let Some(server) = self.servers.get(slot) else { return };
         let arrival = match &server.machine {
@@ -104,7 +105,7 @@ impl Transactions {
             ServerMachine::NonInvite(machine) => machine.on_request(),
         };
         if arrival == Arrival::Again {
-            server.send_again(&mut self.balance, out);
+            server.send_again(now, &mut self.balance, out);
         }
     }
 
@@ -139,7 +140,7 @@ impl Transactions {
             merged,
             flow,
             response: Vec::new(),
-            asked: false,
+            trying_due: false,
             unvalidated: false,
             user,
         };
@@ -161,10 +162,10 @@ impl Transactions {
     }
 
     /// The address to which the transaction's responses go, if they count against its balance.
-    pub(crate) fn is_unvalidated(&self, id: ServerId) -> Option<IpAddr> {
+    pub(crate) fn is_unvalidated(&self, now: Time, id: ServerId) -> Option<IpAddr> {
         let server = self.servers.get(id.slot).filter(|server| server.generation == id.generation)?;
         let address = server.flow.peer.ip();
-        (server.unvalidated && !self.balance.is_proven(address)).then_some(address)
+        (server.unvalidated && !self.balance.is_proven(now, address)).then_some(address)
     }
 
     /// Sends a response that `write` appends to a buffer. Returns whether it was sent, or only the balance
@@ -181,7 +182,6 @@ impl Transactions {
         write: impl FnOnce(&mut BytesMut) -> Result<(), WriteError>,
     ) -> Result<bool, WriteError> {
         let timings = self.timings;
-        self.balance.set_now(now);
         let server = self.servers.get_mut(id.slot).filter(|server| server.generation == id.generation);
         let Some(server) = server else { return Ok(false) };
         let reliable = server.flow.protocol.is_reliable();
@@ -194,9 +194,9 @@ impl Transactions {
             return Ok(false);
         }
         let sent = out.write(server.flow, None, write)?;
-        let is_too_much = !server.may_send(&mut self.balance, sent.len(), code.is_provisional());
+        let is_too_much = !server.may_send(now, &mut self.balance, sent.len(), code.is_provisional());
         server.machine = machine;
-        server.asked = false;
+        server.trying_due = false;
         if matches!(machine, ServerMachine::Invite(InviteServer::Accepted)) {
             self.account.free(&mut server.response);
         } else if !step.ended {
@@ -284,7 +284,7 @@ impl Transactions {
         let Some(server) = self.servers.get_mut(slot) else { return };
         let ServerMachine::Invite(machine) = &mut server.machine else { return };
         let timers = machine.on_resend(&self.timings);
-        server.send_again(&mut self.balance, out);
+        server.send_again(now, &mut self.balance, out);
         self.set_timers(now, slot << 2 | SERVER, timers);
     }
 

@@ -37,15 +37,15 @@ impl Transactions {
         lines().for_each(|line| server.response.extend_from_slice(line.line()));
         server.response.extend_from_slice(b"\r\n");
         self.account.changed(before, server.response.capacity());
-        server.asked = true;
+        server.trying_due = true;
         let timers = Timers { resend: Timer::Start(self.timings.trying()), end: Timer::Keep };
         self.set_timers(now, id.slot << 2 | SERVER, timers);
     }
 
     /// Writes the 100 response if only its lines are stored. If that fails, the lines are discarded.
     pub(super) fn make_trying(&mut self, slot: u32) {
-        let Some(server) = self.servers.get_mut(slot).filter(|server| server.asked) else { return };
-        server.asked = false;
+        let Some(server) = self.servers.get_mut(slot).filter(|server| server.trying_due) else { return };
+        server.trying_due = false;
         self.scratch.clear();
         let written = match Message::parse(&server.response, &mut self.index) {
             Ok(invite) => {

@@ -4,7 +4,7 @@ use super::*;
 fn a_silent_connection_makes_way_for_a_newcomer() {
     let mut places = Places::default();
     let silent: Vec<Place> = (0..PLACES_OF_SOURCE).map(|_| places.take(1).unwrap()).collect();
-    places.is_asked(&silent[0]);
+    places.on_request(&silent[0]);
     assert!(places.take(1).is_some());
     assert!(places.taken.contains_key(&silent[0].number), "a request is under way");
     assert!(!places.taken.contains_key(&silent[1].number), "the oldest silent one");
@@ -15,7 +15,7 @@ fn a_silent_connection_makes_way_for_a_newcomer() {
 fn one_source_takes_no_place_of_another() {
     let mut places = Places::default();
     let busy: Vec<Place> = (0..PLACES_OF_SOURCE).map(|_| places.take(1).unwrap()).collect();
-    busy.iter().for_each(|place| places.is_asked(place));
+    busy.iter().for_each(|place| places.on_request(place));
     assert!(places.take(1).is_none());
     assert!(places.take(2).is_some());
     places.leave(&busy[3]);

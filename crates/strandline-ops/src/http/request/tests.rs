@@ -28,7 +28,7 @@ fn what_makes_no_sense_is_told() {
 #[test]
 fn a_sign_is_no_digit_of_an_escape() {
     for target in ["/%+f", "/a?b=%-1", "/%+"] {
-        assert!(Request::asked("GET", target).is_err(), "{target}");
+        assert!(Request::for_target("GET", target).is_err(), "{target}");
     }
 }
 

@@ -28,10 +28,10 @@ async fn ask(address: SocketAddr, text: &'static [u8]) -> String {
 
 #[tokio::test]
 async fn requests_are_answered_with_their_headers() {
-    tokio::task::LocalSet::new().run_until(ask_in_turn()).await;
+    tokio::task::LocalSet::new().run_until(requests_in_turn()).await;
 }
 
-async fn ask_in_turn() {
+async fn requests_in_turn() {
     let address = start().await;
     let answer = ask(address, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"), "{answer}");

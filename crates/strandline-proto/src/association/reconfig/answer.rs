@@ -9,7 +9,9 @@ use strandline_wire::parameter::re_config::{
 use super::super::Association;
 use super::super::context::EndpointContext;
 use super::request::{acknowledge_part, begin, report_reset};
-use super::state::{Active, Asked, Deferred, Origin, Own, Part, Performs, Reconfig, Stage, Verdict, Work};
+use super::state::{
+    Active, Deferred, Origin, Own, Part, Performs, QueuedRequest, Reconfig, Stage, Verdict, Work,
+};
 use super::{answer, dynamic_streams, reconfig_mut, renumber, report_streams};
 use crate::event::Event;
 use crate::inbound::{Barred, reconfigure as incoming};
@@ -258,11 +260,11 @@ fn on_incoming_reset(
     // A request of ours that needs one of the peer waits for this one, too, if the peer does the same. The side with the
     // higher tag refuses.
     let crosses = reconfig.sent().is_some_and(|sent| sent.needs_peer());
-    if reconfig.asked.is_some() || (crosses && association.local_tag.0 > association.peer_tag.0) {
+    if reconfig.queued.is_some() || (crosses && association.local_tag.0 > association.peer_tag.0) {
         return Some(ResultCode::ALREADY_IN_PROGRESS);
     }
     let list = reset.streams.iter().flat_map(|stream| stream.0.to_be_bytes()).collect();
-    reconfig.asked = Some(Asked::Reset(Performs { number: reset.request, list }, streams));
+    reconfig.queued = Some(QueuedRequest::Reset(Performs { number: reset.request, list }, streams));
     None
 }
 
@@ -277,12 +279,12 @@ fn on_renumber_request(
         return Some(ResultCode::DENIED);
     }
     let reconfig = reconfig_mut(association);
-    let busy = reconfig.asked.is_some() || reconfig.deferred.is_some();
+    let busy = reconfig.queued.is_some() || reconfig.deferred.is_some();
     if busy || reconfig.sent().is_some_and(|sent| sent.needs_peer()) {
         return Some(ResultCode::ALREADY_IN_PROGRESS);
     }
     let sender = association.outbound.next_tsn() + TSN_STEP;
-    reconfig_mut(association).asked = Some(Asked::Renumber(number, sender));
+    reconfig_mut(association).queued = Some(QueuedRequest::Renumber(number, sender));
     None
 }
 
@@ -314,33 +316,33 @@ fn on_add_incoming(association: &mut Association, cx: &EndpointContext, count: u
     let sends_data = association.state.sends_data();
     let reconfig = reconfig_mut(association);
     let fits = |count: u16| streams.checked_add(count).is_some_and(|streams| streams <= most);
-    let added = reconfig.asked_streams.checked_add(count).filter(|added| fits(*added));
+    let added = reconfig.queued_streams.checked_add(count).filter(|added| fits(*added));
     let allowed = requests.add_streams && sends_data && cx.has_event_room();
     let Some(added) = added.filter(|_| allowed) else { return ResultCode::DENIED };
     if count == 0 {
         return ResultCode::NOTHING_TO_DO;
     }
-    reconfig.asked_streams = added;
+    reconfig.queued_streams = added;
     ResultCode::PERFORMED
 }
 
 /// Begins what the peer asked for, if nothing else is active. Returns true if something began.
-pub(super) fn start_asked(association: &mut Association) -> bool {
+pub(super) fn start_queued(association: &mut Association) -> bool {
     let Some(reconfig) = &mut association.reconfig else { return false };
     if reconfig.active.is_some() {
         return false;
     }
-    let streams = core::mem::take(&mut reconfig.asked_streams);
+    let streams = core::mem::take(&mut reconfig.queued_streams);
     if streams > 0 {
         begin(association, Work::Add { outgoing: streams, incoming: 0 }, None, Origin::Peer);
         return true;
     }
-    let (work, performs) = match reconfig.asked.take() {
+    let (work, performs) = match reconfig.queued.take() {
         None => return false,
-        Some(Asked::Reset(performs, streams)) => {
+        Some(QueuedRequest::Reset(performs, streams)) => {
             (Work::Reset(StreamDirection::Outgoing, streams), Some(performs))
         }
-        Some(Asked::Renumber(number, sender)) => {
+        Some(QueuedRequest::Renumber(number, sender)) => {
             reconfig.active = Some(Active::Drain(number, sender));
             outgoing::hold(&mut association.outbound, Streams::All, &association.config);
             return true;

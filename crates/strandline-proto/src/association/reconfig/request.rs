@@ -411,7 +411,7 @@ pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Endpoin
     };
     if needs_peer {
         // The peer's request may wait for ours while ours waits for it.
-        reconfig.deny_asked(ResultCode::ALREADY_IN_PROGRESS);
+        reconfig.deny_queued(ResultCode::ALREADY_IN_PROGRESS);
     }
     if delays > SHUTDOWN_EXPIRIES_MAX && !outgoing::holds_messages(&association.outbound) {
         stop(association, cx, true);

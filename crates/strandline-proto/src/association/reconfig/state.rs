@@ -27,9 +27,9 @@ pub(in super::super) struct Reconfig {
     pub(super) expected: RequestNumber,
     pub(super) active: Option<Active>,
     /// The peer's request that begins once nothing is active.
-    pub(super) asked: Option<Asked>,
+    pub(super) queued: Option<QueuedRequest>,
     /// Number of outgoing streams that the peer has asked for, and that we ask for once nothing is active.
-    pub(super) asked_streams: u16,
+    pub(super) queued_streams: u16,
     /// The peer's reset of its outgoing streams that waits for missing data.
     pub(super) deferred: Option<Deferred>,
     /// Verdicts on the peer's latest requests.
@@ -59,7 +59,7 @@ pub(super) enum Active {
 
 /// A request of the peer that we can only perform by a request of ours, or once our data is acknowledged.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum QueuedRequest {
     /// Reset outgoing streams.
     Reset(Performs, Streams),
     /// Reset all numbers. It has our first TSN after the reset.
@@ -218,8 +218,8 @@ impl Reconfig {
             next: RequestNumber(own.0),
             expected: RequestNumber(peers.0),
             active: None,
-            asked: None,
-            asked_streams: 0,
+            queued: None,
+            queued_streams: 0,
             deferred: None,
             verdicts: Vec::new(),
             owed: Vec::new(),
@@ -285,8 +285,8 @@ impl Reconfig {
     /// Refuses the peer's requests that wait for something of ours, or that a request of ours would have performed: with
     /// `sent` even one that was sent.
     pub(super) fn deny_pending(&mut self, sent: bool) {
-        self.asked_streams = 0;
-        self.deny_asked(ResultCode::DENIED);
+        self.queued_streams = 0;
+        self.deny_queued(ResultCode::DENIED);
         let active = match &self.active {
             Some(Active::Drain(number, _)) => Some(*number),
             Some(Active::Own(Own { performs, stage, .. })) => {
@@ -301,12 +301,12 @@ impl Reconfig {
     }
 
     /// Refuses the peer's request that waits until nothing is active.
-    pub(super) fn deny_asked(&mut self, result: ResultCode) {
-        let (Asked::Reset(Performs { number, .. }, _) | Asked::Renumber(number, _)) = match self.asked.take()
-        {
-            Some(asked) => asked,
-            None => return,
-        };
+    pub(super) fn deny_queued(&mut self, result: ResultCode) {
+        let (QueuedRequest::Reset(Performs { number, .. }, _) | QueuedRequest::Renumber(number, _)) =
+            match self.queued.take() {
+                Some(request) => request,
+                None => return,
+            };
         self.refuse(number, result);
     }
 
@@ -319,8 +319,8 @@ impl Reconfig {
     /// (section 5.1.2 step A4): the peer's latest request. If a reset of our streams that the peer has asked for is
     /// still to follow, its number would answer that: then the one before.
     pub(super) fn answers_nothing(&self) -> RequestNumber {
-        match &self.asked {
-            Some(Asked::Reset(performs, _)) => performs.number.previous(),
+        match &self.queued {
+            Some(QueuedRequest::Reset(performs, _)) => performs.number.previous(),
             _ => self.expected.previous(),
         }
     }
@@ -335,9 +335,9 @@ impl Reconfig {
     /// Returns a response that says that a request is in progress. For a reset of all numbers it has the first TSN after
     /// the reset: what the peer receives before that has the old numbers.
     fn in_progress(&self, number: RequestNumber, receiver: Tsn) -> Response {
-        let sender = match (&self.active, &self.asked) {
+        let sender = match (&self.active, &self.queued) {
             (Some(Active::Drain(drained, sender)), _) if *drained == number => Some(*sender),
-            (_, Some(Asked::Renumber(asked, sender))) if *asked == number => Some(*sender),
+            (_, Some(QueuedRequest::Renumber(waiting, sender))) if *waiting == number => Some(*sender),
             _ => None,
         };
         let next_tsns = sender.map(|sender| NextTsns { sender, receiver });
@@ -368,8 +368,8 @@ impl Reconfig {
             }
             _ => 0,
         };
-        let asked = match &self.asked {
-            Some(Asked::Reset(performs, streams)) => listed(streams) + performs.list.len(),
+        let queued = match &self.queued {
+            Some(QueuedRequest::Reset(performs, streams)) => listed(streams) + performs.list.len(),
             _ => 0,
         };
         let consented = self.consented.as_ref().map_or(0, |(_, streams)| listed(streams));
@@ -383,7 +383,7 @@ impl Reconfig {
             + verdicts
             + owed
             + own
-            + asked
+            + queued
             + consented
             + deferred
             + sent

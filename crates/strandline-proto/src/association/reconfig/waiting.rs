@@ -30,7 +30,7 @@ impl Closing {
     }
 
     /// Forgets what the peer is to be asked for: it shuts down.
-    pub(super) fn stop_asking(&mut self) {
+    pub(super) fn cancel_requests(&mut self) {
         self.stopping.clear();
         self.starting.clear();
         self.wanted = None;

@@ -23,7 +23,12 @@ use crate::reconfiguration::{Outcome, PeerRequests, StreamDirection, Streams};
 
 /// The requests as methods.
 trait Asks {
-    fn ask(&mut self, now: Time, id: AssociationId, request: Reconfigure) -> Result<(), ReconfigureError>;
+    fn reconfigure(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        request: Reconfigure,
+    ) -> Result<(), ReconfigureError>;
 
     fn reset_streams(
         &mut self,
@@ -32,11 +37,11 @@ trait Asks {
         direction: StreamDirection,
         streams: Streams,
     ) -> Result<(), ReconfigureError> {
-        self.ask(now, id, Reconfigure::ResetStreams(direction, streams))
+        self.reconfigure(now, id, Reconfigure::ResetStreams(direction, streams))
     }
 
     fn reset_association(&mut self, now: Time, id: AssociationId) -> Result<(), ReconfigureError> {
-        self.ask(now, id, Reconfigure::ResetAssociation)
+        self.reconfigure(now, id, Reconfigure::ResetAssociation)
     }
 
     fn add_streams(
@@ -46,12 +51,17 @@ trait Asks {
         outgoing: u16,
         incoming: u16,
     ) -> Result<(), ReconfigureError> {
-        self.ask(now, id, Reconfigure::AddStreams { outgoing, incoming })
+        self.reconfigure(now, id, Reconfigure::AddStreams { outgoing, incoming })
     }
 }
 
 impl Asks for Endpoint {
-    fn ask(&mut self, now: Time, id: AssociationId, request: Reconfigure) -> Result<(), ReconfigureError> {
+    fn reconfigure(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        request: Reconfigure,
+    ) -> Result<(), ReconfigureError> {
         request.ask(self, now, id)
     }
 }

@@ -8,7 +8,7 @@ const NONCE: u64 = 7;
 fn measured(rtt: Duration) -> (Flow, Time) {
     let mut flow = *Flow::of_window(0);
     assert!(flow.wants_rtt(START));
-    flow.on_rtt_asked(START, NONCE, None, None);
+    flow.on_rtt_probe_sent(START, NONCE, None, None);
     assert!(!flow.wants_rtt(START + rtt));
     flow.on_rtt_answer(START + rtt, NONCE);
     (flow, START + rtt)
@@ -60,7 +60,7 @@ fn unknown_rtt_changes_nothing() {
     let mut now = START;
     rounds(&mut flow, &mut now, RTT, 20, 1000);
     assert_eq!(flow.every(), EVERY_MIN);
-    flow.on_rtt_asked(now, NONCE, Some(RTT), None);
+    flow.on_rtt_probe_sent(now, NONCE, Some(RTT), None);
     rounds(&mut flow, &mut now, RTT, 20, 1000);
     assert_eq!(flow.every(), EVERY_MAX, "what the path knows will do");
 }
@@ -98,7 +98,7 @@ fn paused_sender_shortens_the_delay() {
 fn only_the_answer_to_the_latest_question_counts() {
     let mut flow = *Flow::of_window(0);
     flow.on_rtt_answer(START, 0);
-    flow.on_rtt_asked(START, NONCE, None, None);
+    flow.on_rtt_probe_sent(START, NONCE, None, None);
     flow.on_rtt_answer(START + RTT, NONCE + 1);
     assert_eq!(flow.sack_delay(), Duration::from_millis(1), "not known");
     flow.on_rtt_answer(START + RTT, NONCE);

@@ -222,7 +222,7 @@ proptest! {
             let data = Data { immediate, ..whole(tsn, (tsn - FIRST) as u16, &[1; 1400]) };
             rig.inbound.on_data(&data, &mut rig.arena, rig.config.partial_delivery_point);
             if rig.inbound.on_packet_end(rig.now, false, &rig.config, || 1 << 24) {
-                rig.inbound.on_rtt_asked(rig.now, 7, None, None);
+                rig.inbound.on_rtt_probe_sent(rig.now, 7, None, None);
                 rig.inbound.on_rtt_answer(rig.now + Duration::from_millis(20), 7);
             }
             while rig.inbound.recv().is_some() {}

@@ -187,7 +187,7 @@ fn the_window_grows_while_something_is_missing() {
         let mut told = Vec::new();
         for packet in 0..count * RTT_MS * 20 {
             if rig.inbound.flow.as_ref().is_some_and(|flow| flow.wants_rtt(rig.now)) {
-                rig.inbound.on_rtt_asked(rig.now, 7, Some(ms(u64::from(RTT_MS))), None);
+                rig.inbound.on_rtt_probe_sent(rig.now, 7, Some(ms(u64::from(RTT_MS))), None);
             }
             if tsn != until {
                 assert_ne!(

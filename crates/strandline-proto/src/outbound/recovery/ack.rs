@@ -6,48 +6,13 @@ use crate::time::Time;
 /// afterwards.
 ///
 /// Bytes are those of DATA chunks, header and padding included (section 7.2). Every byte that a chunk added to a
-/// path's flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes`, `overdue_bytes`
-/// and the result of `Outbound::on_timeout`.
+/// path's flight when it was sent leaves it again through exactly one of `acked.flight_drop`, `lost.bytes`,
+/// `lost.overdue_bytes` and the result of `Outbound::on_timeout`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PathAck {
-    /// Bytes acknowledged for the first time, of chunks last sent on this path: the congestion window may grow by
-    /// these.
-    pub(crate) acked_bytes: u32,
-    /// Number of chunks in `acked_bytes`.
-    pub(crate) acked_chunks: u32,
-    /// True if some of them were sent on this path only, which makes them its answer (RFC 7829 section 3.2 rules 9
-    /// and 10).
-    pub(crate) answered: bool,
-    /// True if some of the path's own chunks were still in flight, so that the answer does not precede a time-out.
-    pub(crate) answered_in_time: bool,
-    /// True if a FORWARD TSN that was sent on this path is acknowledged.
-    pub(crate) skipped: bool,
-    /// Bytes that left the flight because they were acknowledged. Less than `acked_bytes` if a chunk had been marked
-    /// for retransmission and left the flight then. More, even with `acked_bytes` 0, if a revoked acknowledgement is
-    /// repeated.
-    pub(crate) flight_drop: u32,
-    /// Bytes that left the flight because they were marked for fast retransmission.
-    pub(crate) lost_bytes: u32,
-    /// Number of chunks in `lost_bytes`.
-    pub(crate) lost_chunks: u32,
-    /// Bytes that left the flight because they are overdue: they have left the network, and no SACK has room to
-    /// report their fate.
-    pub(crate) overdue_bytes: u32,
-    /// Part of `lost_bytes` that had left the flight as `overdue_bytes` before.
-    pub(crate) reported_bytes: u32,
-    /// Bytes in flight again because the peer revoked their gap acknowledgement (section 6.2.1 D iii).
-    pub(crate) reneged_bytes: u32,
-    /// When the latest chunk was sent that measures the round-trip time by Karn's rule (section 6.3.1 C5).
-    pub(crate) rtt_sample_sent_at: Option<Time>,
-    /// True if that chunk may have arrived long before a SACK had room to report it, and no other chunk measures the
-    /// time.
-    pub(crate) rtt_late: bool,
-    /// True if that chunk may have arrived long before a SACK that reported it came through. Neither case may
-    /// increase the round-trip time.
-    pub(crate) rtt_overtaken: bool,
-    /// True if the earliest outstanding TSN of this path was acknowledged: restart T3-rtx if anything is in flight
-    /// (R3).
-    pub(crate) lowest_acked: bool,
+    pub(crate) acked: Acked,
+    pub(crate) lost: Lost,
+    pub(crate) rtt: RttSample,
     /// True if a loss on this path began fast recovery: adjust cwnd and ssthresh (section 7.2.4 rule 2).
     pub(crate) fast_retransmit_loss: bool,
     /// True if a loss of marked data, for which the window has already shrunk (RFC 3168), is repaired.
@@ -55,8 +20,6 @@ pub(crate) struct PathAck {
     /// With `fast_retransmit_loss`: true if the previous reduction may still be spurious, so that both are undone
     /// together or neither.
     pub(crate) undo_continues: bool,
-    /// True if the peer revoked a gap acknowledgement: start T3-rtx if it is not running (R4).
-    pub(crate) reneged: bool,
     /// With loss detection by time: true if the path is in recovery from a loss, not from a time-out.
     pub(crate) in_recovery: bool,
     /// True if the presumed loss, by recovery or time-out, was spurious: the old window must be restored.
@@ -65,7 +28,61 @@ pub(crate) struct PathAck {
     pub(crate) probe_spurious: bool,
     /// True if packets of new data must be sent regardless of the window, to test whether a time-out was spurious
     /// (RFC 5682 step 2b).
-    pub(crate) asks: bool,
+    pub(crate) probes_timeout: bool,
+}
+
+/// What is acknowledged on one path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Acked {
+    /// Bytes acknowledged for the first time, of chunks last sent on this path: the congestion window may grow by
+    /// these.
+    pub(crate) bytes: u32,
+    /// Number of chunks in `bytes`.
+    pub(crate) chunks: u32,
+    /// Bytes that left the flight because they were acknowledged. Less than `bytes` if a chunk had been marked for
+    /// retransmission and left the flight then. More, even with `bytes` 0, if a revoked acknowledgement is repeated.
+    pub(crate) flight_drop: u32,
+    /// True if some of them were sent on this path only, which makes them its answer (RFC 7829 section 3.2 rules 9
+    /// and 10).
+    pub(crate) answered: bool,
+    /// True if some of the path's own chunks were still in flight, so that the answer does not precede a time-out.
+    pub(crate) answered_in_time: bool,
+    /// True if a FORWARD TSN that was sent on this path is acknowledged.
+    pub(crate) skipped: bool,
+    /// True if the earliest outstanding TSN of this path was acknowledged: restart T3-rtx if anything is in flight
+    /// (R3).
+    pub(crate) lowest: bool,
+}
+
+/// What is lost on one path, or revoked by the peer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// Bytes that left the flight because they were marked for fast retransmission.
+    pub(crate) bytes: u32,
+    /// Number of chunks in `bytes`.
+    pub(crate) chunks: u32,
+    /// Bytes that left the flight because they are overdue: they have left the network, and no SACK has room to
+    /// report their fate.
+    pub(crate) overdue_bytes: u32,
+    /// Part of `bytes` that had left the flight as `overdue_bytes` before.
+    pub(crate) reported_bytes: u32,
+    /// Bytes in flight again because the peer revoked their gap acknowledgement (section 6.2.1 D iii).
+    pub(crate) reneged_bytes: u32,
+    /// True if the peer revoked a gap acknowledgement: start T3-rtx if it is not running (R4).
+    pub(crate) reneged: bool,
+}
+
+/// A measurement of the round-trip time of one path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RttSample {
+    /// When the latest chunk was sent that measures the round-trip time by Karn's rule (section 6.3.1 C5).
+    pub(crate) sent_at: Option<Time>,
+    /// True if that chunk may have arrived long before a SACK had room to report it, and no other chunk measures the
+    /// time.
+    pub(crate) late: bool,
+    /// True if that chunk may have arrived long before a SACK that reported it came through. Neither case may
+    /// increase the round-trip time.
+    pub(crate) overtaken: bool,
 }
 
 impl PathAck {
@@ -74,11 +91,11 @@ impl PathAck {
     #[must_use]
     pub(crate) const fn flight_after(&self, flight: u32) -> u32 {
         flight
-            .saturating_add(self.reneged_bytes)
-            .saturating_add(self.reported_bytes)
-            .saturating_sub(self.overdue_bytes)
-            .saturating_sub(self.flight_drop)
-            .saturating_sub(self.lost_bytes)
+            .saturating_add(self.lost.reneged_bytes)
+            .saturating_add(self.lost.reported_bytes)
+            .saturating_sub(self.lost.overdue_bytes)
+            .saturating_sub(self.acked.flight_drop)
+            .saturating_sub(self.lost.bytes)
     }
 
     /// True if this begins the repair of a loss on this path.
@@ -91,21 +108,21 @@ impl PathAck {
     /// on no other path.
     #[inline]
     pub(crate) fn offer_answer(&mut self, alone: bool, in_flight: bool) {
-        self.answered |= alone;
-        self.answered_in_time |= alone & in_flight;
+        self.acked.answered |= alone;
+        self.acked.answered_in_time |= alone & in_flight;
     }
 
     /// Records that a chunk that was sent once, at `sent_at` if that is known, is acknowledged. `timed` is true if it
     /// was reported when it arrived.
     pub(crate) fn offer_rtt(&mut self, sent_at: Option<Time>, timed: bool) {
         let Some(at) = sent_at else { return };
-        let better = match self.rtt_sample_sent_at {
-            Some(_) if self.rtt_late == timed => timed,
+        let better = match self.rtt.sent_at {
+            Some(_) if self.rtt.late == timed => timed,
             Some(best) => at > best,
             None => true,
         };
         if better {
-            (self.rtt_sample_sent_at, self.rtt_late) = (sent_at, !timed);
+            (self.rtt.sent_at, self.rtt.late) = (sent_at, !timed);
         }
     }
 

@@ -66,14 +66,16 @@ impl SendWindow {
 impl RackRecovery<'_> {
     /// Takes in what a SACK acknowledged, finds lost chunks (RFC 8985 section 6.2: RACK_update and RACK_detect_loss),
     /// and detects which reactions were spurious. When a deadline has passed, only time is new. `newly_acked` is `None`
-    /// if a SACK repeats the previous one for every chunk.
+    /// if a SACK repeats the previous one for every chunk. `can_send_new` is true if there is new data that the peer has
+    /// room for, which may test whether a time-out was spurious.
     pub(crate) fn detect_loss(
         &mut self,
         now: Time,
         newly_acked: Option<NewlyAcked>,
+        can_send_new: bool,
         acks: &mut PerPath<PathAck>,
     ) {
-        let overdue = self.update_paths(now, acks);
+        let overdue = self.update_paths(now, can_send_new, acks);
         self.rack.end_certain_undo();
         self.rack.apply_karn(acks);
         if let Some(newly_acked) = newly_acked {
@@ -90,11 +92,10 @@ impl RackRecovery<'_> {
     /// Returns true if a chunk may be lost that neither a gap nor the log of retransmissions shows: it may have been
     /// sent before a retransmission that was acknowledged.
     #[inline]
-    fn update_paths(&mut self, now: Time, acks: &mut PerPath<PathAck>) -> bool {
+    fn update_paths(&mut self, now: Time, can_send_new: bool, acks: &mut PerPath<PathAck>) -> bool {
         let Self { rack, outstanding, .. } = self;
         let cumulative = outstanding.cumulative_ack();
         let mut overdue = false;
-        let can_send_new = rack.can_send_new;
         let moment = rack.moment(outstanding.next_tsn());
         for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
             path.decide_frto(cumulative, can_send_new, ack);
@@ -262,9 +263,9 @@ impl RackRecovery<'_> {
         let was_overdue = record.state() == State::Overdue;
         self.outstanding.change(index, State::Marked);
         let ack = &mut acks[path];
-        ack.lost_bytes += len;
-        ack.lost_chunks += 1;
-        ack.reported_bytes += if was_overdue { len } else { 0 };
+        ack.lost.bytes += len;
+        ack.lost.chunks += 1;
+        ack.lost.reported_bytes += if was_overdue { len } else { 0 };
         let tsn = self.outstanding.tsn(index);
         self.rack.path(path).on_lost(tsn, sent, moment, ack);
     }
@@ -273,7 +274,7 @@ impl RackRecovery<'_> {
     fn set_overdue(&mut self, index: usize, acks: &mut PerPath<PathAck>) {
         let in_flight = |record: &&Record| record.state() == State::InFlight;
         let Some(record) = self.outstanding.get(index).filter(in_flight) else { return };
-        acks[record.path].overdue_bytes += record.chunk_len();
+        acks[record.path].lost.overdue_bytes += record.chunk_len();
         self.outstanding.change(index, State::Overdue);
     }
 
@@ -388,7 +389,7 @@ impl PathRack {
         let can_send_new = can_send_new && elsewhere.is_none();
         match self.frto.decide(cumulative, can_send_new) {
             Decision::Wait => {}
-            Decision::SendNew => ack.asks = can_send_new,
+            Decision::SendNew => ack.probes_timeout = can_send_new,
             Decision::Genuine(Some((at, tsn))) => {
                 self.offer(at, tsn, if elsewhere.is_some() { Answer::Elsewhere } else { Answer::Again });
             }
@@ -420,7 +421,7 @@ impl RackRecovery<'_> {
         state.begin_undo(again);
         state.frto.begin(moment.tsn.previous());
         Some(mark_first(outstanding, path, room, |tsn, record| {
-            state.probing.ask_with(tsn);
+            state.probing.probe_with(tsn);
             undo_marked(state, tsn, record, again);
         }))
     }
@@ -430,7 +431,7 @@ impl RackRecovery<'_> {
     pub(crate) fn on_window_probe(&mut self, path: PathIndex, room: Room) -> u32 {
         self.on_path_marked_without_loss(path);
         let probing = &mut self.rack.path(path).probing;
-        mark_first(self.outstanding, path, room, |tsn, _| probing.ask_with(tsn))
+        mark_first(self.outstanding, path, room, |tsn, _| probing.probe_with(tsn))
     }
 
     /// Returns the path of the lowest chunk, which may be retransmitted to learn its fate. Called when the peer's

@@ -11,7 +11,7 @@ const MISSES: u8 = 3;
 
 /// Fast recovery of the association.
 #[derive(Debug, Default)]
-pub(crate) struct Recovery {
+pub(crate) struct FastRecovery {
     /// Fast recovery ends when everything up to here is acknowledged.
     exit: Option<Tsn>,
     /// True if the packet that is sent regardless of cwnd (rule 3) has not been sent yet.
@@ -21,7 +21,7 @@ pub(crate) struct Recovery {
     shrunk: PerPath<Option<Tsn>>,
 }
 
-impl Recovery {
+impl FastRecovery {
     /// Section 6.2.1 D iv.
     pub(crate) fn on_cumulative(&mut self, cumulative: Tsn) {
         if self.exit.is_some_and(|exit| cumulative.is_at_or_after(exit)) {
@@ -90,7 +90,7 @@ pub(crate) fn count_misses(
     outstanding: &mut Outstanding,
     gaps: &Gaps,
     missing: Missing,
-    recovery: &mut Recovery,
+    recovery: &mut FastRecovery,
     lowest: &mut PerPath<usize>,
     paths: &mut PerPath<PathAck>,
 ) -> bool {
@@ -117,7 +117,7 @@ pub(crate) fn count_misses(
 fn count_miss(
     outstanding: &mut Outstanding,
     index: usize,
-    recovery: &Recovery,
+    recovery: &FastRecovery,
     paths: &mut PerPath<PathAck>,
 ) -> bool {
     let tsn = outstanding.tsn(index);
@@ -134,8 +134,8 @@ fn count_miss(
     outstanding.change(index, State::Marked);
     let shrinks = !recovery.is_active() && !recovery.has_shrunk_for(path, tsn);
     let path = &mut paths[path];
-    path.lost_bytes += len;
-    path.lost_chunks += 1;
+    path.lost.bytes += len;
+    path.lost.chunks += 1;
     path.fast_retransmit_loss |= shrinks;
     true
 }

@@ -78,16 +78,18 @@ impl SendWindow {
             kept.advance(steps);
         }
         self.renege_budget = RENEGED_MAX.min(self.renege_budget + steps as u32);
-        self.recovery.on_cumulative(self.outstanding.cumulative_ack());
+        self.fast_recovery.on_cumulative(self.outstanding.cumulative_ack());
         (newly_acked, delivered)
     }
 
-    /// Processes a SACK that `classify` and `reports_unsent` found possible.
+    /// Processes a SACK that `classify` and `reports_unsent` found possible. `can_send_new` is true if there is new data that
+    /// the peer has room for.
     pub(crate) fn acknowledge(
         &mut self,
         now: Time,
         steps: usize,
         blocks: impl Iterator<Item = GapBlock> + Clone,
+        can_send_new: bool,
         messages: &mut Messages,
         paths: &mut PerPath<PathAck>,
     ) -> Progress {
@@ -96,7 +98,7 @@ impl SendWindow {
             delivered,
             newly_acked,
             entered_fast_recovery: false,
-            in_fast_recovery: self.recovery.is_active(),
+            in_fast_recovery: self.fast_recovery.is_active(),
             reneges_too_often: false,
         };
         let mut acked = NewlyAcked::default();
@@ -108,7 +110,7 @@ impl SendWindow {
             self.outstanding.set_unreported(None);
         }
         if let Some(mut rack) = self.rack_recovery() {
-            rack.detect_loss(now, is_new.then_some(acked), paths);
+            rack.detect_loss(now, is_new.then_some(acked), can_send_new, paths);
         }
         self.gaps.settle();
         if self.kept.is_some() {
@@ -154,19 +156,20 @@ impl SendWindow {
     }
 
     /// Processes a cumulative acknowledgement of everything up to `steps` beyond the ack point, from a chunk without
-    /// gap blocks.
+    /// gap blocks. `can_send_new` is true if there is new data that the peer has room for.
     pub(crate) fn acknowledge_cumulatively(
         &mut self,
         now: Time,
         steps: usize,
+        can_send_new: bool,
         messages: &mut Messages,
         paths: &mut PerPath<PathAck>,
     ) -> Progress {
         let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
         if let Some(mut rack) = self.rack_recovery() {
-            rack.detect_loss(now, Some(NewlyAcked::default()), paths);
+            rack.detect_loss(now, Some(NewlyAcked::default()), can_send_new, paths);
         }
-        let in_fast_recovery = self.recovery.is_active();
+        let in_fast_recovery = self.fast_recovery.is_active();
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
     }
 
@@ -244,17 +247,17 @@ impl SendWindow {
         progress: &mut Progress,
         paths: &mut PerPath<PathAck>,
     ) {
-        let Self { outstanding, gaps, lowest, recovery, rack, .. } = self;
+        let Self { outstanding, gaps, lowest, fast_recovery, rack, .. } = self;
         let mut lowest_missing = PerPath::filled(usize::MAX);
         if rack.is_none() {
             let lowest = &mut lowest_missing;
             progress.entered_fast_recovery =
-                miss_indications::count_misses(outstanding, gaps, missing, recovery, lowest, paths);
+                miss_indications::count_misses(outstanding, gaps, missing, fast_recovery, lowest, paths);
         } else {
             lowest_missing = lowest.find_all(outstanding, lowest_acked, missing.below);
         }
         for ((path, acked), missing) in paths.iter_mut().zip(lowest_acked).zip(lowest_missing) {
-            path.lowest_acked |= *acked < missing;
+            path.acked.lowest |= *acked < missing;
         }
     }
 
@@ -311,13 +314,13 @@ impl GapAcked {
 fn count_acked(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut PathAck) -> bool {
     let len = record.chunk_len();
     if record.state() == State::InFlight {
-        path.flight_drop += len;
+        path.acked.flight_drop += len;
     }
     if record.has(ACKED_BEFORE | ORPHANED) {
         return !record.has(ACKED_BEFORE);
     }
-    path.acked_bytes += len;
-    path.acked_chunks += 1;
+    path.acked.bytes += len;
+    path.acked.chunks += 1;
     path.offer_answer(!record.has(MOVED), record.state() == State::InFlight);
     if !record.has(RESENT) {
         path.offer_rtt(sent_at, timed);
@@ -347,7 +350,7 @@ fn renege(
     let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.misses = 1;
     let path = &mut paths[record.path];
-    path.reneged_bytes += record.chunk_len();
-    path.reneged = true;
+    path.lost.reneged_bytes += record.chunk_len();
+    path.lost.reneged = true;
     1 + examined_again as u32
 }

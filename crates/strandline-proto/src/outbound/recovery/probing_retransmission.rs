@@ -16,7 +16,7 @@ pub(crate) struct ProbingRetransmission {
 
 impl ProbingRetransmission {
     /// Records a chunk of the packet. They come in the order of TSNs.
-    pub(crate) fn ask_with(&mut self, tsn: Tsn) {
+    pub(crate) fn probe_with(&mut self, tsn: Tsn) {
         self.lowest.get_or_insert(tsn);
     }
 

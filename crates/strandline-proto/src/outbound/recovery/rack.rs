@@ -45,8 +45,6 @@ pub(crate) struct Rack {
     pub(crate) overdue: usize,
     /// Room of a packet in bytes of user data.
     pub(crate) packet: u32,
-    /// True if there is new data that the peer has room for, which may test whether a time-out was spurious.
-    pub(crate) can_send_new: bool,
     /// When the latest retransmission that this SACK acknowledges was sent, unless the answer came too soon.
     latest_answered: Option<Time>,
     /// True if new information may show that chunks are lost.
@@ -380,7 +378,6 @@ impl Rack {
             examined: 0,
             overdue: 0,
             packet: 0,
-            can_send_new: false,
             stale: true,
             next_loss_at: Time::MAX,
             #[cfg(test)]
@@ -505,7 +502,7 @@ impl Rack {
     pub(crate) fn apply_karn(&mut self, acks: &mut PerPath<PathAck>) {
         let Some(answered) = self.latest_answered.take() else { return };
         for ack in acks.iter_mut() {
-            ack.rtt_overtaken = ack.rtt_sample_sent_at.is_some_and(|at| at < answered);
+            ack.rtt.overtaken = ack.rtt.sent_at.is_some_and(|at| at < answered);
         }
     }
 

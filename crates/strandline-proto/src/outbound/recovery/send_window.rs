@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::ack::PathAck;
 use super::gaps::Gaps;
-use super::miss_indications::Recovery;
+use super::miss_indications::FastRecovery;
 use super::rack::{Learnt, Rack};
 use crate::config::Recovery as Mode;
 use crate::number::Tsn;
@@ -31,7 +31,7 @@ pub(crate) struct SendWindow {
     /// Where the search for the lowest outstanding chunk of each path goes on.
     pub(crate) lowest: Lowest,
     /// Fast recovery by miss indications.
-    pub(crate) recovery: Recovery,
+    pub(crate) fast_recovery: FastRecovery,
     /// State of loss detection by time; `None` with miss indications.
     pub(crate) rack: Option<Box<Rack>>,
     /// Number of chunks that the peer may still revoke, including look-ups that this causes: see [`RENEGED_MAX`].
@@ -45,7 +45,7 @@ impl SendWindow {
             gaps: Gaps::default(),
             kept: None,
             lowest: Lowest::new(first),
-            recovery: Recovery::default(),
+            fast_recovery: FastRecovery::default(),
             rack: (mode == Mode::Rack).then(|| Box::new(Rack::new(learnt))),
             renege_budget: RENEGED_MAX,
         }
@@ -61,7 +61,7 @@ impl SendWindow {
         if by_time != self.rack.is_some() {
             self.rack = by_time.then(|| Box::new(Rack::new(Learnt::default())));
         }
-        self.recovery = Recovery::default();
+        self.fast_recovery = FastRecovery::default();
         true
     }
 
@@ -104,17 +104,17 @@ impl SendWindow {
             _ => {}
         }
         if run.state == State::InFlight {
-            ack.flight_drop += run.bytes;
+            ack.acked.flight_drop += run.bytes;
         }
         if run.has(ORPHANED) {
             return !run.has(ACKED_BEFORE);
         }
-        ack.lowest_acked = true;
+        ack.acked.lowest = true;
         if run.has(ACKED_BEFORE) {
             return false;
         }
-        ack.acked_bytes += run.bytes;
-        ack.acked_chunks += run.chunks;
+        ack.acked.bytes += run.bytes;
+        ack.acked.chunks += run.chunks;
         ack.offer_answer(!run.has(MOVED), run.state == State::InFlight);
         // The last one of a run was sent last, and only its time counts.
         let (at, timed) = (outstanding.sent_at(run.last()), !outstanding.is_unreported(run.last()));
@@ -145,7 +145,7 @@ impl SendWindow {
         let marked = self.mark_path(from);
         self.outstanding.move_path(from, to);
         self.lowest.on_moved(from, to);
-        self.recovery.forget(from);
+        self.fast_recovery.forget(from);
         if let Some(rack) = &mut self.rack {
             rack.pass_on_min_rtt(from, to, round_trip);
             rack.forget(from);

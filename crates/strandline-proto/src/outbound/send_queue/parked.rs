@@ -10,7 +10,7 @@ use crate::outbound::messages::{List, Message, MessageKey, Messages};
 /// Fraction of the room for parked messages that one stream may use.
 const STREAM_DIVISOR: usize = 4;
 
-/// Maximum number of times that the interval between questions doubles.
+/// Maximum number of times that the interval between STREAM BLOCKED chunks doubles.
 const BACK_OFF_MAX: u8 = 8;
 
 /// The parked messages of a stream, in their order. The first one may be partly sent.
@@ -35,12 +35,12 @@ pub(crate) struct Parked {
     pub(crate) waiting: usize,
     /// A stream was parked, or got credit, since the timer was last set.
     changed: bool,
-    /// Questions since the peer last granted credit.
-    questions: u8,
-    /// The peer has not acknowledged anything since the last question.
+    /// Number of STREAM BLOCKED chunks since the peer last granted credit.
+    sent: u8,
+    /// The peer has not acknowledged anything since the last STREAM BLOCKED.
     unanswered: bool,
-    /// The stream after which the next question begins.
-    asked: StreamId,
+    /// The last stream that the latest STREAM BLOCKED named.
+    last_named: StreamId,
 }
 
 impl Parked {
@@ -127,43 +127,44 @@ impl Parked {
         Some(fits)
     }
 
-    /// Returns the streams, beginning behind those of the last question.
-    pub(crate) fn to_ask(&self) -> impl Iterator<Item = StreamId> {
-        let later = self.streams.range((core::ops::Bound::Excluded(self.asked), core::ops::Bound::Unbounded));
-        later.chain(self.streams.range(..=self.asked)).map(|(stream, _)| *stream)
+    /// Returns the streams, beginning behind those that the latest STREAM BLOCKED named.
+    pub(crate) fn next_blocked(&self) -> impl Iterator<Item = StreamId> {
+        let later =
+            self.streams.range((core::ops::Bound::Excluded(self.last_named), core::ops::Bound::Unbounded));
+        later.chain(self.streams.range(..=self.last_named)).map(|(stream, _)| *stream)
     }
 
-    /// Records a question of which `last` is the last stream.
-    pub(crate) fn on_asked(&mut self, last: StreamId) {
-        self.asked = last;
+    /// Records a STREAM BLOCKED that names `last` as its last stream.
+    pub(crate) fn on_stream_blocked_sent(&mut self, last: StreamId) {
+        self.last_named = last;
         self.unanswered = true;
-        self.questions = self.questions.saturating_add(1).min(BACK_OFF_MAX);
+        self.sent = self.sent.saturating_add(1).min(BACK_OFF_MAX);
     }
 
-    /// Records an acknowledgement, which the peer sends in answer to a question.
+    /// Records an acknowledgement, which the peer sends in answer to a STREAM BLOCKED.
     pub(crate) fn on_answer(&mut self) {
         self.unanswered = false;
     }
 
-    /// True if the last question has no answer.
+    /// True if the latest STREAM BLOCKED has no answer.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.unanswered
     }
 
     /// Records that a stream was parked, or that the peer granted credit.
     pub(crate) fn on_granted(&mut self) {
-        self.questions = 0;
+        self.sent = 0;
         self.changed = true;
     }
 
-    /// Returns true once after a stream was parked, or got credit: the next question is due after an RTO.
+    /// Returns true once after a stream was parked, or got credit: the next STREAM BLOCKED is due after an RTO.
     pub(crate) fn take_changed(&mut self) -> bool {
         core::mem::take(&mut self.changed)
     }
 
-    /// Returns by which power of two the interval of questions is longer than the RTO.
+    /// Returns by which power of two the interval of STREAM BLOCKED chunks is longer than the RTO.
     pub(crate) fn back_off(&self) -> u8 {
-        self.questions
+        self.sent
     }
 
     pub(crate) fn is_empty(&self) -> bool {

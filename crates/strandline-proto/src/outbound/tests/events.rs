@@ -24,7 +24,7 @@ fn each_round_trip_with_losses_is_an_event() {
     fixture.wait(1);
     // Sent before that was known.
     let (_, acks) = fixture.sack(0, &[(1, 4), (6, 9)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (ROOM as u32, false));
+    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (ROOM as u32, false));
     assert_eq!(fixture.tsns(0), [5]);
     fixture.go_on(10);
     fixture.wait(100);
@@ -34,7 +34,7 @@ fn each_round_trip_with_losses_is_an_event() {
     assert_eq!(fixture.tsns(0), [0]);
     let (_, acks) = fixture.sack(0, &[(1, 9), (11, 19)]);
     assert_eq!(
-        (acks[0].lost_bytes, acks[0].fast_retransmit_loss),
+        (acks[0].lost.bytes, acks[0].fast_retransmit_loss),
         (ROOM as u32, false),
         "of the same flight"
     );
@@ -57,14 +57,14 @@ fn retransmission_lost_after_time_out_is_new_event() {
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(1, &[]);
-    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (3 * ROOM as u32, false));
+    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (3 * ROOM as u32, false));
     for tsn in 1..4 {
         fixture.wait(1);
         assert_eq!(fixture.packet(0)[0].tsn, tsn);
     }
     fixture.wait(150);
     let (_, acks) = fixture.sack(1, &[(2, 3)]);
-    let acks = if acks[0].lost_bytes == 0 { fixture.loss_timer().unwrap() } else { acks };
+    let acks = if acks[0].lost.bytes == 0 { fixture.loss_timer().unwrap() } else { acks };
     assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery);
 }
 
@@ -112,7 +112,7 @@ fn what_a_router_refused_opens_no_doubt() {
     assert_eq!(fixture.tsns(0), [10, 11, 12, 13, 14, 15]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(10, &[(11, 15)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (ROOM as u32, true));
+    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (ROOM as u32, true));
 }
 
 /// Refused data that arrives anyway refutes no loss that waits for its repair.
@@ -196,7 +196,7 @@ fn losses_of_marked_chunks_are_one_event() {
         for last in 1..=5 {
             let (_, acks) = fixture.sack(0, &[(1, last)]);
             assert!(!acks[0].fast_retransmit_loss, "by time: {by_time}");
-            assert_eq!(acks[0].repairs, by_time && acks[0].lost_bytes > 0);
+            assert_eq!(acks[0].repairs, by_time && acks[0].lost.bytes > 0);
         }
         assert_eq!(fixture.tsns(0), [0]);
         fixture.wait(100);

@@ -17,7 +17,7 @@ fn after_a_full_sack() -> Fixture {
     let mut fixture = Fixture::with_rack(60);
     fixture.wait(60);
     let (_, acks) = fixture.sack(0, &every_second(1));
-    assert_eq!(acks[0].lost_bytes, BLOCKS * ROOM as u32);
+    assert_eq!(acks[0].lost.bytes, BLOCKS * ROOM as u32);
     assert_eq!(fixture.tsns(0), (0..BLOCKS).map(|number| 2 * number).collect::<Vec<_>>());
     fixture
 }
@@ -32,16 +32,16 @@ fn unnamed_chunks_of_full_sacks_are_not_lost() {
     assert_eq!(blocks.last(), Some(&(35, 35)));
     let (_, acks) = fixture.sack(2, &blocks);
     // The earlier retransmissions, and 32 and 34, which are reported by now.
-    assert_eq!(acks[0].lost_bytes, 3 * ROOM as u32, "2, 32 and 34");
+    assert_eq!(acks[0].lost.bytes, 3 * ROOM as u32, "2, 32 and 34");
     // All the others, 36 to 59, have left the network. Retransmissions after 4, which has arrived, are in flight.
-    assert_eq!(acks[0].overdue_bytes, 24 * ROOM as u32);
+    assert_eq!(acks[0].lost.overdue_bytes, 24 * ROOM as u32);
     assert_eq!(fixture.flight[0], 13 * ROOM as u32, "6, 8, ... 30");
     assert_eq!(fixture.tsns(0), [2, 32, 34]);
     assert_eq!(fixture.out.loss_deadline(), Time::MAX);
     // With fewer blocks to report everything is known.
     fixture.wait(100);
     let (_, acks) = fixture.sack(58, &[(59, 59)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].reported_bytes), (ROOM as u32, ROOM as u32));
+    assert_eq!((acks[0].lost.bytes, acks[0].lost.reported_bytes), (ROOM as u32, ROOM as u32));
     assert_eq!(fixture.tsns(0), [58]);
 }
 

@@ -47,7 +47,7 @@ fn gap_blocks_in_any_order_form_a_union() {
         let mut fixture = Fixture::with_outstanding(12);
         let (outcome, acks) = fixture.raw_sack(Tsn(INITIAL - 1), blocks);
         assert!(applied(outcome).newly_acked);
-        assert_eq!(acks[0].acked_chunks, 5, "{blocks:?}");
+        assert_eq!(acks[0].acked.chunks, 5, "{blocks:?}");
         let busy = fixture.out.busy.as_ref().unwrap();
         let runs: Vec<_> = busy.sent.gaps.runs().iter().map(|run| (run.start, run.end)).collect();
         assert_eq!(runs, [(2, 4), (7, 8)], "{blocks:?}");
@@ -62,7 +62,7 @@ fn inverted_and_zero_blocks_name_nothing() {
     assert!(!applied(outcome).newly_acked);
     assert!(acks.iter().all(PathAck::is_nothing));
     let (_, acks) = fixture.raw_sack(Tsn(INITIAL - 1), &[block(0, 2)]);
-    assert_eq!(acks[0].acked_chunks, 2, "offset 0 is the cumulative acknowledgement itself");
+    assert_eq!(acks[0].acked.chunks, 2, "offset 0 is the cumulative acknowledgement itself");
 }
 
 /// A block directly after the cumulative TSN should have been part of it; all chunks may be reported that way.
@@ -71,7 +71,7 @@ fn gap_acknowledged_chunks_stay_until_cumulative() {
     let mut fixture = Fixture::with_outstanding(5);
     let (outcome, acks) = fixture.raw_sack(Tsn(INITIAL - 1), &[block(1, 5)]);
     assert!(!applied(outcome).all_acked);
-    assert_eq!((acks[0].acked_chunks, fixture.flight[0]), (5, 0));
+    assert_eq!((acks[0].acked.chunks, fixture.flight[0]), (5, 0));
     assert!(!fixture.out.is_empty());
     fixture.raw_sack(Tsn(INITIAL - 1), &[]);
     assert_eq!(fixture.flight[0], 5 * ROOM as u32);
@@ -93,7 +93,7 @@ fn thousands_of_blocks_that_name_everything() {
     for round in 0..5 {
         let (_, acks) = fixture.raw_sack(Tsn(INITIAL - 1), &everything);
         assert_eq!(fixture.flight[0], 0);
-        assert_eq!(acks[0].acked_chunks > 0, round == 0);
+        assert_eq!(acks[0].acked.chunks > 0, round == 0);
         fixture.raw_sack(Tsn(INITIAL - 1), &odd);
         // What the second SACK does not report is revoked.
         assert_eq!(fixture.flight[0], (65_535 - 16_000) * 20);
@@ -174,7 +174,7 @@ fn what_sacks_repeat_is_not_judged_again() {
     let before = examinations(&fixture);
     fixture.now = fixture.out.loss_deadline();
     let (_, acks) = fixture.sack(3, &[last]);
-    assert_eq!((acks[0].lost_bytes, examinations(&fixture) - before), (36 * (many - 1), many as usize - 1));
+    assert_eq!((acks[0].lost.bytes, examinations(&fixture) - before), (36 * (many - 1), many as usize - 1));
     // All are retransmitted, and one of them arrives.
     assert_eq!(fixture.tsns(0).len(), many as usize - 1);
     fixture.wait(100);

@@ -168,7 +168,7 @@ fn who_waits_may_ask_again() {
     };
     assert_eq!(refused, SendError::WouldBlock);
     assert!(!fixture.out.take_writable());
-    fixture.out.ask_again();
+    fixture.out.retry_blocked();
     assert!(fixture.out.take_writable());
     assert!(!fixture.out.take_writable(), "once");
 }

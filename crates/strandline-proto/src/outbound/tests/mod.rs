@@ -250,10 +250,11 @@ impl Fixture {
 
     fn apply(&mut self, acks: &Acks) {
         for (flight, ack) in self.flight.iter_mut().zip(acks) {
-            let exact = i64::from(*flight) + i64::from(ack.reneged_bytes) + i64::from(ack.reported_bytes)
-                - i64::from(ack.overdue_bytes)
-                - i64::from(ack.flight_drop)
-                - i64::from(ack.lost_bytes);
+            let exact =
+                i64::from(*flight) + i64::from(ack.lost.reneged_bytes) + i64::from(ack.lost.reported_bytes)
+                    - i64::from(ack.lost.overdue_bytes)
+                    - i64::from(ack.acked.flight_drop)
+                    - i64::from(ack.lost.bytes);
             assert_eq!(exact, i64::from(ack.flight_after(*flight)), "{ack:?}");
             *flight = ack.flight_after(*flight);
         }

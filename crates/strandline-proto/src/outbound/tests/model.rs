@@ -104,24 +104,24 @@ impl Model {
         for chunk in self.chunks.iter_mut().filter(|c| !c.acked && now_acked(c.tsn)) {
             let ack = &mut expected.acks[chunk.path];
             if !chunk.marked {
-                ack.flight_drop += chunk.size;
+                ack.acked.flight_drop += chunk.size;
             }
             let news = !chunk.acked_before;
             if news {
-                ack.acked_bytes += chunk.size;
-                ack.acked_chunks += 1;
-                ack.answered |= !chunk.moved;
-                ack.answered_in_time |= !chunk.moved && !chunk.marked;
+                ack.acked.bytes += chunk.size;
+                ack.acked.chunks += 1;
+                ack.acked.answered |= !chunk.moved;
+                ack.acked.answered_in_time |= !chunk.moved && !chunk.marked;
                 expected.newly_acked = true;
                 highest = Some(chunk.tsn);
                 if !chunk.resent && chunk.first_sent > self.last_resent {
-                    ack.rtt_sample_sent_at = ack.rtt_sample_sent_at.max(Some(chunk.sent_at));
+                    ack.rtt.sent_at = ack.rtt.sent_at.max(Some(chunk.sent_at));
                 }
             }
             let earliest = outstanding
                 .iter()
                 .all(|&(path, tsn)| path != chunk.path || tsn >= chunk.tsn || now_acked(tsn));
-            ack.lowest_acked |= earliest && (news || chunk.tsn < next);
+            ack.acked.lowest |= earliest && (news || chunk.tsn < next);
             (chunk.acked, chunk.acked_before, chunk.marked, chunk.misses) = (true, true, false, 0);
         }
         let last_reported = gaps.last().copied();
@@ -131,8 +131,8 @@ impl Model {
         for chunk in self.chunks.iter_mut().filter(|c| c.tsn >= next) {
             if chunk.acked && !gaps.contains(&chunk.tsn) {
                 (chunk.acked, chunk.misses, chunk.resent, chunk.reneged) = (false, 1, true, true);
-                expected.acks[chunk.path].reneged = true;
-                expected.acks[chunk.path].reneged_bytes += chunk.size;
+                expected.acks[chunk.path].lost.reneged = true;
+                expected.acks[chunk.path].lost.reneged_bytes += chunk.size;
             } else if !chunk.acked
                 && !chunk.marked
                 && !chunk.fast
@@ -141,8 +141,8 @@ impl Model {
                 chunk.misses += 1;
                 if chunk.misses == 3 {
                     (chunk.marked, chunk.fast, marked) = (true, true, true);
-                    expected.acks[chunk.path].lost_bytes += chunk.size;
-                    expected.acks[chunk.path].lost_chunks += 1;
+                    expected.acks[chunk.path].lost.bytes += chunk.size;
+                    expected.acks[chunk.path].lost.chunks += 1;
                     expected.acks[chunk.path].fast_retransmit_loss |= !expected.in_recovery;
                 }
             }
@@ -391,7 +391,7 @@ impl Run {
             (chunk.misses, chunk.marked, chunk.fast) = (misses, marked, fast);
         }
         for ack in &mut expected.acks {
-            (ack.lost_bytes, ack.lost_chunks, ack.fast_retransmit_loss) = (0, 0, false);
+            (ack.lost.bytes, ack.lost.chunks, ack.fast_retransmit_loss) = (0, 0, false);
         }
         expected.entered = false;
         assert_eq!(acks, expected.acks);

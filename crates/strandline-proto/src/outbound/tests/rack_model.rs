@@ -268,7 +268,7 @@ impl World {
         let bytes: u32 = lost.len() as u32 * ROOM as u32;
         let Oracle { latest, rtt, min_rtt, reordering, next, gap_sacks, exit, .. } = &self.oracle;
         assert_eq!(
-            acks[0].lost_bytes,
+            acks[0].lost.bytes,
             bytes,
             "lost by the oracle at {:?}: {lost:?} {:?}; latest {latest:?} {rtt:?}, least {min_rtt:?}, reordering {reordering}, \
              next {next}, {} gaps, {gap_sacks} SACKs, exit {exit:?}",

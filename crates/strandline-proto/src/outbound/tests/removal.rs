@@ -35,7 +35,7 @@ fn chunks_in_flight_are_retransmitted_on_another_path() {
             "{outcome:?}"
         );
         assert!(acks[0].is_nothing());
-        assert_eq!((acks[1].flight_drop, acks[1].acked_bytes), (6 * ROOM as u32, 6 * ROOM as u32));
+        assert_eq!((acks[1].acked.flight_drop, acks[1].acked.bytes), (6 * ROOM as u32, 6 * ROOM as u32));
     }
 }
 
@@ -67,7 +67,7 @@ fn revoked_chunks_belong_to_the_other_path() {
         fixture.sack(0, &[(3, 5)]);
         removed(&mut fixture, 1, 0);
         let (_, acks) = fixture.sack(0, &[(3, 4)]);
-        assert_eq!((acks[0].reneged_bytes, acks[1].is_nothing()), (ROOM as u32, true));
+        assert_eq!((acks[0].lost.reneged_bytes, acks[1].is_nothing()), (ROOM as u32, true));
         let (outcome, _) = fixture.sack(6, &[]);
         assert!(matches!(outcome, SackOutcome::Applied { all_acked: true, .. }), "{outcome:?}");
         assert_eq!(fixture.flight[..2], [0, 0]);
@@ -88,7 +88,7 @@ fn index_of_a_removed_path_is_reusable() {
     assert_eq!(fixture.tsns(1), [7]);
     fixture.wait(10);
     let (_, acks) = fixture.sack(0, &[(7, 7)]);
-    assert_eq!((acks[1].acked_bytes, acks[2].lost_bytes), (ROOM as u32, 0));
+    assert_eq!((acks[1].acked.bytes, acks[2].lost.bytes), (ROOM as u32, 0));
     fixture.wait(10);
     let (outcome, _) = fixture.sack(8, &[]);
     assert!(matches!(outcome, SackOutcome::Applied { all_acked: true, .. }), "{outcome:?}");
@@ -139,6 +139,6 @@ fn removed_path_ends_no_reordering_window() {
     removed(&mut fixture, 1, 0);
     fixture.wait(100);
     let (_, acks) = fixture.sack(1, &[(3, 5)]);
-    assert_eq!(acks[0].lost_bytes, 0);
+    assert_eq!(acks[0].lost.bytes, 0);
     assert_eq!(fixture.out.loss_deadline(), fixture.now + Duration::from_millis(25));
 }

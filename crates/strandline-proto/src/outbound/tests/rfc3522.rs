@@ -52,7 +52,7 @@ fn two_retransmissions_prove_nothing() {
     }
     fixture.wait(140);
     let (_, acks) = fixture.sack(0, &[(1, 9)]);
-    assert!(acks[0].lost_bytes > 0, "lost once more");
+    assert!(acks[0].lost.bytes > 0, "lost once more");
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(10);
     let (_, acks) = fixture.sack(10, &[]);

@@ -24,7 +24,7 @@ fn answer_to_the_first_packet_proves_losses() {
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(1, &[]);
-    assert_eq!(acks[0].lost_bytes, 4 * ROOM as u32);
+    assert_eq!(acks[0].lost.bytes, 4 * ROOM as u32);
     assert!(!acks[0].fast_retransmit_loss, "the time-out has shrunk the window already");
     assert_eq!(fixture.tsns(0), [1, 2, 3, 4]);
 }
@@ -43,8 +43,8 @@ fn answer_on_another_path_proves_losses() {
         }
         fixture.wait(20);
         let (_, acks) = fixture.sack(1, &[]);
-        assert_eq!(acks[0].lost_bytes, 4 * ROOM as u32);
-        assert!(!acks[0].asks && !acks[0].undo, "{acks:?}");
+        assert_eq!(acks[0].lost.bytes, 4 * ROOM as u32);
+        assert!(!acks[0].probes_timeout && !acks[0].undo, "{acks:?}");
         assert!(!acks[0].fast_retransmit_loss, "the time-out has shrunk the window already");
         assert_eq!(fixture.tsns(1)[..4], [1, 2, 3, 4]);
     }
@@ -59,7 +59,7 @@ fn late_answers_end_the_test_on_another_path() {
     assert_eq!(fixture.tsns(1), [0]);
     fixture.wait(20);
     let (_, acks) = fixture.sack(2, &[]);
-    assert!(acks[0].undo && acks[0].lost_bytes == 0, "the second went only before the time-out: {acks:?}");
+    assert!(acks[0].undo && acks[0].lost.bytes == 0, "the second went only before the time-out: {acks:?}");
     assert!(!fixture.out.has_retransmissions());
 }
 
@@ -73,12 +73,12 @@ fn spurious_time_out_sends_one_packet() {
         assert_eq!(fixture.tsns(0), [0]);
         fixture.wait(late);
         let (_, acks) = fixture.sack(2, &[]);
-        assert!(acks[0].undo && acks[0].lost_bytes == 0, "step 3b: the second went only before the time-out");
+        assert!(acks[0].undo && acks[0].lost.bytes == 0, "step 3b: the second went only before the time-out");
         assert!(!fixture.out.in_fast_recovery());
         for next in 3..=5 {
             fixture.wait(1);
             let (_, acks) = fixture.sack(next, &[]);
-            assert!(acks[0].lost_bytes == 0 && !acks[0].undo);
+            assert!(acks[0].lost.bytes == 0 && !acks[0].undo);
             assert!(!fixture.out.has_retransmissions());
         }
         let (_, acks) = fixture.sack_twice(5, &[], &[0]);
@@ -98,7 +98,7 @@ fn asking() -> Fixture {
     fixture.wait(100);
     // This may be the answer to either transmission.
     let (_, acks) = fixture.sack(1, &[]);
-    assert!(acks[0].asks && acks[0].lost_bytes == 0, "step 2b");
+    assert!(acks[0].probes_timeout && acks[0].lost.bytes == 0, "step 2b");
     assert_eq!(fixture.tsns(0), [5, 6], "new data");
     fixture
 }
@@ -107,10 +107,10 @@ fn asking() -> Fixture {
 fn new_data_asks_and_older_data_is_acknowledged() {
     let mut fixture = asking();
     let (_, acks) = fixture.sack(2, &[]);
-    assert!(acks[0].undo && !acks[0].asks && acks[0].lost_bytes == 0, "step 3b");
+    assert!(acks[0].undo && !acks[0].probes_timeout && acks[0].lost.bytes == 0, "step 3b");
     fixture.wait(100);
     let (_, acks) = fixture.sack(7, &[]);
-    assert_eq!((acks[0].undo, acks[0].lost_bytes), (false, 0));
+    assert_eq!((acks[0].undo, acks[0].lost.bytes), (false, 0));
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn new_data_decides_the_time_out() {
     let mut fixture = asking();
     fixture.wait(100);
     let (_, acks) = fixture.sack(1, &[(5, 5)]);
-    assert!(!acks[0].undo && !acks[0].asks);
-    assert_eq!(acks[0].lost_bytes, 4 * ROOM as u32, "step 3a: all the others are lost");
+    assert!(!acks[0].undo && !acks[0].probes_timeout);
+    assert_eq!(acks[0].lost.bytes, 4 * ROOM as u32, "step 3a: all the others are lost");
     assert_eq!(fixture.tsns(0), [1, 2, 3, 4]);
 }
 
@@ -176,7 +176,7 @@ fn consecutive_time_outs_are_tested_alike() {
         }
         fixture.wait(100);
         let (_, acks) = fixture.sack(2, &[]);
-        assert!(acks[0].undo && acks[0].lost_bytes == 0, "{times}: step 3b");
+        assert!(acks[0].undo && acks[0].lost.bytes == 0, "{times}: step 3b");
     }
 }
 
@@ -192,7 +192,7 @@ fn genuine_consecutive_time_outs_resend_all() {
     fixture.packet(0);
     fixture.wait(100);
     let (_, acks) = fixture.sack(1, &[]);
-    assert_eq!((acks[0].lost_bytes, acks[0].undo), (4 * ROOM as u32, false));
+    assert_eq!((acks[0].lost.bytes, acks[0].undo), (4 * ROOM as u32, false));
     assert_eq!(fixture.tsns(0), [1, 2, 3, 4]);
 }
 
@@ -206,7 +206,7 @@ fn a_fast_answer_after_a_time_out_counts() {
     fixture.packet(0);
     fixture.wait(60);
     let (_, acks) = fixture.sack(1, &[]);
-    assert_eq!(acks[0].lost_bytes, 4 * ROOM as u32);
+    assert_eq!(acks[0].lost.bytes, 4 * ROOM as u32);
 }
 
 /// With loss detection by miss indications there is no such test.

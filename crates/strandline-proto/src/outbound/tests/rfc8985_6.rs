@@ -11,11 +11,11 @@ fn three_packets_beyond_a_gap_show_loss() {
     let mut fixture = Fixture::with_rack(6);
     for last in [1, 2] {
         let (_, acks) = fixture.sack(0, &[(1, last)]);
-        assert_eq!(acks[0].lost_bytes, 0);
+        assert_eq!(acks[0].lost.bytes, 0);
         fixture.wait(1);
     }
     let (_, acks) = fixture.sack(0, &[(1, 3)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss, acks[0].in_recovery), (LOST, true, true));
+    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss, acks[0].in_recovery), (LOST, true, true));
     assert_eq!(fixture.tsns(0), [0]);
     assert!(fixture.out.in_fast_recovery());
 }
@@ -36,9 +36,9 @@ fn each_gap_counts_its_own_packets() {
     }
     fixture.wait(100);
     let (_, acks) = fixture.sack(3, &[(4, 4)]);
-    assert_eq!(acks[0].lost_bytes, 0, "one packet beyond the second gap");
+    assert_eq!(acks[0].lost.bytes, 0, "one packet beyond the second gap");
     let acks = fixture.loss_timer().unwrap();
-    assert_eq!(acks[0].lost_bytes, LOST);
+    assert_eq!(acks[0].lost.bytes, LOST);
     assert_eq!(fixture.tsns(0), [3]);
 }
 
@@ -49,9 +49,9 @@ fn one_packet_beyond_a_gap_waits() {
     fixture.wait(1);
     let before = fixture.now;
     let (_, acks) = fixture.sack(0, &[(1, 1)]);
-    assert_eq!(acks[0].lost_bytes, 0);
+    assert_eq!(acks[0].lost.bytes, 0);
     let acks = fixture.loss_timer().unwrap();
-    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (LOST, true));
+    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (LOST, true));
     assert_eq!(fixture.now.since(before), Duration::from_millis(24), "sent 101 ms ago, 125 allowed");
     assert!(fixture.loss_timer().is_none());
 }
@@ -64,7 +64,7 @@ fn a_late_packet_is_not_lost() {
     fixture.wait(5);
     let (outcome, acks) = fixture.sack(2, &[]);
     assert!(applied(outcome).newly_acked);
-    assert_eq!((acks[0].lost_bytes, acks[0].in_recovery), (0, false));
+    assert_eq!((acks[0].lost.bytes, acks[0].in_recovery), (0, false));
     assert_eq!(fixture.out.loss_deadline(), Time::MAX);
 }
 
@@ -76,7 +76,7 @@ fn reordering_once_seen_is_reckoned_with() {
     fixture.sack(2, &[]);
     fixture.wait(5);
     let (_, acks) = fixture.sack(2, &[(3, 7)]);
-    assert_eq!(acks[0].lost_bytes, 0);
+    assert_eq!(acks[0].lost.bytes, 0);
     assert_ne!(fixture.out.loss_deadline(), Time::MAX);
 }
 
@@ -86,7 +86,7 @@ fn all_that_is_late_is_lost_together() {
     let mut fixture = Fixture::with_rack(12);
     fixture.wait(11);
     let (_, acks) = fixture.sack(0, &[(8, 11)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (8 * LOST, true));
+    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (8 * LOST, true));
     assert_eq!(fixture.tsns(0), [0, 1, 2, 3, 4, 5, 6, 7]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(5, &[(8, 11)]);
@@ -111,7 +111,7 @@ fn lost_retransmission_is_found_without_time_out() {
     // An answer to what was sent after it, and none to itself.
     fixture.wait(100);
     let (_, acks) = fixture.sack(0, &[(1, 6)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (LOST, true), "that is another event");
+    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (LOST, true), "that is another event");
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(100);
     let (outcome, _) = fixture.sack(9, &[]);
@@ -127,7 +127,7 @@ fn too_early_answer_is_for_the_original() {
     assert_eq!(fixture.tsns(0), [0], "4 and 5 are not late");
     fixture.wait(1);
     let (_, acks) = fixture.sack(4, &[]);
-    assert_eq!(acks[0].lost_bytes, 0);
+    assert_eq!(acks[0].lost.bytes, 0);
     assert!(!fixture.out.has_retransmissions());
 }
 
@@ -141,7 +141,7 @@ fn paths_are_judged_apart() {
     }
     fixture.wait(100);
     let (_, acks) = fixture.sack(0, &[(1, 4)]);
-    assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (0, 0), "nothing arrived on the second path");
+    assert_eq!((acks[0].lost.bytes, acks[1].lost.bytes), (0, 0), "nothing arrived on the second path");
     assert!(fixture.loss_timer().is_none());
     fixture.timeout(1);
     assert_eq!(fixture.tsns(1), [0]);
@@ -167,7 +167,7 @@ fn what_the_peer_takes_back_is_judged_again() {
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(80);
     let (_, acks) = fixture.sack(1, &[(3, 7)]);
-    assert_eq!((acks[0].reneged_bytes, acks[0].lost_bytes), (2 * LOST, 2 * LOST));
+    assert_eq!((acks[0].lost.reneged_bytes, acks[0].lost.bytes), (2 * LOST, 2 * LOST));
     assert_eq!(fixture.tsns(0), [1, 2]);
 }
 
@@ -214,7 +214,7 @@ fn a_faster_path_is_no_reordering() {
     }
     fixture.wait(100);
     let (_, acks) = fixture.sack(6, &[(7, 10)]);
-    assert_eq!(acks[0].lost_bytes, ROOM as u32, "three packets beyond a gap, and nothing was ever reordered");
+    assert_eq!(acks[0].lost.bytes, ROOM as u32, "three packets beyond a gap, and nothing was ever reordered");
 }
 
 /// One packet in the middle of a burst is lost, and the last one. When the first is repaired no gap shows the other,
@@ -227,7 +227,7 @@ fn burst_end_is_lost_when_repairs_arrive() {
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(5, &[]);
-    assert_eq!(acks[0].lost_bytes, ROOM as u32);
+    assert_eq!(acks[0].lost.bytes, ROOM as u32);
     assert_eq!(fixture.tsns(0), [5]);
 }
 
@@ -238,20 +238,20 @@ fn overtaken_sack_marks_nothing_lost() {
     let mut fixture = Fixture::with_rack(12);
     fixture.wait(11);
     let (_, acks) = fixture.sack(0, &[(1, 9)]);
-    assert_eq!(acks[0].lost_bytes, LOST);
+    assert_eq!(acks[0].lost.bytes, LOST);
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(30);
     let (_, acks) = fixture.sack(0, &[(1, 4)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].reneged_bytes), (0, 5 * LOST));
+    assert_eq!((acks[0].lost.bytes, acks[0].lost.reneged_bytes), (0, 5 * LOST));
     fixture.wait(30);
     let (_, acks) = fixture.sack(0, &[(1, 10)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].flight_drop), (0, 6 * LOST));
+    assert_eq!((acks[0].lost.bytes, acks[0].acked.flight_drop), (0, 6 * LOST));
     // Another one, and nothing after it.
     let (_, acks) = fixture.sack(0, &[(1, 7)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].reneged_bytes), (0, 3 * LOST));
+    assert_eq!((acks[0].lost.bytes, acks[0].lost.reneged_bytes), (0, 3 * LOST));
     let before = fixture.now;
     let acks = fixture.loss_timer().unwrap();
-    assert_eq!(acks[0].lost_bytes, 2 * LOST, "and the latest has none behind it");
+    assert_eq!(acks[0].lost.bytes, 2 * LOST, "and the latest has none behind it");
     assert!(fixture.now.since(before) >= Duration::from_millis(100), "{:?}", fixture.now.since(before));
 }
 
@@ -270,14 +270,14 @@ fn gaps_that_another_path_makes_do_not_count() {
     send(&mut fixture, 0, 8);
     fixture.wait(98);
     let (_, acks) = fixture.sack(0, &[(1, 4)]);
-    assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (0, 0));
+    assert_eq!((acks[0].lost.bytes, acks[1].lost.bytes), (0, 0));
     assert_eq!(fixture.out.loss_deadline(), Time::MAX, "nothing is late on either path");
     fixture.wait(2);
     let (_, acks) = fixture.sack(0, &[(1, 4), (6, 6)]);
-    assert_eq!(acks[0].lost_bytes, 0, "one packet behind a gap");
+    assert_eq!(acks[0].lost.bytes, 0, "one packet behind a gap");
     assert!(fixture.out.loss_deadline() > fixture.now);
     let (_, acks) = fixture.sack(0, &[(1, 4), (6, 8)]);
-    assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (LOST, 0), "three");
+    assert_eq!((acks[0].lost.bytes, acks[1].lost.bytes), (LOST, 0), "three");
 }
 
 /// Three SACKs instead of packets report something beyond a gap.
@@ -298,10 +298,10 @@ fn sacks_behind_another_paths_gap_do_not_count() {
         fixture.sack(0, &[(1, last)]);
     }
     let (_, acks) = fixture.sack(0, &[(1, 4), (6, 6)]);
-    assert_eq!(acks[0].lost_bytes, 0);
+    assert_eq!(acks[0].lost.bytes, 0);
     for (last, lost) in [(7, 0), (8, 28)] {
         let (_, acks) = fixture.sack(0, &[(1, 4), (6, last)]);
-        assert_eq!(acks[0].lost_bytes, lost, "{last}");
+        assert_eq!(acks[0].lost.bytes, lost, "{last}");
     }
 }
 
@@ -316,13 +316,13 @@ fn chunks_that_change_path_make_no_gap() {
     }
     fixture.wait(96);
     let (_, acks) = fixture.sack(0, &[(1, 7)]);
-    assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (0, LOST));
+    assert_eq!((acks[0].lost.bytes, acks[1].lost.bytes), (0, LOST));
     assert_eq!(fixture.tsns(0), [0], "on the other path");
     fixture.wait(4);
     let (_, acks) = fixture.sack(0, &[(1, 7), (9, 9)]);
-    assert_eq!(acks[0].lost_bytes, 0, "one packet behind a gap");
+    assert_eq!(acks[0].lost.bytes, 0, "one packet behind a gap");
     let (_, acks) = fixture.sack(0, &[(1, 7), (9, 11)]);
-    assert_eq!(acks[0].lost_bytes, LOST, "three");
+    assert_eq!(acks[0].lost.bytes, LOST, "three");
 }
 
 /// A full SACK says nothing about chunks beyond its last block. Chunks reported later may have arrived long ago: they
@@ -349,14 +349,14 @@ fn truncation_is_reported_to_the_path() {
             let mut fixture = Fixture::with_rack(60);
             let gaps: Vec<_> = (0..blocks).map(|block| (2 * block + 1, 2 * block + 1)).collect();
             let (_, acks) = fixture.sack(0, &gaps);
-            assert!(acks[0].rtt_sample_sent_at.is_some() && !acks[0].rtt_late);
+            assert!(acks[0].rtt.sent_at.is_some() && !acks[0].rtt.late);
             if repaired {
                 assert!(fixture.tsns(0).len() >= blocks as usize - 1);
             }
             fixture.wait(500);
             let (_, acks) = fixture.sack(60, &[]);
             // A gap below the last block that was not retransmitted was filled after that SACK.
-            assert_eq!((acks[0].rtt_sample_sent_at.is_some(), acks[0].rtt_late), (true, late && repaired));
+            assert_eq!((acks[0].rtt.sent_at.is_some(), acks[0].rtt.late), (true, late && repaired));
         }
     }
 }
@@ -366,11 +366,11 @@ fn truncation_is_reported_to_the_path() {
 fn retransmissions_measure_nothing_behind_a_gap() {
     let mut fixture = Fixture::with_rack(6);
     let (_, acks) = fixture.sack(0, &[(1, 1), (3, 5)]);
-    assert_eq!(acks[0].lost_bytes, 2 * LOST);
+    assert_eq!(acks[0].lost.bytes, 2 * LOST);
     assert_eq!(fixture.tsns(0), [0, 2]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
-    assert_eq!((acks[0].acked_bytes, acks[0].rtt_sample_sent_at), (LOST, None));
+    assert_eq!((acks[0].acked.bytes, acks[0].rtt.sent_at), (LOST, None));
 }
 
 /// Step 2: an answer that comes sooner than any can arrive is for an earlier transmission. On a path without a
@@ -384,7 +384,7 @@ fn unmeasured_path_is_not_much_faster() {
         assert_eq!(fixture.tsns(1), [0, 1]);
         fixture.wait(ms);
         let (_, acks) = fixture.sack(0, &[(1, 7)]);
-        assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (0, lost), "{ms}");
+        assert_eq!((acks[0].lost.bytes, acks[1].lost.bytes), (0, lost), "{ms}");
     }
 }
 
@@ -402,6 +402,6 @@ fn min_rtt_before_idle_judges_answers() {
         assert_eq!(fixture.tsns(0), [0, 1]);
         fixture.wait(ms);
         let (_, acks) = fixture.sack(0, &[(1, 1)]);
-        assert_eq!(acks[0].lost_bytes, lost, "{ms}");
+        assert_eq!(acks[0].lost.bytes, lost, "{ms}");
     }
 }

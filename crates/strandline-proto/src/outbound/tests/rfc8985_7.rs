@@ -46,7 +46,7 @@ fn the_answer_shows_a_lost_tail() {
         assert_eq!(fixture.tsns(0), [4]);
         fixture.wait(answered_after);
         let (_, acks) = fixture.sack(2, &[(4, 4)]);
-        assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (2 * ROOM as u32, true));
+        assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (2 * ROOM as u32, true));
         assert_eq!(fixture.tsns(0), [2, 3]);
     }
 }

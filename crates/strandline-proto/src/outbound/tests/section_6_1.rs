@@ -212,7 +212,7 @@ fn answered_probe_fills_the_rest_of_a_gap() {
         assert_eq!(fixture.tsns(probing_path), [0], "one packet");
         fixture.wait(100);
         let (_, acks) = fixture.sack(1, &[(5, 5)]);
-        assert_eq!(acks[0].lost_bytes, 4 * ROOM as u32);
+        assert_eq!(acks[0].lost.bytes, 4 * ROOM as u32);
         assert_eq!(fixture.tsns(probing_path), [1, 2, 3, 4]);
     }
 }
@@ -232,7 +232,7 @@ fn dropped_probe_shows_no_loss() {
             assert_eq!(fixture.tsns(probing_path), [0], "one packet");
             fixture.wait(100);
             let (_, acks) = fixture.sack(0, &[]);
-            assert_eq!(acks[0].lost_bytes, 0);
+            assert_eq!(acks[0].lost.bytes, 0);
             assert!(!fixture.out.has_retransmissions());
         }
     }

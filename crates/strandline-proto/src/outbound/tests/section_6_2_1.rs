@@ -60,7 +60,7 @@ fn cumulative_acknowledgement_is_booked_on_each_path() {
     };
     assert_eq!(applied(outcome), expected);
     for ack in acks.iter().take(2) {
-        assert_eq!((ack.acked_bytes, ack.acked_chunks, ack.flight_drop), (ROOM as u32, 1, ROOM as u32));
+        assert_eq!((ack.acked.bytes, ack.acked.chunks, ack.acked.flight_drop), (ROOM as u32, 1, ROOM as u32));
     }
     let (outcome, _) = fixture.sack(3, &[]);
     assert!(applied(outcome).all_acked);
@@ -82,11 +82,11 @@ fn same_sack_again_acknowledges_nothing_new() {
 fn gap_acknowledged_chunks_leave_flight_once() {
     let mut fixture = Fixture::with_outstanding(5);
     let (_, acks) = fixture.sack(0, &[(1, 2), (4, 4)]);
-    assert_eq!(acks[0].acked_bytes, 3 * ROOM as u32);
+    assert_eq!(acks[0].acked.bytes, 3 * ROOM as u32);
     let (_, acks) = fixture.sack(3, &[(4, 4)]);
-    assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (ROOM as u32, ROOM as u32));
+    assert_eq!((acks[0].acked.bytes, acks[0].acked.flight_drop), (ROOM as u32, ROOM as u32));
     let (_, acks) = fixture.sack(5, &[]);
-    assert_eq!(acks[0].acked_bytes, ROOM as u32);
+    assert_eq!(acks[0].acked.bytes, ROOM as u32);
 }
 
 /// Rule D iii: the chunk is in flight again, with one miss indication and T3-rtx running.
@@ -96,12 +96,12 @@ fn gap_acknowledgement_taken_back() {
     fixture.sack(0, &[(2, 3)]);
     let (outcome, acks) = fixture.sack(0, &[(2, 2)]);
     assert!(!applied(outcome).newly_acked);
-    assert_eq!((acks[0].reneged_bytes, acks[0].reneged), (ROOM as u32, true));
+    assert_eq!((acks[0].lost.reneged_bytes, acks[0].lost.reneged), (ROOM as u32, true));
     // Two further indications are enough: 3 had one for being revoked.
     fixture.sack(0, &[(2, 2), (4, 4)]);
     assert!(!fixture.out.has_retransmissions() || fixture.out.retransmission().is_some());
     let (_, acks) = fixture.sack(0, &[(2, 2), (4, 5)]);
-    assert_eq!(acks[0].lost_bytes, 3 * ROOM as u32, "0, 1 and 3");
+    assert_eq!(acks[0].lost.bytes, 3 * ROOM as u32, "0, 1 and 3");
     assert_eq!(fixture.tsns(0), [0, 1, 3]);
 }
 
@@ -114,14 +114,14 @@ fn full_sack_says_nothing_beyond_its_end() {
         |count: u32| -> Vec<(u32, u32)> { (1..=count).map(|block| (2 * block, 2 * block)).collect() };
     fixture.sack(0, &blocks(20));
     let (_, acks) = fixture.sack(0, &blocks(16));
-    assert_eq!((acks[0].reneged_bytes, acks[0].flight_drop), (0, 0));
+    assert_eq!((acks[0].lost.reneged_bytes, acks[0].acked.flight_drop), (0, 0));
     // Chunks below the last block that are not reported are revoked.
     let (_, acks) = fixture.sack(0, &[&blocks(7)[..], &blocks(17)[8..]].concat());
-    assert_eq!(acks[0].reneged_bytes, ROOM as u32);
+    assert_eq!(acks[0].lost.reneged_bytes, ROOM as u32);
     // Reported again, and all but four revoked.
     fixture.sack(0, &blocks(20));
     let (_, acks) = fixture.sack(0, &blocks(4));
-    assert_eq!(acks[0].reneged_bytes, 16 * ROOM as u32);
+    assert_eq!(acks[0].lost.reneged_bytes, 16 * ROOM as u32);
 }
 
 /// RFC 9260 alone makes no such distinction.
@@ -132,7 +132,7 @@ fn miss_indications_take_unnamed_chunks_back() {
         |count: u32| -> Vec<(u32, u32)> { (1..=count).map(|block| (2 * block, 2 * block)).collect() };
     fixture.sack(0, &blocks(20));
     let (_, acks) = fixture.sack(0, &blocks(16));
-    assert_eq!((acks[0].reneged_bytes, acks[0].flight_drop), (4 * ROOM as u32, 0));
+    assert_eq!((acks[0].lost.reneged_bytes, acks[0].acked.flight_drop), (4 * ROOM as u32, 0));
 }
 
 /// A peer that acknowledges and revokes in turns does not grow the congestion window.
@@ -144,9 +144,9 @@ fn reacknowledged_chunks_are_no_news() {
         fixture.sack(0, &[]);
         let (outcome, acks) = fixture.sack(0, &[(1, 2)]);
         assert!(!applied(outcome).newly_acked);
-        assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (0, 2 * ROOM as u32));
-        assert_eq!(acks[0].rtt_sample_sent_at, None);
-        assert!(!acks[0].lowest_acked);
+        assert_eq!((acks[0].acked.bytes, acks[0].acked.flight_drop), (0, 2 * ROOM as u32));
+        assert_eq!(acks[0].rtt.sent_at, None);
+        assert!(!acks[0].acked.lowest);
     }
 }
 
@@ -188,7 +188,7 @@ fn cumulative_acknowledgement_of_shutdown() {
     let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 1, &mut acks);
     fixture.apply(&acks);
     assert!(applied(outcome).newly_acked);
-    assert_eq!((acks[0].acked_bytes, acks[0].reneged_bytes), (2 * ROOM as u32, 0));
+    assert_eq!((acks[0].acked.bytes, acks[0].lost.reneged_bytes), (2 * ROOM as u32, 0));
     assert_eq!(fixture.out.peer_rwnd(), rwnd);
     let mut nothing = Acks::default();
     let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL), &mut nothing);

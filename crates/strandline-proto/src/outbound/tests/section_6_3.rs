@@ -14,9 +14,9 @@ fn sample_comes_from_each_paths_latest_chunk() {
         sent.push(fixture.now);
     }
     let (_, acks) = fixture.sack(4, &[]);
-    assert_eq!(acks[0].rtt_sample_sent_at, Some(sent[2]));
-    assert_eq!(acks[1].rtt_sample_sent_at, Some(sent[3]));
-    assert_eq!(acks[2].rtt_sample_sent_at, None);
+    assert_eq!(acks[0].rtt.sent_at, Some(sent[2]));
+    assert_eq!(acks[1].rtt.sent_at, Some(sent[3]));
+    assert_eq!(acks[2].rtt.sent_at, None);
 }
 
 /// C5: never from a retransmitted chunk, nor from one sent before another was retransmitted.
@@ -32,9 +32,9 @@ fn retransmission_invalidates_outstanding_samples() {
     fixture.packet(0);
     let sent = fixture.now;
     let (_, acks) = fixture.sack(3, &[]);
-    assert_eq!(acks[0].rtt_sample_sent_at, None);
+    assert_eq!(acks[0].rtt.sent_at, None);
     let (_, acks) = fixture.sack(4, &[]);
-    assert_eq!(acks[0].rtt_sample_sent_at, Some(sent));
+    assert_eq!(acks[0].rtt.sent_at, Some(sent));
 }
 
 #[test]
@@ -42,9 +42,9 @@ fn gap_acknowledged_chunk_gives_a_sample_once() {
     let mut fixture = Fixture::with_outstanding(3);
     fixture.wait(10);
     let (_, acks) = fixture.sack(0, &[(1, 1)]);
-    assert_eq!(acks[0].rtt_sample_sent_at, Some(Time::ZERO));
+    assert_eq!(acks[0].rtt.sent_at, Some(Time::ZERO));
     let (_, acks) = fixture.sack(0, &[(1, 1)]);
-    assert_eq!(acks[0].rtt_sample_sent_at, None);
+    assert_eq!(acks[0].rtt.sent_at, None);
 }
 
 /// R3, on each path separately.
@@ -56,11 +56,11 @@ fn earliest_chunk_acknowledged_is_told() {
         fixture.packet(path);
     }
     let (_, acks) = fixture.sack(0, &[(2, 2)]);
-    assert!(!acks[0].lowest_acked, "0 is still outstanding there");
+    assert!(!acks[0].acked.lowest, "0 is still outstanding there");
     let (_, acks) = fixture.sack(0, &[(1, 2)]);
-    assert!(acks[1].lowest_acked && !acks[0].lowest_acked);
+    assert!(acks[1].acked.lowest && !acks[0].acked.lowest);
     let (_, acks) = fixture.sack(1, &[]);
-    assert!(acks[0].lowest_acked && !acks[1].lowest_acked);
+    assert!(acks[0].acked.lowest && !acks[1].acked.lowest);
 }
 
 /// E3, F1: everything in flight on that path, and only there, is marked; lowest TSN first.
@@ -102,7 +102,7 @@ fn marked_chunk_acknowledged_before_it_is_sent_again() {
     fixture.timeout(0);
     let (outcome, acks) = fixture.sack(2, &[]);
     assert!(applied(outcome).all_acked);
-    assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (2 * ROOM as u32, 0));
+    assert_eq!((acks[0].acked.bytes, acks[0].acked.flight_drop), (2 * ROOM as u32, 0));
     assert!(!fixture.out.has_retransmissions());
     assert_eq!(fixture.packet(0), []);
 }
@@ -131,8 +131,8 @@ fn lost_sacks_do_not_lengthen_the_rtt() {
         }
         fixture.wait(100);
         let (_, acks) = if probed { fixture.sack(4, &[(5, 5)]) } else { fixture.sack(6, &[]) };
-        assert!(acks[0].acked_bytes > 0);
-        assert!(acks[0].rtt_sample_sent_at.is_none() || acks[0].rtt_overtaken, "{probed}: {:?}", acks[0]);
+        assert!(acks[0].acked.bytes > 0);
+        assert!(acks[0].rtt.sent_at.is_none() || acks[0].rtt.overtaken, "{probed}: {:?}", acks[0]);
     }
 }
 
@@ -146,7 +146,7 @@ fn too_early_answer_measures_earlier_data() {
     assert_eq!(fixture.tsns(0), [2]);
     fixture.wait(10);
     let (_, acks) = fixture.sack(3, &[]);
-    assert!(acks[0].rtt_sample_sent_at.is_some() && !acks[0].rtt_overtaken, "{:?}", acks[0]);
+    assert!(acks[0].rtt.sent_at.is_some() && !acks[0].rtt.overtaken, "{:?}", acks[0]);
 }
 
 /// Data of one path is retransmitted on another after T3-rtx: its answer says nothing about the first path either.
@@ -158,7 +158,7 @@ fn retransmission_elsewhere_measures_nothing() {
     assert_eq!(fixture.tsns(1), [0]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(6, &[]);
-    assert!(acks[0].rtt_sample_sent_at.is_none() || acks[0].rtt_overtaken, "{:?}", acks[0]);
+    assert!(acks[0].rtt.sent_at.is_none() || acks[0].rtt.overtaken, "{:?}", acks[0]);
 }
 
 /// E3: as many of the lowest chunks as fit the packet that they are retransmitted in, and at least one. Its size depends

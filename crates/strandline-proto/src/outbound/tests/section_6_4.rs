@@ -11,8 +11,8 @@ fn retransmission_moves_flight_to_the_other_path() {
     assert_eq!(fixture.flight[..2], [0, 3 * ROOM as u32]);
     let (_, acks) = fixture.sack(3, &[]);
     assert!(acks[0].is_nothing());
-    assert_eq!((acks[1].acked_bytes, acks[1].lowest_acked), (3 * ROOM as u32, true));
-    assert_eq!(acks[1].rtt_sample_sent_at, None);
+    assert_eq!((acks[1].acked.bytes, acks[1].acked.lowest), (3 * ROOM as u32, true));
+    assert_eq!(acks[1].rtt.sent_at, None);
 }
 
 /// Chunks that waited for fast retransmission when their path timed out use the path for timed-out ones.
@@ -49,9 +49,13 @@ fn what_went_to_several_paths_is_no_answer() {
             let (_, acks) = if by_gap { fixture.sack(0, &[(1, 1)]) } else { fixture.sack(2, &[]) };
             let ack = acks[usize::from(second)];
             let alone = first == second;
-            assert_eq!((ack.answered, ack.answered_in_time), (alone, alone), "{first} {second} {by_gap}");
-            assert_eq!(ack.flight_drop, ROOM as u32);
-            assert!(acks.iter().filter(|ack| ack.answered).count() <= 1);
+            assert_eq!(
+                (ack.acked.answered, ack.acked.answered_in_time),
+                (alone, alone),
+                "{first} {second} {by_gap}"
+            );
+            assert_eq!(ack.acked.flight_drop, ROOM as u32);
+            assert!(acks.iter().filter(|ack| ack.acked.answered).count() <= 1);
         }
     }
 }
@@ -62,5 +66,5 @@ fn what_had_timed_out_is_a_late_answer() {
     let mut fixture = Fixture::with_outstanding(2);
     fixture.timeout(0);
     let (_, acks) = fixture.sack(2, &[]);
-    assert_eq!((acks[0].answered, acks[0].answered_in_time), (true, false));
+    assert_eq!((acks[0].acked.answered, acks[0].acked.answered_in_time), (true, false));
 }

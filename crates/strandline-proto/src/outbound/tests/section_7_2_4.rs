@@ -8,11 +8,11 @@ fn third_miss_indication_starts_fast_recovery() {
     for last in [2, 3] {
         let (outcome, acks) = fixture.sack(1, &[(2, last)]);
         assert!(!applied(outcome).entered_fast_recovery);
-        assert_eq!(acks[0].lost_bytes, 0);
+        assert_eq!(acks[0].lost.bytes, 0);
     }
     let (outcome, acks) = fixture.sack(1, &[(2, 4)]);
     assert!(applied(outcome).entered_fast_recovery && !applied(outcome).in_fast_recovery);
-    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (ROOM as u32, true));
+    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (ROOM as u32, true));
     assert!(fixture.out.in_fast_recovery());
     let next = Retransmission { size: ROOM, last_path: at(0), fast: true, repeated: false, probe: false };
     assert_eq!(fixture.out.retransmission(), Some(next));
@@ -46,7 +46,7 @@ fn late_arrival_ends_the_need_for_the_packet() {
     assert!(fixture.out.fast_retransmit_pending());
     let (outcome, acks) = fixture.sack(5, &[]);
     assert!(applied(outcome).all_acked);
-    assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (ROOM as u32, 0));
+    assert_eq!((acks[0].acked.bytes, acks[0].acked.flight_drop), (ROOM as u32, 0));
     assert!(!fixture.out.fast_retransmit_pending());
 }
 
@@ -58,7 +58,7 @@ fn only_chunks_below_new_acknowledgements_are_missing() {
     // Fills gaps below 5: 3 and 4 stay missing, but are above the newly acknowledged 1 and 2.
     fixture.sack(0, &[(1, 1), (5, 5)]);
     let (_, acks) = fixture.sack(0, &[(1, 2), (5, 5)]);
-    assert_eq!(acks[0].lost_bytes, ROOM as u32, "only 0 has three indications");
+    assert_eq!(acks[0].lost.bytes, ROOM as u32, "only 0 has three indications");
     assert_eq!(fixture.tsns(0), [0]);
 }
 
@@ -88,7 +88,7 @@ fn in_recovery_a_cumulative_advance_counts_for_all() {
     assert!(!fixture.out.has_retransmissions());
     let (outcome, acks) = fixture.sack(5, &[(7, 8)]); // Third, by HTNA.
     assert!(!applied(outcome).entered_fast_recovery);
-    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (2 * ROOM as u32, false));
+    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (2 * ROOM as u32, false));
     assert_eq!(fixture.tsns(0), [5, 6]);
 }
 
@@ -181,7 +181,7 @@ fn only_the_paths_with_loss_are_told() {
     fixture.sack(0, &[(1, 2)]);
     let (_, acks) = fixture.sack(0, &[(1, 3)]);
     assert!(acks[1].fast_retransmit_loss && !acks[0].fast_retransmit_loss);
-    assert_eq!((acks[1].lost_bytes, acks[0].lost_bytes), (ROOM as u32, 0));
+    assert_eq!((acks[1].lost.bytes, acks[0].lost.bytes), (ROOM as u32, 0));
 }
 
 /// T3-rtx ends fast recovery, so that slow start can grow cwnd.

@@ -15,8 +15,8 @@ fn an_answer_holds_for_a_while() {
     let mut proof = proof();
     assert_eq!(proof.step(secs(1), RTO), Step::Rest, "nobody asks");
     proof.want();
-    assert_eq!(proof.step(secs(1), RTO), Step::Ask);
-    proof.on_asked(secs(1), 7);
+    assert_eq!(proof.step(secs(1), RTO), Step::Send);
+    proof.on_sent(secs(1), 7);
     proof.want();
     assert_eq!(proof.step(secs(1), RTO), Step::Rest, "one at a time");
     assert_eq!((proof.on_answer(secs(1), 8), proof.on_answer(secs(1), 0)), (None, None));
@@ -30,23 +30,23 @@ fn an_answer_holds_for_a_while() {
 fn a_proof_is_renewed_before_it_ends() {
     let mut proof = proof();
     proof.want();
-    proof.on_asked(secs(1), 7);
+    proof.on_sent(secs(1), 7);
     assert!(proof.on_answer(secs(2), 7).is_some());
     assert_eq!(proof.step(secs(8), RTO), Step::Rest, "not needed any more");
     proof.want();
-    assert_eq!((proof.step(secs(6), RTO), proof.step(secs(7), RTO)), (Step::Rest, Step::Ask));
+    assert_eq!((proof.step(secs(6), RTO), proof.step(secs(7), RTO)), (Step::Rest, Step::Send));
 }
 
 #[test]
 fn a_doubt_ends_a_proof() {
     let mut proof = proof();
     proof.want();
-    proof.on_asked(secs(1), 7);
+    proof.on_sent(secs(1), 7);
     assert!(proof.on_answer(secs(1), 7).is_some());
-    proof.doubt();
+    proof.revoke();
     assert!(!proof.holds(secs(1)));
     proof.want();
-    assert_eq!(proof.step(secs(1), RTO), Step::Ask);
+    assert_eq!(proof.step(secs(1), RTO), Step::Send);
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn three_unanswered_questions_are_enough() {
     let mut proof = proof();
     for nonce in 1..=3 {
         proof.want();
-        assert_eq!(proof.step(secs(nonce), RTO), Step::Ask);
-        proof.on_asked(secs(nonce), nonce);
+        assert_eq!(proof.step(secs(nonce), RTO), Step::Send);
+        proof.on_sent(secs(nonce), nonce);
     }
     proof.want();
     assert_eq!(proof.step(secs(9), RTO), Step::GiveUp);

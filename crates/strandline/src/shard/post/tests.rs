@@ -24,7 +24,7 @@ fn letters_keep_order_and_wake_once() {
     }
     let error =
         IcmpError { destination: datagram(&[]).source, kind: IcmpKind::HostUnreachable, quoted: &[7; 8] };
-    post.tell_all(0, &error, &mut woken);
+    post.broadcast(0, &error, &mut woken);
     assert_eq!(woken.len(), 1);
     assert!(!post.fetch(0, &mut mail) && post.fetch(1, &mut mail));
     assert_eq!(lengths(&mail), [3, 5, 8]);

@@ -57,14 +57,14 @@ fn datagram(source: [u8; 4], bytes: &[u8]) -> Datagram<'_> {
 
 /// Returns the shards that a packet passes through, from the first to the one that keeps it.
 fn way(shards: &[(Steer, Engine)], first: u16, datagram: &Datagram<'_>) -> Vec<u16> {
-    let (mut way, mut asked) = (vec![first], 0);
+    let (mut way, mut visited) = (vec![first], 0);
     loop {
         let (steer, engine) = &shards[usize::from(*way.last().unwrap())];
-        match steer.elsewhere(engine, Time::ZERO, datagram, asked) {
+        match steer.elsewhere(engine, Time::ZERO, datagram, visited) {
             None => return way,
             Some((next, by_now)) => {
                 way.push(next);
-                asked = by_now;
+                visited = by_now;
             }
         }
         assert!(way.len() <= usize::from(SHARDS) + 1, "goes on for ever: {way:?}");

@@ -17,9 +17,9 @@ const READING: f64 = 1.0 / 20.0;
 /// processor time.
 const READ: f64 = EACH * READING;
 const CALL: f64 = EACH * (1.0 - READING);
-const TELL: f64 = CALL / 3.0;
+const REJECTION_COST_MS: f64 = CALL / 3.0;
 /// Share of the processor time that rejections may take.
-const TELLING: f64 = 0.02;
+const REJECTION_MS: f64 = 0.02;
 /// Retransmission times of a request (timers A and E), in milliseconds.
 const AGAIN: [u64; 4] = [500, 1500, 3500, 7500];
 
@@ -43,7 +43,7 @@ struct World {
     /// Processor time left.
     left: f64,
     /// Processor time available for rejections.
-    to_tell: f64,
+    rejection_ms_left: f64,
     /// Unused processor time, in milliseconds.
     idle: f64,
 }
@@ -62,7 +62,7 @@ impl World {
             socket: Vec::new(),
             due: 0.0,
             left: 0.0,
-            to_tell: 0.0,
+            rejection_ms_left: 0.0,
             idle: 0.0,
         }
     }
@@ -130,8 +130,8 @@ impl World {
     }
 
     fn work(&mut self, now: u64) {
-        self.to_tell = (self.to_tell + TELLING).min(20.0 * TELLING);
-        self.inbox.set_tell_max((self.to_tell / TELL).max(0.0) as usize);
+        self.rejection_ms_left = (self.rejection_ms_left + REJECTION_MS).min(20.0 * REJECTION_MS);
+        self.inbox.set_rejections_max((self.rejection_ms_left / REJECTION_COST_MS).max(0.0) as usize);
         while self.left > 0.0
             && let Some(waiting) = self.inbox.next(at(now))
         {
@@ -140,9 +140,9 @@ impl World {
                 self.served.push((now - began, now));
             }
         }
-        while let Some(waiting) = self.inbox.next_to_tell() {
-            self.left -= TELL;
-            self.to_tell -= TELL;
+        while let Some(waiting) = self.inbox.next_rejection() {
+            self.left -= REJECTION_COST_MS;
+            self.rejection_ms_left -= REJECTION_COST_MS;
             self.began[Self::which(&waiting.bytes)] = None;
         }
     }

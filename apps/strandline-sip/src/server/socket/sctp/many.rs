@@ -22,7 +22,7 @@ use super::{Failed, REFUSED, TAKEN_AWAY, Unsent, Waiting, report, unordered};
 struct Known {
     flow: Flow,
     /// Number of messages received, as far as they count as the first ones.
-    heard: u8,
+    received: u8,
 }
 
 /// The result of looking up an association.
@@ -88,18 +88,18 @@ impl Many {
         message: bool,
     ) -> Option<Met> {
         if let Some(known) = self.flows.borrow_mut().get_mut(&id) {
-            let is_first = known.heard < FIRST;
-            if message && known.heard == 0 {
+            let is_first = known.received < FIRST;
+            if message && known.received == 0 {
                 self.silent.remove(known.flow.connection);
             }
-            known.heard = known.heard.saturating_add(u8::from(message));
+            known.received = known.received.saturating_add(u8::from(message));
             return Some(Met { flow: known.flow, is_new: false, is_first });
         }
         let status = self.endpoint.control(id).ok()?.status()?;
         let mut peer = status.primary;
         peer.set_port(status.peer_port);
         let flow = Flow { connection: connections.number(), ..Flow::to(Protocol::Sctp, peer) };
-        self.flows.borrow_mut().insert(id, Known { flow, heard: u8::from(message) });
+        self.flows.borrow_mut().insert(id, Known { flow, received: u8::from(message) });
         self.ids.borrow_mut().insert(flow.connection, id);
         if !message {
             self.silent.add(flow.connection);

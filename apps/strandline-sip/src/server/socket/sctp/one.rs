@@ -96,7 +96,7 @@ impl One {
     }
 
     /// Records that a SIP message has arrived.
-    pub(in crate::server) fn heard(&self, flow: &Flow) {
+    pub(in crate::server) fn on_message(&self, flow: &Flow) {
         self.silent.remove(flow.connection);
     }
 

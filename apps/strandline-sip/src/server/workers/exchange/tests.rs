@@ -82,8 +82,8 @@ fn nobody_waits_for_a_worker_that_is_gone() {
     super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 1, "alice")]);
     assert!(exchange.release());
     let (sender, gone) = channel();
-    let told = Box::new(move || sender.send(()).unwrap());
-    super::commit(&exchange, &mut Keep::Memory, vec![ToStore::Gone { worker: 1, told }]);
+    let handled = Box::new(move || sender.send(()).unwrap());
+    super::commit(&exchange, &mut Keep::Memory, vec![ToStore::Gone { worker: 1, handled }]);
     gone.recv().unwrap();
     assert_eq!(first.hears(), ToWorker::Committed { number: 1, error: None });
 }

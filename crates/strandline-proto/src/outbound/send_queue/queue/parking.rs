@@ -113,7 +113,7 @@ impl Queue {
         self.parked.as_deref_mut()
     }
 
-    /// Records an acknowledgement, which the peer sends in answer to a question for credit.
+    /// Records an acknowledgement, which the peer sends in answer to a STREAM BLOCKED.
     #[inline]
     pub(crate) fn on_answer(&mut self) {
         if let Some(parked) = &mut self.parked {

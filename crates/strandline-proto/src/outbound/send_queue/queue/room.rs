@@ -138,7 +138,7 @@ impl Queue {
 
     /// Allows waiting senders to retry at once, because the congestion window is much larger than when a message was
     /// refused.
-    pub(crate) fn ask_again(&mut self) {
+    pub(crate) fn retry_blocked(&mut self) {
         if let Some(blocked) = &mut self.blocked {
             *blocked = Blocked { bytes_max: u32::MAX, messages_max: u32::MAX };
         }
