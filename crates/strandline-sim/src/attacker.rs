@@ -52,6 +52,8 @@ pub(crate) enum Attack {
     Violation,
     /// Requests that are in sequence and authenticated, and wrong.
     Insider,
+    /// Recorded packets, altered, with a checksum of zero, to hosts that accept none (RFC 9653).
+    Unchecked,
 }
 
 /// The effect of an action.
@@ -124,6 +126,7 @@ impl Attacker {
             Attack::Icmp => self.icmp()?,
             Attack::Altered => Blow::Datagram(soon, self.altered()?),
             Attack::Violation => Blow::Datagram(soon, self.violation()?),
+            Attack::Unchecked => Blow::Datagram(soon, self.unchecked()?),
             Attack::Insider => {
                 let addresses: Vec<IpAddr> = hosts.iter().map(SocketAddr::ip).collect();
                 Blow::Datagram(soon, self.insider(&addresses)?)
@@ -274,6 +277,17 @@ impl Attacker {
             }
         }
         fix_checksum(&mut bytes);
+        datagram.bytes = bytes.into();
+        Some(datagram)
+    }
+
+    fn unchecked(&mut self) -> Option<Carried> {
+        let mut datagram = self.any_recorded()?;
+        let mut bytes = datagram.bytes.to_vec();
+        for _ in 0..self.random.log_range(1, 20) {
+            self.flip(&mut bytes, COMMON_HEADER_LEN);
+        }
+        bytes.get_mut(8..COMMON_HEADER_LEN)?.fill(0);
         datagram.bytes = bytes.into();
         Some(datagram)
     }

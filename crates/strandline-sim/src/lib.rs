@@ -27,6 +27,7 @@
 //! - Each message on a dynamic stream arrives in the use of its number in which it was sent. The end of a direction says
 //!   whether anything of it is missing, and directions that were finished end before a graceful shutdown.
 //! - Packets are authenticated with the active key. One that was deleted admits nothing.
+//! - An altered packet with a checksum of zero has no effect on hosts that accept none.
 //! - An honest peer is never accused of a protocol violation.
 //! - Timers and transmissions come to rest. Once the faults are over, nothing times out because of them any more,
 //!   every association ends by shutdown within a bounded time, and the endpoints hold nothing.

@@ -270,6 +270,10 @@ impl Scenario {
         if features.tampering && faults::intrude(&mut attacks, calm_at, seed) {
             names.push("insider");
         }
+        if seed >= extensions::FIRST_SEED && extensions::leave_unchecked(&hosts, &mut attacks, calm_at, seed)
+        {
+            names.push("unchecked");
+        }
         let rto_max = hosts.iter().map(|host| host.config.association.rto_max).max().unwrap_or_default();
         // Two hosts whose ports both changed never find each other again. Until the MTU is found there are some
         // time-outs: too many on several paths without reports from routers, or with few retransmissions allowed.

@@ -547,6 +547,7 @@ impl Attack {
             Self::Altered => "altered",
             Self::Violation => "violation",
             Self::Insider => "insider",
+            Self::Unchecked => "unchecked",
         }
     }
 }

@@ -3,6 +3,7 @@
 use strandline_proto::endpoint::DynamicStreams;
 use strandline_proto::event::Event;
 use strandline_proto::number::StreamId;
+use strandline_proto::stats::Status;
 
 use super::{App, Context};
 use crate::dynamic_streams::Step;
@@ -110,7 +111,10 @@ impl App {
         let Some(dynamics) = &mut self.habits.dynamics else { return Ok(()) };
         match step {
             Step::Send(stream) => {
-                if self.blocked || !dynamics.is_open(stream) {
+                // The peer may open a stream that it has just added for this side, whose response is lost or late.
+                let has_it = |status: Status| stream < status.outbound_streams;
+                let exists = cx.endpoint.status(end.id).is_some_and(has_it);
+                if self.blocked || !exists || !dynamics.is_open(stream) {
                     return Ok(());
                 }
                 let sizes = self.plan.sizes;

@@ -1,11 +1,14 @@
 //! Extensions whose plans need those of others: they are drawn last.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use strandline_proto::authentication::Authentication;
 use strandline_proto::config::StreamCredit;
+use strandline_proto::time::Time;
 
 use super::{ClientPlan, Features, HostPlan};
+use crate::attacker::Attack;
 use crate::dynamic_streams::DynamicPlan;
 use crate::keys::{KeyPlan, KeySet};
 use crate::random::Random;
@@ -100,6 +103,24 @@ fn open_at_run_time(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed: u6
         client.plan.dynamic = Some(plan(&mut random));
     }
     true
+}
+
+/// Adds altered packets with a checksum of zero to some runs in which no host accepts that (RFC 9653): they must have no effect.
+/// Returns true if there are any. Uses its own random numbers, so that the rest of a seed's plan does not change.
+pub(super) fn leave_unchecked(
+    hosts: &[HostPlan],
+    attacks: &mut Vec<(Time, Attack)>,
+    calm_at: Time,
+    seed: u64,
+) -> bool {
+    let mut random = Random::stream(seed, 32);
+    let accepts = |host: &HostPlan| host.config.association.extensions.zero_checksum.is_some();
+    let wanted = random.chance(0.15) && !hosts.iter().any(accepts);
+    let span = calm_at.since(Time::ZERO);
+    for _ in 0..random.log_range(5, 100) * u64::from(wanted) {
+        attacks.push((Time::ZERO + random.duration(Duration::ZERO, span), Attack::Unchecked));
+    }
+    wanted
 }
 
 /// Lets some hosts of some runs come back with other extensions after a crash, so that associations restart with them. Returns

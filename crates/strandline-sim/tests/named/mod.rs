@@ -305,4 +305,8 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (18_000_009_976, "a shutdown refuses the end of streams that waits for lost data (of the checker)"),
     (18_000_010_287, "data in flight was given up after a time-out, and a packet followed (of the checker)"),
+    (
+        18_000_014_574,
+        "a message on a stream that the peer had added and opened before the answer came (of the checker)",
+    ),
 ];
