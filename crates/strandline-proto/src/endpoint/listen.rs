@@ -52,10 +52,14 @@ struct Answer {
 }
 
 impl Answer {
-    /// Returns the local addresses that an association may lose or gain before the cookie of a restart comes back.
-    fn named(&self, cx: &EndpointContext, features: &Features) -> Vec<IpAddr> {
-        let changes = self.ties != (0, 0) && features.has(Extensions::DYNAMIC_ADDRESSES);
-        if changes { cx.local_addresses(&self.local).to_vec() } else { Vec::new() }
+    /// Returns the local addresses that the INIT ACK names, of which an association may lose or gain some before the cookie
+    /// of a restart comes back. `source` is the source of the INIT ACK: the only one that it names if it lists none.
+    fn named(&self, cx: &EndpointContext, features: &Features, source: Option<IpAddr>) -> Vec<IpAddr> {
+        if self.ties == (0, 0) || !features.has(Extensions::DYNAMIC_ADDRESSES) {
+            return Vec::new();
+        }
+        let listed = cx.local_addresses(&self.local);
+        if listed.is_empty() { source.into_iter().collect() } else { listed.to_vec() }
     }
 
     /// Writes the parameters of extensions, without those of authentication.
@@ -262,7 +266,7 @@ impl Endpoint {
             destination: route.source,
             addresses: offer.addresses.clone(),
             primary: offer.primary(&features),
-            named: answer.named(cx, &features),
+            named: answer.named(cx, &features, route.source),
         });
         let init = Init {
             initiate_tag: answer.tag,

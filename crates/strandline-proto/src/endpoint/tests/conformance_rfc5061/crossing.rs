@@ -133,3 +133,28 @@ fn only_address_of_a_family_is_replaced() {
     pair.pass(Duration::from_secs(20));
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "later");
 }
+
+/// A restart while an addition is under way, on a host that lists no addresses: the INIT ACK names its source alone, so that
+/// the new state does not know the other one.
+#[test]
+fn unlisted_addition_crosses_a_restart() {
+    let unlisted = EndpointConfig { local_addresses: Vec::new(), ..with_dynamic_addresses(1, SERVER) };
+    let (mut pair, _, server) = Pair::with(with_dynamic_addresses(1, CLIENT), unlisted).establish();
+    let (old, new) = (address(SERVER, 0), new_address(SERVER, 0));
+    gain(&mut pair, SERVER, new);
+    let restarted = Endpoint::new(with_dynamic_addresses(1, CLIENT), [99; 32], pair.now).unwrap();
+    pair.hosts[CLIENT].endpoint = restarted;
+    let again = pair.connect();
+    pair.run_to(kind::INIT_ACK);
+    request(&mut pair, SERVER, server, &[AddressRequest::Add(new.ip())]).unwrap();
+    pair.run();
+    assert!(pair.hosts[SERVER].events.iter().any(|(_, event)| matches!(event, Event::Restarted { .. })));
+    assert_eq!(outcomes(&pair, SERVER), [(AddressRequest::Add(new.ip()), AddressOutcome::Failed)]);
+    // The only address that the peer knows is the source of packets, and can't be deleted.
+    assert_eq!(pair.hosts[SERVER].endpoint.addresses(server).local(), Some(&[old.ip()][..]));
+    let last = AddressError::LastAddress { address: old.ip() };
+    assert_eq!(request(&mut pair, SERVER, server, &[AddressRequest::Delete(old.ip())]), Err(last));
+    pair.send(SERVER, server, 0, b"after the restart");
+    pair.pass(Duration::from_secs(10));
+    assert_eq!(pair.recv(CLIENT, again).unwrap().data, "after the restart");
+}
