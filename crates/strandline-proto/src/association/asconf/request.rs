@@ -12,7 +12,7 @@ use strandline_wire::{TlvWriter, write_checksum};
 
 use super::super::Association;
 use super::super::addresses::nearest;
-use super::super::asconf_state::{Outstanding, is_same, is_to_be_deleted, is_withheld, state_mut, state_of};
+use super::super::asconf_state::{Outstanding, is_to_be_deleted, is_withheld, state_mut, state_of};
 use super::super::build::finish_control;
 use super::super::context::{EndpointContext, Route, is_unicast};
 use super::super::error_counts::UNANSWERED;
@@ -27,7 +27,7 @@ use crate::number::AsconfNumber;
 use crate::packet_sizes::CONTROL_PACKET_LEN_MAX;
 use crate::path_index::PathIndex;
 use crate::time::Time;
-use crate::zone;
+use crate::zone::{self, is_same};
 
 /// Length in bytes of the longest parameters of an ASCONF of ours.
 const PARAMETERS_LEN_MAX: usize = 8 * 28;
