@@ -9,15 +9,22 @@
  *   -u PORT   own UDP port (usrsctp; without it: raw IP)    -U PORT   the peer's UDP port
  *   -n COUNT  messages (1)    -l LENGTH  bytes of each (100)    -s STREAMS  number of streams (1)    -r  unordered
  *   -R COUNT  give a message up after so many retransmissions (RFC 7496)    -L MS  after its lifetime (RFC 3758)
+ *   -P COUNT  so many messages have a low priority, and the others a high one (RFC 7496)    -S BYTES  send buffer (8 MB)
  *   -T MS     RTO.Min = RTO.Initial, with RTO.Max four times that; heartbeats at that interval (tests of fail-over)
  *   -i        interleave messages (RFC 8260; usrsctp)    -N  offer NR-SACK (usrsctp)
+ *   -O STREAMS  outgoing streams (2048)    -M  use all paths at once (CMT, usrsctp)    -A NUMBER  adaptation layer (RFC 5061)
+ *   -W        take the source for a wildcard address (RFC 5061; usrsctp)    -m MS  search the path MTU (RFC 8899; the kernel)
  *   -a TYPE[,TYPE]  demand authentication of these chunk types (RFC 4895)    -k SECRET  the only key, with identifier 7
- *   -v        a line for each message received
+ *   -H ID[,ID]  the HMAC algorithms of RFC 4895, the preferred one first
+ *   -t MS     pause after each message sent
+ *   -v        a line for each message received    -w  a client, too, sends its messages once told to    -e  it echoes
  *
  * Lines on stdin, for the latest association: `abort`, `shutdown`, `reset in|out|both [STREAM ...]`, `renumber`,
  *   `add OUT IN` (RFC 6525), `address add|delete|primary ADDR` (RFC 5061), `key NUMBER SECRET` (RFC 4895: sends with that
- *   key from now on); `quit` (at once, without notifying the peer).
- * Lines on stdout: KEY, READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED, FAILED, RESET, RENUMBERED, STREAMS.
+ *   key from now on), `go` (sends its -n messages, as `send` does), `message STREAM` (one byte), `mtu` (of the path);
+ *   `quit` (at once, without notifying the peer).
+ * Lines on stdout: KEY, READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED, FAILED, RESET, RENUMBERED, STREAMS,
+ *   ADAPTATION, MTU.
  * Message k has PPID k + 1 and byte i of it is (k * 31 + i * 7) mod 256; `sink` and `call` check that. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -29,40 +36,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef KERNEL_SCTP
-#include <netinet/in.h>
-#include <netinet/sctp.h>
-#include <sys/socket.h>
-typedef int handle;
-#define peer_setsockopt setsockopt
-#define peer_bindx sctp_bindx
-#define peer_connectx sctp_connectx
-#define peer_listen listen
-static ssize_t peer_sendv(int fd, const void *data, size_t length, struct sockaddr *to, int count, void *info,
-                          socklen_t info_length, unsigned kind, int flags) {
-    struct iovec vector = { (void *)data, length };
-    return sctp_sendv(fd, &vector, length ? 1 : 0, to, count, info, info_length, kind, flags);
-}
-static ssize_t peer_recvv(int fd, void *data, size_t length, struct sockaddr *from, socklen_t *from_length, void *info,
-                          socklen_t *info_length, unsigned *kind, int *flags) {
-    struct iovec vector = { data, length };
-    return sctp_recvv(fd, &vector, 1, from, from_length, info, info_length, kind, flags);
-}
-#else
-#include <usrsctp.h>
-typedef struct socket *handle;
-#define peer_setsockopt usrsctp_setsockopt
-#define peer_bindx usrsctp_bindx
-#define peer_connectx usrsctp_connectx
-#define peer_sendv usrsctp_sendv
-#define peer_recvv usrsctp_recvv
-#define peer_listen usrsctp_listen
-#ifndef SCTP_INTERLEAVING_SUPPORTED /* the library has it, its header doesn't */
-#define SCTP_INTERLEAVING_SUPPORTED 0x00001206
-#endif
-#endif
+#include "peer.h"
 
 #define MESSAGE_MAX (8 << 20)
+#define PRIORITY_LOW 9
+#define PRIORITY_HIGH 1
 #define ADDRESSES_MAX 8
 
 struct addresses {
@@ -75,14 +53,14 @@ struct addresses {
 static struct options {
     enum { ECHO, SINK, SEND, CALL } mode;
     unsigned port, own_port, udp_port, peer_udp_port, timing_ms;
-    long count;
+    long count, low;
     size_t length;
-    unsigned streams;
-    int unordered, interleaves, keeps, verbose;
+    unsigned streams, outgoing, adaptation, probe_ms, pace_ms;
+    int unordered, interleaves, keeps, verbose, send_buffer, all_paths, sources, waits, echoes;
     unsigned policy, limit; /* of partial reliability; no policy: messages are reliable */
-    char *demanded, *secret; /* of RFC 4895 */
+    char *demanded, *secret, *hmacs; /* of RFC 4895 */
     struct addresses bind, peer;
-} o = { .port = 5001, .count = 1, .length = 100, .streams = 1 };
+} o = { .port = 5001, .count = 1, .length = 100, .streams = 1, .outgoing = 2048, .send_buffer = 8 << 20 };
 
 static handle sock;
 static sctp_assoc_t latest; /* the association that SEND and CALL use, or the latest accepted one */
@@ -148,7 +126,7 @@ static int transmit(const void *data, size_t length, unsigned stream, unsigned l
     if (!o.policy || !length)
         return peer_sendv(sock, data, length, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0) < 0 ? -1 : 0;
     all.sendv_prinfo.pr_policy = (uint16_t)o.policy;
-    all.sendv_prinfo.pr_value = o.limit;
+    all.sendv_prinfo.pr_value = o.policy != SCTP_PR_SCTP_PRIO ? o.limit : ppid <= (unsigned long)o.low ? PRIORITY_LOW : PRIORITY_HIGH;
     return peer_sendv(sock, data, length, NULL, 0, &all, sizeof all, SCTP_SENDV_SPA, 0) < 0 ? -1 : 0;
 }
 
@@ -199,6 +177,8 @@ static void note(const union sctp_notification *n) {
     }
     if (n->sn_header.sn_type == SCTP_SEND_FAILED_EVENT)
         say("FAILED ppid=%u", ntohl(((const struct sctp_send_failed_event *)n)->ssfe_info.snd_ppid));
+    if (n->sn_header.sn_type == SCTP_ADAPTATION_INDICATION)
+        say("ADAPTATION %u", ((const struct sctp_adaptation_event *)n)->sai_adaptation_ind);
     note_reconfiguration(n);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
@@ -209,7 +189,7 @@ static void take(const unsigned char *data, size_t length, const struct sctp_rcv
     if (o.verbose)
         say("RX len=%zu stream=%u ppid=%lu unordered=%d ssn=%u", length, info->rcv_sid, k,
             (info->rcv_flags & SCTP_UNORDERED) != 0, info->rcv_ssn);
-    if (o.mode == ECHO) {
+    if (o.mode == ECHO || o.echoes) {
         if (transmit(data, length, info->rcv_sid, k, info->rcv_flags & SCTP_UNORDERED, info->rcv_assoc_id) < 0)
             say("BAD cannot echo: %s", strerror(errno));
         return;
@@ -284,6 +264,8 @@ static handle new_socket(int family) {
     usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
     usrsctp_sysctl_set_sctp_blackhole(2);
     usrsctp_sysctl_set_sctp_nrsack_enable(o.keeps);
+    usrsctp_sysctl_set_sctp_cmt_on_off(o.all_paths);
+    usrsctp_sysctl_set_sctp_nat_friendly(o.sources);
     handle made = usrsctp_socket(family, SOCK_SEQPACKET, IPPROTO_SCTP, NULL, NULL, 0, NULL);
     if (!made)
         die("socket");
@@ -297,10 +279,10 @@ static void set_buffers(void) {
 #ifdef KERNEL_SCTP
     struct linger abort_on_close = { .l_onoff = 1, .l_linger = 0 }; /* frees the port at once when it is killed */
     setsockopt(sock, SOL_SOCKET, SO_LINGER, &abort_on_close, sizeof abort_on_close);
-    setsockopt(sock, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
+    setsockopt(sock, SOL_SOCKET, SO_SNDBUFFORCE, &o.send_buffer, sizeof o.send_buffer);
     setsockopt(sock, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size);
 #else
-    usrsctp_setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    usrsctp_setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &o.send_buffer, sizeof o.send_buffer);
     usrsctp_setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 #endif
 }
@@ -315,6 +297,29 @@ static void set_timing(unsigned ms, int family) {
     SET(SCTP_PEER_ADDR_PARAMS, path);
 }
 
+/* Searches for the path MTU with probes (RFC 8899). */
+static void set_probing(unsigned ms, int family) {
+#ifdef KERNEL_SCTP
+    struct sctp_probeinterval search = { .spi_interval = ms };
+    search.spi_address.ss_family = family;
+    SET(SCTP_PLPMTUD_PROBE_INTERVAL, search);
+#else
+    (void)ms, (void)family;
+    errno = ENOTSUP;
+    die("-m");
+#endif
+}
+
+/* Prints the MTU of the primary path. */
+static void report_mtu(void) {
+    struct sctp_status status = { .sstat_assoc_id = latest };
+    socklen_t length = sizeof status;
+    if (peer_getsockopt(sock, IPPROTO_SCTP, SCTP_STATUS, &status, &length) < 0)
+        say("BAD mtu: %s", strerror(errno));
+    else
+        say("MTU %u", status.sstat_primary.spinfo_mtu);
+}
+
 /* Offers I-DATA, which needs the highest level of interleaving at the receiver. */
 static void set_interleaving(void) {
     int level = 2;
@@ -323,8 +328,13 @@ static void set_interleaving(void) {
     SET(SCTP_INTERLEAVING_SUPPORTED, on);
 }
 
-/* Demands authentication of chunk types, and replaces the null key. */
+/* Sets the algorithms, demands authentication of chunk types, and replaces the null key. */
 static void set_authentication(void) {
+    struct { struct sctp_hmacalgo head; uint16_t list[4]; } algorithms = { .head.shmac_number_of_idents = 0 };
+    for (char *text = o.hmacs ? strtok(o.hmacs, ",") : NULL; text && algorithms.head.shmac_number_of_idents < 4; text = strtok(NULL, ","))
+        algorithms.head.shmac_idents[algorithms.head.shmac_number_of_idents++] = (uint16_t)atoi(text);
+    if (o.hmacs)
+        set(SCTP_HMAC_IDENT, &algorithms, (socklen_t)(sizeof algorithms.head + algorithms.head.shmac_number_of_idents * sizeof(uint16_t)), "SCTP_HMAC_IDENT");
     if (!o.demanded)
         return;
     for (char *text = strtok(o.demanded, ","); text; text = strtok(NULL, ",")) {
@@ -366,7 +376,7 @@ static int change_key(const char *line) {
 static void open_socket(void) {
     int family = o.bind.v6 || o.peer.v6 ? AF_INET6 : AF_INET;
     sock = new_socket(family);
-    struct sctp_initmsg streams = { .sinit_num_ostreams = 2048, .sinit_max_instreams = 2048 };
+    struct sctp_initmsg streams = { .sinit_num_ostreams = (uint16_t)o.outgoing, .sinit_max_instreams = 2048 };
     SET(SCTP_INITMSG, streams);
     int on = 1;
     SET(SCTP_NODELAY, on);
@@ -377,6 +387,12 @@ static void open_socket(void) {
     set_authentication();
     if (o.timing_ms)
         set_timing(o.timing_ms, family);
+    if (o.probe_ms)
+        set_probing(o.probe_ms, family);
+    if (o.adaptation) {
+        struct sctp_setadaptation layer = { .ssb_adaptation_ind = o.adaptation };
+        SET(SCTP_ADAPTATION_LAYER, layer);
+    }
     if (o.peer_udp_port) {
         struct sctp_udpencaps encapsulation = { .sue_port = htons(o.peer_udp_port) };
         encapsulation.sue_address.ss_family = family;
@@ -386,7 +402,7 @@ static void open_socket(void) {
         .assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_RESET_ASSOC_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ };
     SET(SCTP_ENABLE_STREAM_RESET, allowed);
     uint16_t kinds[] = { SCTP_ASSOC_CHANGE, SCTP_PEER_ADDR_CHANGE, SCTP_STREAM_RESET_EVENT, SCTP_ASSOC_RESET_EVENT,
-        SCTP_STREAM_CHANGE_EVENT, SCTP_SEND_FAILED_EVENT };
+        SCTP_STREAM_CHANGE_EVENT, SCTP_SEND_FAILED_EVENT, SCTP_ADAPTATION_INDICATION };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct sctp_event event = { .se_assoc_id = SCTP_FUTURE_ASSOC, .se_type = kinds[i], .se_on = 1 };
         SET(SCTP_EVENT, event);
@@ -408,10 +424,19 @@ static void *send_all(void *unused) {
             say("BAD cannot send: %s", strerror(errno));
             return NULL;
         }
+        usleep(o.pace_ms * 1000);
     }
     free(data);
     say("SENT %ld", o.count);
     return NULL;
+}
+
+/* Makes a request of RFC 6525. While another one is in progress, or the data of a stream was not sent, it waits. */
+static int ask(int option, const void *value, socklen_t length) {
+    int failed;
+    while ((failed = peer_setsockopt(sock, IPPROTO_SCTP, option, value, length)) < 0 && !is_over && (errno == EINPROGRESS || errno == EALREADY || errno == EAGAIN))
+        usleep(10000);
+    return failed;
 }
 
 /* Carries out a command of RFC 6525. Returns 0 if the line is none. */
@@ -430,13 +455,13 @@ static int reconfigure(char *line) {
         while ((word = strtok(NULL, " ")) && reset.head.srs_number_streams < 64)
             reset.head.srs_stream_list[reset.head.srs_number_streams++] = (uint16_t)atoi(word);
         socklen_t length = sizeof reset.head + reset.head.srs_number_streams * sizeof(uint16_t);
-        failed = peer_setsockopt(sock, IPPROTO_SCTP, SCTP_RESET_STREAMS, &reset, length);
+        failed = ask(SCTP_RESET_STREAMS, &reset, length);
     } else if (!strcmp(copy, "renumber")) {
-        failed = peer_setsockopt(sock, IPPROTO_SCTP, SCTP_RESET_ASSOC, &latest, sizeof latest);
+        failed = ask(SCTP_RESET_ASSOC, &latest, sizeof latest);
     } else if (!strcmp(copy, "add")) {
         add.sas_outstrms = (uint16_t)atoi((word = strtok(NULL, " ")) ? word : "0");
         add.sas_instrms = (uint16_t)atoi((word = strtok(NULL, " ")) ? word : "0");
-        failed = peer_setsockopt(sock, IPPROTO_SCTP, SCTP_ADD_STREAMS, &add, sizeof add);
+        failed = ask(SCTP_ADD_STREAMS, &add, sizeof add);
     } else {
         return 0;
     }
@@ -467,11 +492,26 @@ static int change_addresses(char *line) {
     return 1;
 }
 
+/* Carries out a command that needs no association's settings. Returns 0 if the line is none. */
+static int send_or_report(const char *line) {
+    pthread_t thread;
+    unsigned stream;
+    if (!strcmp(line, "go"))
+        pthread_create(&thread, NULL, send_all, NULL);
+    else if (!strcmp(line, "mtu"))
+        report_mtu();
+    else if (sscanf(line, "message %u", &stream) != 1)
+        return 0;
+    else if (transmit("", 1, stream, 1, 0, latest) < 0)
+        say("BAD %s: %s", line, strerror(errno));
+    return 1;
+}
+
 static void command(char *line) {
     line[strcspn(line, "\n")] = 0;
     if (!strcmp(line, "quit"))
         _exit(0);
-    if (reconfigure(line) || change_addresses(line) || change_key(line))
+    if (reconfigure(line) || change_addresses(line) || change_key(line) || send_or_report(line))
         return;
     unsigned flag = !strcmp(line, "abort") ? SCTP_ABORT : !strcmp(line, "shutdown") ? SCTP_EOF : 0;
     if (!flag) {
@@ -491,7 +531,7 @@ static void parse(int argc, char **argv) {
         mode++;
     o.mode = mode;
     optind = 2;
-    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:R:L:T:a:k:riNv")) != -1) {
+    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:R:L:P:S:O:A:m:t:T:a:k:H:reiNMWwv")) != -1) {
         switch (option) {
         case 'p': o.port = (unsigned)atoi(optarg); break;
         case 'B': o.own_port = (unsigned)atoi(optarg); break;
@@ -504,6 +544,17 @@ static void parse(int argc, char **argv) {
         case 's': o.streams = (unsigned)atoi(optarg); break;
         case 'R': o.policy = SCTP_PR_SCTP_RTX; o.limit = (unsigned)atoi(optarg); break;
         case 'L': o.policy = SCTP_PR_SCTP_TTL; o.limit = (unsigned)atoi(optarg); break;
+        case 'P': o.policy = SCTP_PR_SCTP_PRIO; o.low = atol(optarg); break;
+        case 'S': o.send_buffer = atoi(optarg); break;
+        case 'O': o.outgoing = (unsigned)atoi(optarg); break;
+        case 'A': o.adaptation = (unsigned)atoi(optarg); break;
+        case 't': o.pace_ms = (unsigned)atoi(optarg); break;
+        case 'm': o.probe_ms = (unsigned)atoi(optarg); break;
+        case 'M': o.all_paths = 1; break;
+        case 'W': o.sources = 1; break;
+        case 'H': o.hmacs = optarg; break;
+        case 'w': o.waits = 1; break;
+        case 'e': o.echoes = 1; break;
         case 'T': o.timing_ms = (unsigned)atoi(optarg); break;
         case 'a': o.demanded = optarg; break;
         case 'k': o.secret = optarg; break;
@@ -539,7 +590,7 @@ int main(int argc, char **argv) {
     if (is_client && peer_connectx(sock, (void *)o.peer.packed, o.peer.count, &latest) < 0)
         die("connect");
     pthread_create(&thread, NULL, receive, NULL); /* before this point the kernel's socket can't receive */
-    if (is_client)
+    if (is_client && !o.waits)
         pthread_create(&thread, NULL, send_all, NULL);
     while (fgets(line, sizeof line, stdin))
         command(line);

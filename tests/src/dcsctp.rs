@@ -1,14 +1,14 @@
 //! An endpoint of the engine and a dcsctp socket in one process, joined by a link of fixed delay and
 //! configurable loss, in virtual time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use dcsctp::api::{
-    DcSctpSocket, Message as DcMessage, Options, PpId, SendOptions, SocketEvent, SocketTime, StreamId,
-    ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS,
+    DcSctpSocket, LifecycleId, Message as DcMessage, Options, PpId, SendOptions, SocketEvent, SocketTime,
+    StreamId, ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS,
     ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_NONE,
 };
 use strandline_proto::config::{
@@ -17,10 +17,14 @@ use strandline_proto::config::{
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, CloseReason, Datagram, Event, Message};
 use strandline_proto::reconfiguration::PeerRequests;
+use strandline_proto::reliability::Reliability;
 use strandline_proto::time::Time;
+use strandline_wire::Packet;
 
+use crate::driver::note;
+use crate::dynamic::Opened;
 use crate::random::Random;
-use crate::traffic::{Expected, Planned, take_whole};
+use crate::traffic::{Expected, Planned, check_limits, take_whole};
 
 /// SCTP port of both sides.
 pub const SCTP_PORT: u16 = 5000;
@@ -56,7 +60,19 @@ pub struct World {
     loss_per_mille: u32,
     seed: u8,
     zero_checksum: ZeroChecksum,
-    interleaving: bool,
+    extensions: ExtensionsConfig,
+    /// Types of the chunks that dcsctp has sent, those of lost packets included.
+    pub kinds_sent: BTreeSet<u8>,
+    log: VecDeque<String>,
+}
+
+/// Prints the last packets of a failing test in the manner of tcpdump.
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.log.iter().for_each(|line| eprintln!("{line}"));
+        }
+    }
 }
 
 impl fmt::Debug for World {
@@ -92,14 +108,11 @@ fn new_dcsctp(zero_checksum: bool, interleaving: bool) -> Box<dyn DcSctpSocket> 
     dcsctp::new_socket("peer", &options)
 }
 
-fn new_endpoint(seed: u8, zero_checksum: bool, interleaving: bool, now: Time) -> Endpoint {
-    let method = zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls);
-    let peer_requests = PeerRequests::ALL;
-    let zero_checksum = method;
-    let extensions =
-        ExtensionsConfig { zero_checksum, peer_requests, interleaving, ..ExtensionsConfig::default() };
+fn new_endpoint(seed: u8, zero_checksum: bool, extensions: ExtensionsConfig, now: Time) -> Endpoint {
+    let zero_checksum = zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls);
+    let extensions = ExtensionsConfig { zero_checksum, ..extensions };
     let stream_scheduler =
-        if interleaving { StreamScheduler::RoundRobin } else { StreamScheduler::default() };
+        if extensions.interleaving { StreamScheduler::RoundRobin } else { StreamScheduler::default() };
     let association = AssociationConfig { extensions, stream_scheduler, ..AssociationConfig::default() };
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
     let mut endpoint = Endpoint::new(config, [seed; 32], now).expect("the configuration is valid");
@@ -117,20 +130,21 @@ impl World {
     /// An endpoint with zero checksums where the sides want them.
     #[must_use]
     pub fn with(seed: u8, zero_checksum: ZeroChecksum) -> Self {
-        Self::create(seed, zero_checksum, false)
+        Self::create(seed, zero_checksum, ExtensionsConfig::default())
     }
 
-    /// Two sides that interleave messages (RFC 8260).
+    /// An endpoint that offers these extensions besides. dcsctp interleaves messages (RFC 8260) if they include that.
     #[must_use]
-    pub fn interleaving(seed: u8) -> Self {
-        Self::create(seed, ZeroChecksum::default(), true)
+    pub fn with_extensions(seed: u8, extensions: ExtensionsConfig) -> Self {
+        Self::create(seed, ZeroChecksum::default(), extensions)
     }
 
-    fn create(seed: u8, zero_checksum: ZeroChecksum, interleaving: bool) -> Self {
+    fn create(seed: u8, zero_checksum: ZeroChecksum, extensions: ExtensionsConfig) -> Self {
         let now = Time::ZERO;
+        let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, ..extensions };
         Self {
-            endpoint: new_endpoint(seed, zero_checksum.engine, interleaving, now),
-            dcsctp: new_dcsctp(zero_checksum.dcsctp, interleaving),
+            endpoint: new_endpoint(seed, zero_checksum.engine, extensions, now),
+            dcsctp: new_dcsctp(zero_checksum.dcsctp, extensions.interleaving),
             now,
             dcsctp_origin: now,
             flying: VecDeque::new(),
@@ -141,7 +155,9 @@ impl World {
             loss_per_mille: 0,
             seed,
             zero_checksum,
-            interleaving,
+            extensions,
+            kinds_sent: BTreeSet::new(),
+            log: VecDeque::new(),
         }
     }
 
@@ -163,7 +179,7 @@ impl World {
 
     /// Restarts the dcsctp side after a crash, without any state.
     pub fn restart_dcsctp(&mut self) {
-        self.dcsctp = new_dcsctp(self.zero_checksum.dcsctp, self.interleaving);
+        self.dcsctp = new_dcsctp(self.zero_checksum.dcsctp, self.extensions.interleaving);
         self.dcsctp_origin = self.now;
         self.dcsctp_events.clear();
     }
@@ -171,7 +187,7 @@ impl World {
     /// Restarts the engine's side after a crash, without any state.
     pub fn restart_endpoint(&mut self) {
         self.seed = self.seed.wrapping_add(100);
-        self.endpoint = new_endpoint(self.seed, self.zero_checksum.engine, self.interleaving, self.now);
+        self.endpoint = new_endpoint(self.seed, self.zero_checksum.engine, self.extensions, self.now);
         self.events.clear();
     }
 
@@ -229,14 +245,22 @@ impl World {
         }
         while let Some(event) = self.dcsctp.poll_event() {
             match event {
-                SocketEvent::SendPacket(bytes) => self.fly(To::Endpoint, bytes),
+                SocketEvent::SendPacket(bytes) => {
+                    if let Ok(packet) = Packet::parse(&bytes) {
+                        self.kinds_sent.extend(packet.chunks().flatten().map(|chunk| chunk.kind));
+                    }
+                    self.fly(To::Endpoint, bytes);
+                }
                 other => self.dcsctp_events.push(other),
             }
         }
     }
 
     fn fly(&mut self, to: To, bytes: Vec<u8>) {
-        if !self.random.per_mille(self.loss_per_mille) {
+        let lost = self.random.per_mille(self.loss_per_mille);
+        let way = if to == To::Dcsctp { ">" } else { "<" };
+        note(&mut self.log, self.now, way, DCSCTP, lost, &bytes);
+        if !lost {
             self.flying.push_back((self.now + DELAY, to, bytes));
         }
     }
@@ -337,6 +361,106 @@ impl World {
             }
             expected.is_done().then_some(())
         });
+    }
+}
+
+/// Streams that are opened and closed at run time.
+impl World {
+    /// Takes the engine's events, and notes those that concern the streams.
+    pub fn note_dynamic(&mut self, opened: &mut Opened) {
+        self.events.drain(..).for_each(|(_, event)| opened.note(&event));
+    }
+
+    /// Takes dcsctp's reports of the engine's resets. Returns their streams.
+    pub fn incoming_resets(&mut self) -> impl Iterator<Item = StreamId> {
+        let is_reset = |event: &mut SocketEvent| matches!(event, SocketEvent::OnIncomingStreamReset(_));
+        let resets: Vec<_> = self.dcsctp_events.extract_if(.., is_reset).collect();
+        resets.into_iter().flat_map(|event| match event {
+            SocketEvent::OnIncomingStreamReset(streams) => streams,
+            _ => Vec::new(),
+        })
+    }
+}
+
+/// Messages that are given up (RFC 3758).
+impl World {
+    /// Sends messages with a limit from the engine. Each arrives, or is reported as given up. Those of a stream stay in order.
+    ///
+    /// # Panics
+    /// If that isn't so, or nothing was given up.
+    pub fn send_to_dcsctp_with_limits(&mut self, id: AssociationId, plan: &[Planned], limit: Reliability) {
+        let mut unsent: VecDeque<&Planned> = plan.iter().collect();
+        let (mut received, mut failed, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+        self.until("all messages have arrived or failed", |world| {
+            while let Some(next) = unsent.front() {
+                let info = next.info().reliability(limit);
+                if world.endpoint.send(world.now, id, info, next.data()).is_err() {
+                    break;
+                }
+                unsent.pop_front();
+            }
+            while let Some(message) = world.dcsctp.get_next_message() {
+                let message = as_message(message);
+                plan[message.ppid.0 as usize - 1].assert_is(&message);
+                known.insert(message.ppid.0);
+                received.push(message.ppid.0);
+            }
+            for (_, event) in world.events.drain(..) {
+                let Event::SendFailed(report) = event else { continue };
+                known.insert(report.info.ppid.0);
+                failed.push(report.info.ppid.0);
+            }
+            (known.len() == plan.len()).then_some(())
+        });
+        check_limits(plan, &received, Some(&failed));
+    }
+
+    /// Sends messages with a limit from dcsctp, `batch_len` at a time. Each arrives, or dcsctp reports that it has given it up.
+    /// Those of a stream stay in order.
+    ///
+    /// # Panics
+    /// If that isn't so, or nothing was given up.
+    pub fn send_to_engine_with_limits(
+        &mut self,
+        id: AssociationId,
+        plan: &[Planned],
+        batch_len: usize,
+        limit: &SendOptions,
+    ) {
+        let (mut received, mut failed, mut ended) = (Vec::new(), Vec::new(), 0);
+        let mut parts: Vec<Message> = Vec::new();
+        for (index, batch) in plan.chunks(batch_len).enumerate() {
+            for planned in batch {
+                let SendOptions { unordered, lifetime, max_retransmissions, .. } = *limit;
+                let lifecycle_id = LifecycleId::new(u64::from(planned.number) + 1);
+                let options = SendOptions { unordered, lifetime, max_retransmissions, lifecycle_id };
+                let payload = planned.data().to_vec();
+                let message = DcMessage::new(StreamId(planned.stream), PpId(planned.number + 1), payload);
+                self.dcsctp.send(message, &options).expect("its send buffer is large enough");
+            }
+            let given = index * batch_len + batch.len();
+            self.until("all messages have arrived or failed", |world| {
+                while let Some(part) = world.endpoint.recv(world.now, id) {
+                    parts.push(part);
+                    if let Some(whole) = take_whole(&mut parts) {
+                        plan[whole.ppid.0 as usize - 1].assert_is(&whole);
+                        received.push(whole.ppid.0);
+                    }
+                }
+                for event in world.dcsctp_events.drain(..) {
+                    match event {
+                        SocketEvent::OnLifecycleMessageExpired(id)
+                        | SocketEvent::OnLifecycleMessageMaybeExpired(id) => {
+                            failed.push(u32::try_from(id.value()).expect("it is a number of the plan"));
+                        }
+                        SocketEvent::OnLifecycleEnd(_) => ended += 1,
+                        _ => {}
+                    }
+                }
+                (ended == given).then_some(())
+            });
+        }
+        check_limits(plan, &received, Some(&failed));
     }
 }
 

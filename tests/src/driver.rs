@@ -1,10 +1,12 @@
 //! An endpoint of the engine on a real socket, driven by the test itself, without a runtime.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket, sockopt};
 use strandline_io::{
     Carrier, IcmpKind as Icmp, Outgoing, RawCarrier, RawOptions, RecvBatch, UdpCarrier, UdpOptions,
 };
@@ -16,6 +18,7 @@ use strandline_proto::event::{
 use strandline_proto::stats::Reachability;
 use strandline_proto::time::Time;
 use strandline_wire::Packet;
+use strandline_wire::chunk::{Chunk, RawChunk, kind};
 
 use crate::random::Random;
 use crate::traffic::{Expected, Planned, take_whole};
@@ -43,13 +46,27 @@ pub struct Driver {
     loss_per_mille: u32,
     random: Random,
     cut: Vec<IpAddr>,
+    /// An address of this side, and the one that a NAT puts in its place.
+    translation: Option<(IpAddr, IpAddr)>,
     /// Every such received packet is treated as marked by the network; 0: none.
     mark_every: usize,
     received: usize,
+    /// Sends packets with the mark of a congested router, and every how many of those that may be marked.
+    marked: Option<(OwnedFd, usize)>,
     /// Number of packets sent as ECN-capable.
     pub ecn_capable_sent: usize,
     /// Types of the chunks received.
     pub kinds_received: BTreeSet<u8>,
+    /// Types of the chunks that were lost on the way to this side.
+    pub kinds_lost: BTreeSet<u8>,
+    /// Identifiers of the algorithms of the AUTH chunks received.
+    pub hmacs_received: BTreeSet<u16>,
+    /// Those of the AUTH chunks sent.
+    pub hmacs_sent: BTreeSet<u16>,
+    /// Identifiers of the keys of the AUTH chunks received.
+    pub keys_received: BTreeSet<u16>,
+    /// Number of packets with data sent to each address of the peer, and received at each of this side's.
+    pub data_packets: BTreeMap<IpAddr, usize>,
     log: VecDeque<String>,
     /// PPIDs of the messages that were reported as not delivered.
     pub failed: Vec<u32>,
@@ -99,10 +116,17 @@ impl Driver {
             loss_per_mille: 0,
             random: Random::new(u64::from(seed)),
             cut: Vec::new(),
+            translation: None,
             mark_every: 0,
             received: 0,
+            marked: None,
             ecn_capable_sent: 0,
             kinds_received: BTreeSet::new(),
+            kinds_lost: BTreeSet::new(),
+            hmacs_received: BTreeSet::new(),
+            hmacs_sent: BTreeSet::new(),
+            keys_received: BTreeSet::new(),
+            data_packets: BTreeMap::new(),
             log: VecDeque::new(),
             failed: Vec::new(),
         }
@@ -127,9 +151,23 @@ impl Driver {
         self.cut.extend(addresses);
     }
 
+    /// Puts a NAT between this side and the peers: packets from `inside` come from `outside`, which packets are sent to in turn.
+    pub fn translate(&mut self, inside: IpAddr, outside: IpAddr) {
+        self.translation = Some((inside, outside));
+    }
+
     /// Treats every `nth` received packet from now on as marked by the network (ECN); 0: none.
     pub fn mark_every(&mut self, nth: usize) {
         self.mark_every = nth;
+    }
+
+    /// Marks every `nth` packet sent from now on over raw IPv4, of those that may be marked, as congested routers do (ECN); 0:
+    /// none.
+    ///
+    /// # Panics
+    /// Without the privilege.
+    pub fn mark_sent(&mut self, nth: usize) {
+        self.marked = (nth > 0).then(|| (marking_socket().expect("a raw socket"), nth));
     }
 
     /// Ends the effect of `cut`.
@@ -230,8 +268,22 @@ impl Driver {
                 if lost {
                     continue;
                 }
+                for chunk in chunks(packet) {
+                    if let Ok(Chunk::Auth(auth)) = chunk.parse() {
+                        self.hmacs_sent.insert(auth.hmac);
+                    }
+                }
+                let has_data = chunks(packet).any(|chunk| is_data(&chunk));
+                *self.data_packets.entry(transmit.destination.ip()).or_default() += usize::from(has_data);
+                if let Some((socket, nth)) = &self.marked
+                    && transmit.ecn_capable
+                    && self.ecn_capable_sent.is_multiple_of(*nth)
+                {
+                    let _ = sendto(socket, packet, SendFlags::empty(), &transmit.destination);
+                    continue;
+                }
                 let mut outgoing = Outgoing::packet(transmit.destination, packet);
-                outgoing.source = transmit.source;
+                outgoing.source = self.translation.map(|(_, outside)| outside).or(transmit.source);
                 outgoing.fragment = transmit.fragment;
                 outgoing.ecn_capable = transmit.ecn_capable;
                 // A full socket buffer loses the packet, as any queue does.
@@ -250,15 +302,25 @@ impl Driver {
             let cut = self.cut.contains(&wire);
             let lost = cut || self.random.per_mille(self.loss_per_mille);
             note(&mut self.log, now, "<", received.source, lost, packet);
-            if !lost {
+            if lost {
+                self.kinds_lost.extend(chunks(packet).map(|chunk| chunk.kind));
+            } else {
                 self.received += 1;
                 let marked = self.mark_every > 0 && self.received.is_multiple_of(self.mark_every);
-                if let Ok(packet) = Packet::parse(packet) {
-                    self.kinds_received.extend(packet.chunks().flatten().map(|chunk| chunk.kind));
+                for chunk in chunks(packet) {
+                    self.kinds_received.insert(chunk.kind);
+                    if let Ok(Chunk::Auth(auth)) = chunk.parse() {
+                        self.hmacs_received.insert(auth.hmac);
+                        self.keys_received.insert(auth.key);
+                    }
+                    if let Some(here) = received.destination.filter(|_| is_data(&chunk)) {
+                        *self.data_packets.entry(here).or_default() += 1;
+                    }
                 }
+                let inside = self.translation.filter(|(_, outside)| received.destination == Some(*outside));
                 let datagram = Datagram {
                     source: received.source,
-                    destination: received.destination,
+                    destination: inside.map(|(inside, _)| inside).or(received.destination),
                     bytes: packet,
                     ecn: if marked { CONGESTION_EXPERIENCED } else { received.ecn.unwrap_or(0) },
                 };
@@ -290,7 +352,32 @@ impl Driver {
     }
 }
 
-fn note(log: &mut VecDeque<String>, now: Time, way: &str, other: SocketAddr, lost: bool, packet: &[u8]) {
+/// Returns a raw IPv4 socket whose packets have the mark of a congested router. What it receives is discarded.
+fn marking_socket() -> rustix::io::Result<OwnedFd> {
+    let made = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::SCTP))?;
+    sockopt::set_ip_tos(&made, CONGESTION_EXPERIENCED)?;
+    sockopt::set_socket_recv_buffer_size(&made, 0)?;
+    Ok(made)
+}
+
+/// Returns the chunks of a packet as far as they are well-formed.
+fn chunks(packet: &[u8]) -> impl Iterator<Item = RawChunk<'_>> {
+    Packet::parse(packet).into_iter().flat_map(|packet| packet.chunks().flatten())
+}
+
+fn is_data(chunk: &RawChunk<'_>) -> bool {
+    [kind::DATA, kind::I_DATA].contains(&chunk.kind)
+}
+
+/// Adds the line of a packet to what a failing test prints.
+pub(crate) fn note(
+    log: &mut VecDeque<String>,
+    now: Time,
+    way: &str,
+    other: SocketAddr,
+    lost: bool,
+    packet: &[u8],
+) {
     let shown = strandline_wire::print::line(packet).to_string();
     if shown.contains(": HEARTBEAT ") {
         return;

@@ -1,6 +1,8 @@
 //! Messages whose content can be checked. Message number k has PPID k + 1, and byte i of it is (k * 31 + i *
 //! 7) mod 256. The peers of other stacks create and check the same content.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use strandline_proto::event::{Message, SendInfo};
 use strandline_wire::number::{Ppid, StreamId};
@@ -114,6 +116,23 @@ impl Expected {
     #[must_use]
     pub fn left(&self) -> usize {
         self.left.len()
+    }
+}
+
+/// Checks the PPIDs of messages that were received, and of those that were reported as failed, if they are.
+///
+/// # Panics
+/// If everything arrived, or nothing; if one is neither; or if messages of a stream changed their order.
+pub fn check_limits(plan: &[Planned], received: &[u32], failed: Option<&[u32]>) {
+    let missing: Vec<u32> = (1..=plan.len() as u32).filter(|ppid| !received.contains(ppid)).collect();
+    assert!(!missing.is_empty() && missing.len() < plan.len(), "{} missing", missing.len());
+    let is_unknown = |ppid: &&u32| failed.is_some_and(|failed| !failed.contains(ppid));
+    let unknown: Vec<_> = missing.iter().filter(is_unknown).collect();
+    assert!(unknown.is_empty(), "neither arrived nor reported: {unknown:?}");
+    let mut last = BTreeMap::new();
+    for planned in received.iter().filter_map(|ppid| plan.get(*ppid as usize - 1)) {
+        let before = last.insert(planned.stream, planned.number);
+        assert!(before.is_none_or(|before| before < planned.number), "{before:?} before {planned:?}");
     }
 }
 

@@ -62,9 +62,9 @@ impl Other {
     }
 
     /// Returns a session in which the peer echoes and this side connects.
-    fn connected(&self, seed: u8) -> Session {
+    fn connected(&self, seed: u8, option: &str) -> Session {
         let mut driver = Self::driver(seed);
-        let arguments = format!("echo -T 300 -b {} -p {SCTP_PORT}", self.addresses[0]);
+        let arguments = format!("echo {option} -T 300 -b {} -p {SCTP_PORT}", self.addresses[0]);
         let peer = driver.while_waiting(|| (self.start)(&arguments));
         let id = driver.connect(Connect::to(SocketAddr::new(ip(self.addresses[0]), 0), SCTP_PORT));
         let mut session = Session { driver, peer, id };
@@ -73,12 +73,14 @@ impl Other {
     }
 
     /// Returns a session in which the peer connects, and sends messages for all steps, or for the first one.
-    fn accepted(&self, seed: u8) -> Session {
+    fn accepted(&self, seed: u8, option: &str) -> Session {
         let mut driver = Self::driver(seed);
         driver.endpoint.listen(SCTP_PORT).expect("the port is free");
         let count = if self.moves_data { MESSAGES * 6 } else { MESSAGES };
-        let arguments =
-            format!("call -T 300 -B 6001 -b {} -c {} -n {count} -l 3000", self.addresses[0], HERE[0]);
+        let arguments = format!(
+            "call -T 300 -B 6001 -b {} -c {} -n {count} -l 3000 {option}",
+            self.addresses[0], HERE[0]
+        );
         let peer = driver.while_waiting(|| (self.start)(&arguments));
         let id = driver.accept();
         Session { driver, peer, id }
@@ -164,20 +166,56 @@ fn send(session: &mut Session) {
 
 #[test]
 fn this_side_connects_to_usrsctp() {
-    USRSCTP.both_sides_move(USRSCTP.connected(90), exchange, exchange);
+    USRSCTP.both_sides_move(USRSCTP.connected(90, ""), exchange, exchange);
 }
 
 #[test]
 fn usrsctp_connects() {
-    USRSCTP.both_sides_move(USRSCTP.accepted(91), echo, send);
+    USRSCTP.both_sides_move(USRSCTP.accepted(91, ""), echo, send);
 }
 
 #[test]
 fn this_side_connects_to_the_kernel() {
-    KERNEL.both_sides_move(KERNEL.connected(92), exchange, exchange);
+    KERNEL.both_sides_move(KERNEL.connected(92, ""), exchange, exchange);
 }
 
 #[test]
 fn the_kernel_connects() {
-    KERNEL.both_sides_move(KERNEL.accepted(93), echo, echo);
+    KERNEL.both_sides_move(KERNEL.accepted(93, ""), echo, echo);
+}
+
+impl Other {
+    /// A NAT gives this side another address. Requests for the wildcard address, which stands for the source of their packet
+    /// (RFC 5061 sections 4.2.1, 4.2.2 and 4.2.4), move the association there.
+    fn moves_behind_a_nat(&self, mut session: Session, first: fn(&mut Session), traffic: fn(&mut Session)) {
+        session.driver.lose(30);
+        first(&mut session);
+        session.driver.translate(ip(HERE[0]), ip(HERE[1]));
+        ask(&mut session, AddressRequest::Add(ip("0.0.0.0")));
+        self.sees(&mut session, HERE[1], PathChange::Added);
+        session.expect_or_seen(&format!("PATH {} state={}", HERE[1], self.added + 2));
+        ask(&mut session, AddressRequest::SetPrimary(ip("0.0.0.0")));
+        self.sees(&mut session, HERE[1], PathChange::Primary);
+        if !self.moves_data {
+            session.driver.run_for(Duration::from_secs(2));
+        }
+        ask(&mut session, AddressRequest::Delete(ip("0.0.0.0")));
+        self.sees(&mut session, HERE[0], PathChange::Removed);
+        traffic(&mut session);
+        session.driver.lose(0);
+        session.shut_down();
+    }
+}
+
+#[test]
+fn a_nat_moves_this_side_from_usrsctp() {
+    // With the option it takes the source of a packet for a wildcard address.
+    USRSCTP.moves_behind_a_nat(USRSCTP.connected(94, "-W"), exchange, exchange);
+    USRSCTP.moves_behind_a_nat(USRSCTP.accepted(95, "-W"), echo, send);
+}
+
+#[test]
+fn a_nat_moves_this_side_from_the_kernel() {
+    KERNEL.moves_behind_a_nat(KERNEL.connected(96, ""), exchange, exchange);
+    KERNEL.moves_behind_a_nat(KERNEL.accepted(97, "-n 100"), echo, echo);
 }

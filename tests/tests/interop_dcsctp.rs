@@ -3,13 +3,19 @@
 // A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used, clippy::panic)]
 
-use dcsctp::api::{ErrorKind, SocketEvent, SocketState, StreamId};
+use std::time::Duration;
+
+use dcsctp::api::{ErrorKind, SendOptions, SocketEvent, SocketState, StreamId};
+use strandline_proto::config::{ExtensionsConfig, StreamCredit};
 use strandline_proto::endpoint::{Connect, Reconfigure};
 use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_proto::number::StreamId as EngineStreamId;
 use strandline_proto::reconfiguration::{Outcome, StreamDirection, Streams};
+use strandline_proto::reliability::Reliability;
 use strandline_tests::dcsctp::{DCSCTP, SCTP_PORT, World, ZeroChecksum};
+use strandline_tests::dynamic::Opened;
 use strandline_tests::traffic::{Planned, plan};
+use strandline_wire::chunk::kind;
 
 /// Exchanges small and large messages both ways, on many streams, ordered and unordered.
 fn exchange(world: &mut World, id: AssociationId) {
@@ -285,16 +291,150 @@ fn dcsctp_refuses_to_reset_incoming_streams() {
     world.send_to_dcsctp(id, &plan(20, 100, 5));
 }
 
+fn interleaving() -> ExtensionsConfig {
+    ExtensionsConfig { interleaving: true, ..ExtensionsConfig::default() }
+}
+
 /// Messages of many streams are interleaved (RFC 8260), in both roles, without losses and with some.
 #[test]
 fn interleaved_messages_arrive() {
     for (seed, per_mille) in [(70, 0), (71, 0), (72, 30), (73, 30), (74, 100)] {
-        let mut world = World::interleaving(seed);
+        let mut world = World::with_extensions(seed, interleaving());
         world.lose(per_mille);
         let id = if seed % 2 == 0 { world.connect() } else { world.accept() };
         let status = world.endpoint.status(id).expect("it is established");
         assert!(status.extensions.interleaving);
         assert!(world.dcsctp.get_metrics().is_some_and(|metrics| metrics.uses_message_interleaving));
         exchange(&mut world, id);
+    }
+}
+
+/// Messages that are given up after retransmissions or a time (RFC 3758, RFC 7496), in both roles, with DATA and with
+/// I-DATA: ours, and then those of dcsctp. Of a message with a lifetime it may send the first fragment and
+/// neither the others nor a FORWARD TSN: those of this test fit a packet together, and wait for no window.
+#[test]
+fn messages_given_up_under_losses() {
+    let lifetime = Duration::from_millis(40);
+    let none = SendOptions { max_retransmissions: Some(0), ..SendOptions::default() };
+    let limits = [
+        (Reliability::retransmissions(0), none, (2000, 600)),
+        (
+            Reliability::lifetime(lifetime),
+            SendOptions { lifetime: Some(lifetime), ..SendOptions::default() },
+            (100, 10),
+        ),
+    ];
+    for (seed, connects) in (80..88).zip([true, false].into_iter().cycle()) {
+        let extensions = if seed < 84 { ExtensionsConfig::default() } else { interleaving() };
+        let mut world = World::with_extensions(seed, extensions);
+        world.lose(30);
+        let id = if connects { world.connect() } else { world.accept() };
+        let agreed = world.endpoint.status(id).expect("it is established").extensions;
+        assert_eq!((agreed.partial_reliability, agreed.interleaving), (true, seed >= 84));
+        let (ours, theirs, (length, batch)) = &limits[usize::from(seed / 2 % 2)];
+        world.send_to_dcsctp_with_limits(id, &plan(600, 2000, 3), *ours);
+        world.send_to_engine_with_limits(id, &plan(600, *length, 3), *batch, theirs);
+        let skips = if agreed.interleaving { kind::I_FORWARD_TSN } else { kind::FORWARD_TSN };
+        assert!(world.kinds_sent.contains(&skips), "{:?}", world.kinds_sent);
+        world.send_to_dcsctp(id, &plan(20, 500, 3));
+        world.send_to_engine(id, &plan(20, 500, 3));
+    }
+}
+
+/// dcsctp skips the parameter of stream credit without a report, and the window of the association alone limits streams.
+#[test]
+fn stream_credit_is_skipped() {
+    for (seed, connects) in [(90, true), (91, false)] {
+        let stream_credit = Some(StreamCredit::default());
+        let mut world = World::with_extensions(seed, ExtensionsConfig { stream_credit, ..interleaving() });
+        world.lose(30);
+        let id = if connects { world.connect() } else { world.accept() };
+        exchange(&mut world, id);
+        let agreed = world.endpoint.status(id).expect("it is established").extensions;
+        assert_eq!((agreed.interleaving, agreed.stream_credit), (true, false));
+        let kinds = &world.kinds_sent;
+        assert!(!kinds.contains(&kind::ERROR) && !kinds.contains(&kind::ABORT), "{kinds:?}");
+    }
+}
+
+/// Sends messages of dcsctp's in the manner of a data channel's user.
+fn use_streams(world: &mut World, id: AssociationId, streams: &[u16]) {
+    let on =
+        |planned: Planned| Planned { stream: streams[planned.number as usize % streams.len()], ..planned };
+    let plan: Vec<_> = plan(40, 1500, 1).into_iter().map(on).collect();
+    world.send_to_dcsctp(id, &plan);
+    world.send_to_engine(id, &plan);
+}
+
+/// Closes this side's direction of all streams.
+fn close(world: &mut World, opened: &Opened, id: AssociationId) {
+    let now = world.now();
+    opened.close(&mut world.endpoint, id, now);
+}
+
+/// Waits until dcsctp has heard of the end of this side's direction of all streams.
+fn ended_at_dcsctp(world: &mut World, opened: &mut Opened) {
+    let mut ended: Vec<u16> = Vec::new();
+    world.until("the ends of the streams at dcsctp", |world| {
+        world.note_dynamic(opened);
+        ended.extend(world.incoming_resets().map(|stream| stream.0));
+        ended.sort_unstable();
+        assert!(ended.len() <= opened.streams.len(), "{ended:?}");
+        (ended == opened.streams).then_some(())
+    });
+}
+
+/// Streams that either side opens and closes at run time, like data channels (RFC 8831 section 6.7): each side resets its
+/// direction once the other one has. The numbers are then used again, and no message is lost.
+#[test]
+fn streams_are_opened_and_closed_under_losses() {
+    for (seed, interleaves) in [(92, false), (93, false), (94, true), (95, true)] {
+        let extensions = ExtensionsConfig { interleaving: interleaves, ..ExtensionsConfig::default() };
+        let mut world = World::with_extensions(seed, extensions);
+        world.lose(30);
+        let id = if seed % 2 == 0 { world.connect() } else { world.accept() };
+        for round in 0..6 {
+            // As the client of DTLS does, this side opens the even ones.
+            let ours = round % 2 == 0;
+            let mut opened = Opened::new(&mut world.endpoint, id, ours, 10);
+            let streams: Vec<_> = opened.streams.iter().copied().map(StreamId).collect();
+            use_streams(&mut world, id, &opened.streams);
+            if ours {
+                close(&mut world, &opened, id);
+                ended_at_dcsctp(&mut world, &mut opened);
+                world.dcsctp.reset_streams(&streams).expect("the extension was negotiated");
+            } else {
+                world.dcsctp.reset_streams(&streams).expect("the extension was negotiated");
+                world.until("the ends of the streams", |world| {
+                    world.note_dynamic(&mut opened);
+                    opened.have_ended().then_some(())
+                });
+                close(&mut world, &opened, id);
+                ended_at_dcsctp(&mut world, &mut opened);
+            }
+            world.until("both directions are closed", |world| {
+                world.note_dynamic(&mut opened);
+                opened.take_closed().then_some(())
+            });
+            world.dcsctp_event("OnStreamsResetPerformed", |event| {
+                matches!(event, SocketEvent::OnStreamsResetPerformed(_))
+            });
+        }
+    }
+}
+
+/// The search for the path MTU (RFC 8899), while data is sent, ends at that of the link: dcsctp skips the PAD chunk of RFC 4820, and answers the
+/// HEARTBEAT before it.
+#[test]
+fn path_mtu_is_found() {
+    for (seed, connects) in [(96, true), (97, false)] {
+        let mut world = World::new(seed);
+        world.lose(30);
+        let id = if connects { world.connect() } else { world.accept() };
+        let mtu = |world: &World| world.endpoint.paths(id).expect("it is established")[0].mtu;
+        assert!(mtu(&world) < 1500);
+        exchange(&mut world, id);
+        assert_eq!(mtu(&world), 1500);
+        assert!(!world.kinds_sent.contains(&kind::ERROR), "{:?}", world.kinds_sent);
     }
 }

@@ -35,9 +35,14 @@ fn config() -> EndpointConfig {
 
 /// Returns a session in which usrsctp echoes on both its addresses and this side connects to its port of the
 /// carrier.
-fn connected(mut driver: Driver, carrier_port: u16, arguments: &str) -> Session {
-    let echo = "echo -b 10.132.1.2 -b 10.132.2.2 -p 5001 -T 300";
-    let peer = PeerProcess::usrsctp_on_a_host_of_its_own(&format!("{echo} {arguments}"));
+fn connected(driver: Driver, carrier_port: u16, arguments: &str) -> Session {
+    connected_to(driver, carrier_port, &format!("echo {arguments}"))
+}
+
+/// Returns a session in which usrsctp waits in this mode.
+fn connected_to(mut driver: Driver, carrier_port: u16, mode: &str) -> Session {
+    let addresses = "-b 10.132.1.2 -b 10.132.2.2 -p 5001 -T 300";
+    let peer = PeerProcess::usrsctp_on_a_host_of_its_own(&format!("{mode} {addresses}"));
     let remotes: Vec<_> = THERE.iter().map(|text| SocketAddr::new(ip(text), carrier_port)).collect();
     let id = driver.connect(Connect { remotes: remotes.clone(), ..Connect::to(remotes[0], SCTP_PORT) });
     let mut session = Session { driver, peer, id };
@@ -85,6 +90,71 @@ fn two_endpoints_share_the_host() {
     session.exchange(&plan(100, 500, 3));
     assert_eq!(other.endpoint.stats().packets_sent, 0);
     session.shut_down();
+}
+
+/// Returns a session in which usrsctp connects on both paths in this mode.
+fn accepted(mut driver: Driver, mode: &str) -> Session {
+    driver.endpoint.listen(SCTP_PORT).expect("the port is free");
+    let arguments = format!("{mode} -T 300 -c {} -b {} -b {}", HERE.join(","), THERE[0], THERE[1]);
+    let peer = PeerProcess::usrsctp_on_a_host_of_its_own(&arguments);
+    let id = driver.accept();
+    let mut session = Session { driver, peer, id };
+    session.expect_or_seen("UP");
+    session
+}
+
+/// Our new data uses both paths at once, with losses on both. The peer needs no extension for it.
+#[test]
+fn our_data_uses_both_paths() {
+    for (seed, connects) in [(10, true), (11, false)] {
+        let driver = Driver::raw(ip("0.0.0.0"), config(), seed);
+        let mut session =
+            if connects { connected_to(driver, 0, "sink") } else { accepted(driver, "send -n 0") };
+        session.uses_both_paths(&THERE.map(ip));
+        session.shut_down();
+    }
+}
+
+/// usrsctp's data uses both paths at once (CMT), with losses on both.
+#[test]
+fn the_data_of_usrsctp_uses_both_paths() {
+    for (seed, connects) in [(12, true), (13, false)] {
+        let mut driver = Driver::raw(ip("0.0.0.0"), config(), seed);
+        driver.lose(30);
+        let what = "-M -n 200 -l 20000 -s 7";
+        let mut session = if connects {
+            connected_to(driver, 0, &format!("sink {what}"))
+        } else {
+            accepted(driver, &format!("send -w {what}"))
+        };
+        // The second path is used once usrsctp has confirmed it.
+        let plan = plan(200, 20_000, 7);
+        let both = (0..20).any(|_| {
+            session.driver.data_packets.clear();
+            session.peer.tell("go");
+            session.driver.receive_all(session.id, &plan);
+            session.both_have_data(&HERE.map(ip))
+        });
+        assert!(both, "{:?}", session.driver.data_packets);
+        session.driver.lose(0);
+        session.shut_down();
+    }
+}
+
+/// The network marks packets in both directions (RFC 3168). usrsctp reads the marks of raw IP packets.
+#[test]
+fn marks_are_answered() {
+    for (seed, connects) in [(14, true), (15, false)] {
+        let mut association = quick();
+        association.extensions.ecn = true;
+        let config = EndpointConfig { association: Arc::new(association), ..config() };
+        let driver = Driver::raw(ip("0.0.0.0"), config, seed);
+        let mut session =
+            if connects { connected(driver, 0, "") } else { accepted(driver, "call -n 1000 -l 1000 -s 3") };
+        assert!(session.agreed().ecn);
+        session.answers_marks(connects);
+        session.shut_down();
+    }
 }
 
 /// The first path fails in the middle of a transfer, which continues over the second; then the first one

@@ -6,9 +6,13 @@
 //
 //	-n COUNT  messages   -l LENGTH  bytes of each   -s STREAMS  number of streams   -r  unordered
 //	-x        streams are reset: the end of one is that of the stream, which is reset in the other direction, too
+//	-y        closes the streams once all messages have come back (with -x)
+//	-f FIRST  the streams are FIRST, FIRST + 2 and so on, instead of 0, 1 and so on
+//	-R COUNT  give a message up after so many retransmissions    -L MS  after its lifetime (RFC 3758)
+//	-v        a line for each message received                   -w     sends once told to    -e  a client echoes
 //
-// Lines on stdin: abort, shutdown, quit (at once, without notifying the peer).
-// Lines on stdout: READY, UP, CLOSED, BAD, SENT, ECHOED, RESET (with -x). Message k has PPID k+1 and byte i of it is
+// Lines on stdin: abort, shutdown, quit (at once, without notifying the peer), go (sends on streams of its own).
+// Lines on stdout: READY, UP, CLOSED, BAD, RX, SENT, ECHOED, RESET (with -x). Message k has PPID k+1 and byte i of it is
 // (k*31 + i*7) mod 256; `sink` and `call` check that. (pion treats PPID 0 as unspecified.)
 package main
 
@@ -76,9 +80,17 @@ var (
 	streams   = flag.Int("s", 1, "streams")
 	unordered = flag.Bool("r", false, "unordered")
 	resets    = flag.Bool("x", false, "streams are reset")
+	closes    = flag.Bool("y", false, "streams are closed")
+	first     = flag.Int("f", -1, "first of every second stream")
+	rtxMax    = flag.Int("R", -1, "retransmissions of a message")
+	lifetime  = flag.Int("L", -1, "lifetime of a message in milliseconds")
+	verbose   = flag.Bool("v", false, "a line for each message received")
+	waits     = flag.Bool("w", false, "sends once told to")
+	echoes    = flag.Bool("e", false, "a client echoes")
 	port      = flag.Int("u", 0, "own UDP port")
 	peerPort  = flag.Int("U", 0, "the peer's UDP port")
 	echoed    int64
+	arrived   = make(chan struct{}, 1)
 	ended     = make(chan struct{})
 	endOnce   sync.Once
 )
@@ -107,10 +119,22 @@ func matches(b []byte, k int) bool {
 	return true
 }
 
+// limit sets the order and the reliability of a stream.
+func limit(s *sctp.Stream) {
+	switch {
+	case *rtxMax >= 0:
+		s.SetReliabilityParams(*unordered, sctp.ReliabilityTypeRexmit, uint32(*rtxMax))
+	case *lifetime >= 0:
+		s.SetReliabilityParams(*unordered, sctp.ReliabilityTypeTimed, uint32(*lifetime))
+	default:
+		s.SetReliabilityParams(*unordered, sctp.ReliabilityTypeReliable, 0)
+	}
+}
+
 // serve handles the messages of one stream until it ends.
 func serve(s *sctp.Stream) {
 	b := make([]byte, messageMax)
-	s.SetReliabilityParams(*unordered, sctp.ReliabilityTypeReliable, 0)
+	limit(s)
 	for {
 		n, ppid, err := s.ReadSCTP(b)
 		if err != nil && *resets {
@@ -123,7 +147,10 @@ func serve(s *sctp.Stream) {
 			endOnce.Do(func() { say("CLOSED"); close(ended) })
 			return
 		}
-		if mode == "echo" {
+		if *verbose {
+			say("RX len=%d stream=%d ppid=%d", n, s.StreamIdentifier(), ppid)
+		}
+		if mode == "echo" || *echoes {
 			if _, err := s.WriteSCTP(b[:n], ppid); err != nil {
 				say("BAD cannot echo: %v", err)
 			}
@@ -135,28 +162,71 @@ func serve(s *sctp.Stream) {
 		if atomic.AddInt64(&echoed, 1) == int64(*count) && mode == "call" {
 			say("ECHOED %d", *count)
 		}
+		select {
+		case arrived <- struct{}{}:
+		default:
+		}
 	}
 }
 
-func send(a *sctp.Association) {
-	open := make([]*sctp.Stream, *streams)
-	for i := range open {
-		s, err := a.OpenStream(uint16(i), sctp.PayloadTypeWebRTCBinary)
+func openStreams(a *sctp.Association) []*sctp.Stream {
+	opened := make([]*sctp.Stream, *streams)
+	for i := range opened {
+		id := i
+		if *first >= 0 {
+			id = *first + 2*i
+		}
+		s, err := a.OpenStream(uint16(id), sctp.PayloadTypeWebRTCBinary)
 		if err != nil {
 			die("open stream", err)
 		}
-		s.SetReliabilityParams(*unordered, sctp.ReliabilityTypeReliable, 0)
-		open[i] = s
+		limit(s)
+		opened[i] = s
 		if mode == "call" {
 			go serve(s)
 		}
 	}
+	return opened
+}
+
+func sendOn(opened []*sctp.Stream) bool {
 	b := make([]byte, *length)
 	for k := 0; k < *count; k++ {
 		fill(b, k)
-		if _, err := open[k%*streams].WriteSCTP(b, sctp.PayloadProtocolIdentifier(k+1)); err != nil {
+		if _, err := opened[k%*streams].WriteSCTP(b, sctp.PayloadProtocolIdentifier(k+1)); err != nil {
 			say("BAD cannot send: %v", err)
-			return
+			return false
+		}
+	}
+	return true
+}
+
+// send sends the messages. With a limit it returns once each was acknowledged or given up: pion sends neither data nor
+// FORWARD TSN after a shutdown has begun.
+func send(a *sctp.Association) {
+	if *count == 0 {
+		say("SENT 0")
+		return
+	}
+	before := atomic.LoadInt64(&echoed)
+	opened := openStreams(a)
+	if !sendOn(opened) {
+		return
+	}
+	for _, s := range opened {
+		for (*rtxMax >= 0 || *lifetime >= 0) && s.BufferedAmount() > 0 {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	for *closes && atomic.LoadInt64(&echoed) < before+int64(*count) {
+		<-arrived
+	}
+	for _, s := range opened {
+		if !*closes {
+			continue
+		}
+		if err := s.Close(); err != nil {
+			say("BAD cannot close: %v", err)
 		}
 	}
 	say("SENT %d", *count)
@@ -212,7 +282,7 @@ func main() {
 		say("UP")
 		close(up)
 		go accept(a)
-		if isClient {
+		if isClient && !*waits {
 			send(a)
 		}
 	}()
@@ -221,6 +291,9 @@ func main() {
 		switch lines.Text() {
 		case "quit":
 			os.Exit(0)
+		case "go":
+			<-up
+			go send(a)
 		case "abort":
 			<-up
 			a.Abort("asked to")

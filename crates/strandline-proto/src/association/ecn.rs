@@ -18,6 +18,7 @@ use strandline_wire::number::Tsn;
 
 use super::Association;
 use crate::congestion::{Algorithm, Congestion, Controller};
+use crate::inbound::highest_tsn;
 use crate::outbound::PathAck;
 use crate::path::EcnTrial;
 use crate::path_index::{PathIndex, PathMask, PathVec};
@@ -61,10 +62,11 @@ struct Arrived {
 
 impl Arrived {
     /// Records that CWR answered what was reported so far, up to `answered`. Packets that were marked since and not
-    /// reported yet are, so that the sender counts all.
-    fn on_answered(&mut self, answered: Tsn) {
+    /// reported yet are, so that the sender counts all. `highest` is the highest TSN that has arrived.
+    fn on_answered(&mut self, answered: Tsn, highest: Tsn) {
         self.packets = self.packets.saturating_sub(self.reported);
-        (self.lowest, self.reported, self.passed) = (answered.next(), 0, 0);
+        let lowest = if answered == highest { highest } else { answered.next() };
+        (self.lowest, self.reported, self.passed) = (lowest, 0, 0);
     }
 }
 
@@ -248,7 +250,11 @@ impl Association {
 
     /// Processes CWR: the sender knows about the mark. It answers the path whose ECNE has that TSN. That of another path is
     /// repeated until a CWR of its own, or the last of some later ones: a sender may answer all ECNEs with one.
+    ///
+    /// A TSN that has not arrived stands for all that have. As a server, usrsctp may send one that it drew before its set-up.
     pub(super) fn on_cwr(&mut self, answered: Tsn) {
+        let highest = highest_tsn(&self.inbound);
+        let answered = if answered.is_after(highest) { highest } else { answered };
         let Some(ecn) = &mut self.ecn else { return };
         let several = ecn.marks.iter().filter(|marks| marks.arrived.any).nth(1).is_some();
         for PathMarks { arrived, .. } in ecn.marks.iter_mut() {
@@ -257,7 +263,7 @@ impl Association {
             }
             arrived.passed = arrived.passed.saturating_add(1);
             if arrived.lowest == answered || !several || arrived.passed >= PASSED_MAX {
-                arrived.on_answered(answered);
+                arrived.on_answered(answered, highest);
             }
         }
     }

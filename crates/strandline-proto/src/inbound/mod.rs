@@ -140,6 +140,11 @@ pub(crate) struct Inbound {
     dropped: Tsn,
 }
 
+/// Returns the highest TSN that has arrived.
+pub(crate) const fn highest_tsn(inbound: &Inbound) -> Tsn {
+    inbound.map.highest()
+}
+
 impl Inbound {
     /// Creates the receiving half before any data: `peer_initial_tsn` is from the INIT or INIT ACK, `inbound_streams`
     /// was negotiated, `receive_buffer` is in bytes.

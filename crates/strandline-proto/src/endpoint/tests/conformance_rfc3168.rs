@@ -162,6 +162,24 @@ fn marks_are_told_until_cwr_comes() {
     assert_eq!(ecnes(&raw.say_marked(12, 0b11)), [(tsn + 12, true)]);
 }
 
+/// usrsctp as a server may answer with a TSN that it drew before the set-up. It ends the reports of what has arrived, and what
+/// was marked since is reported with a TSN that has.
+#[test]
+fn cwr_beyond_what_has_arrived_answers() {
+    let mut raw = agreed(Algorithm::Rfc9260);
+    let tsn = raw.tsn;
+    let cwr = Cwr { lowest_tsn: tsn + 1_000_000_000 };
+    raw.say_marked(0, 0b10);
+    assert_eq!(ecnes(&raw.say_marked(1, 0b11)), [(tsn + 1, true)]);
+    assert_eq!(ecnes(&raw.say_marked(2, 0b11)), [], "its SACK is delayed");
+    raw.say_all(&[&cwr]);
+    let told: Vec<_> = (3..6).flat_map(|number| ecnes(&raw.say_marked(number, 0b10))).collect();
+    assert!(!told.is_empty() && told.iter().all(|told| *told == (tsn + 2, true)), "{told:?}");
+    raw.say_all(&[&cwr]);
+    let told: Vec<_> = (6..10).flat_map(|number| ecnes(&raw.say_marked(number, 0b10))).collect();
+    assert_eq!(told, []);
+}
+
 /// RFC 8257 section 3.2: exactly the marked data is reported.
 #[test]
 fn dctcp_tells_marks_exactly() {

@@ -4,15 +4,14 @@
 // A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used)]
 
+mod extensions;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline_proto::config::{AssociationConfig, EndpointConfig, ExtensionsConfig};
-use strandline_proto::endpoint::{Connect, Reconfigure};
-use strandline_proto::event::{Event, SendInfo};
-use strandline_proto::number::{Ppid, StreamId};
-use strandline_proto::reconfiguration::{Outcome, PeerRequests, StreamDirection};
+use strandline_proto::config::{AssociationConfig, EndpointConfig};
+use strandline_proto::endpoint::Connect;
 use strandline_proto::stats::Reachability;
 use strandline_tests::driver::Driver;
 use strandline_tests::peer::{PeerProcess, lksctp_control};
@@ -57,8 +56,13 @@ fn to_kernel(carrier: Carrier) -> Connect {
 
 /// Returns a session in which the kernel echoes and this side connects on both paths.
 fn connected(carrier: Carrier, seed: u8) -> Session {
+    connected_to(carrier, seed, ECHO)
+}
+
+/// Returns a session in which the kernel waits with these arguments and this side connects on both paths.
+fn connected_to(carrier: Carrier, seed: u8, mode: &str) -> Session {
     let encapsulation = if matches!(carrier, Carrier::Udp) { "-U 9899" } else { "" };
-    let peer = PeerProcess::lksctp(&format!("{ECHO} {encapsulation}"));
+    let peer = PeerProcess::lksctp(&format!("{mode} {encapsulation}"));
     let mut driver = driver(carrier, &HERE, seed);
     let id = driver.connect(to_kernel(carrier));
     let mut session = Session { driver, peer, id };
@@ -221,118 +225,49 @@ fn fail_over_of_the_kernels_data() {
     session.shut_down();
 }
 
-/// Returns a session in which the kernel echoes and each side performs every request of the other (RFC 6525).
-fn reconfiguring(seed: u8) -> Session {
-    let peer = PeerProcess::lksctp(&format!("{ECHO} -v"));
-    let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, ..ExtensionsConfig::default() };
-    let association = AssociationConfig { extensions, outbound_streams: 50, ..quick() };
-    let config = EndpointConfig {
-        association: Arc::new(association),
-        local_addresses: HERE.into_iter().map(ip).collect(),
-        ..EndpointConfig::default()
-    };
-    let mut driver = Driver::raw(ip("0.0.0.0"), config, seed);
-    let id = driver.connect(to_kernel(Carrier::Raw));
-    let mut session = Session { driver, peer, id };
-    session.expect("UP");
-    session
-}
+/// Acknowledgements of the kernel take 10 ms on each path, so that the windows limit what is in flight.
+struct Delay;
 
-/// Sends messages on a stream, and waits for their echoes. Returns their SSNs as the kernel reports them.
-fn ssns_at_the_kernel(session: &mut Session, stream: u16, count: usize) -> Vec<String> {
-    let id = session.id;
-    for _ in 0..count {
-        let info = SendInfo::on(StreamId(stream)).ppid(Ppid(1));
-        let now = session.driver.now();
-        session.driver.endpoint.send(now, id, info, vec![0].into()).expect("there is room");
+impl Delay {
+    fn begin() -> Self {
+        lksctp_control("netem 1 delay 10ms");
+        lksctp_control("netem 2 delay 10ms");
+        Self
     }
-    let wanted = format!("RX len=1 stream={stream} ");
-    let lines: Vec<_> = (0..count).map(|_| session.expect(&wanted)).collect();
-    for _ in 0..count {
-        session.driver.until("an echo", |driver| driver.endpoint.recv(driver.now(), id));
+}
+
+impl Drop for Delay {
+    fn drop(&mut self) {
+        lksctp_control("netem 1 none");
+        lksctp_control("netem 2 none");
     }
-    lines
-        .iter()
-        .map(|line| line.split_once("ssn=").map_or(String::new(), |(_, ssn)| ssn.to_owned()))
-        .collect()
 }
 
-fn ask(session: &mut Session, request: Reconfigure) {
-    let now = session.driver.now();
-    assert_eq!(request.ask(&mut session.driver.endpoint, now, session.id), Ok(()));
-}
-
-fn streams_reset(session: &mut Session, wanted: StreamDirection) {
-    let outcome = session.driver.event("StreamsReset", |_, event| match event {
-        Event::StreamsReset { direction, outcome, .. } if *direction == wanted => Some(*outcome),
-        _ => None,
-    });
-    assert_eq!(outcome, Outcome::Performed);
-}
-
-/// Resets in each direction and more streams, by each side.
+/// Our new data uses both paths at once, with losses on both. The peer needs no extension for it.
 #[test]
-fn streams_are_reset_under_losses() {
-    let mut session = reconfiguring(16);
-    session.driver.lose(30);
-    for _ in 0..3 {
-        assert_eq!(ssns_at_the_kernel(&mut session, 7, 3), ["0", "1", "2"]);
-        ask(&mut session, Reconfigure::ResetStreams(StreamDirection::Outgoing, StreamId(7).into()));
-        streams_reset(&mut session, StreamDirection::Outgoing);
-        session.expect("RESET flags=1 streams=1");
-        assert_eq!(ssns_at_the_kernel(&mut session, 7, 2), ["0", "1"]);
-        session.peer.tell("reset in 7");
-        streams_reset(&mut session, StreamDirection::Outgoing);
-        session.expect("RESET flags=1 streams=1");
-        session.driver.run_for(Duration::from_millis(500));
-    }
-    session.peer.tell("reset out 3");
-    streams_reset(&mut session, StreamDirection::Incoming);
-    session.expect("RESET flags=2 streams=1");
-    ask(&mut session, Reconfigure::ResetStreams(StreamDirection::Incoming, StreamId(7).into()));
-    streams_reset(&mut session, StreamDirection::Incoming);
-    session.shut_down();
-}
-
-/// Each side adds outgoing streams.
-#[test]
-fn streams_are_added_under_losses() {
-    let mut session = reconfiguring(17);
-    session.driver.lose(30);
-    let id = session.id;
-    let until = |session: &mut Session, outbound: u16| {
-        session.driver.until("the number of streams", |driver| {
-            (driver.endpoint.status(id)?.outbound_streams == outbound).then_some(())
-        });
-    };
-    ask(&mut session, Reconfigure::AddStreams { outgoing: 5, incoming: 0 });
-    until(&mut session, 55);
-    assert_eq!(ssns_at_the_kernel(&mut session, 54, 2), ["0", "1"]);
-    session.peer.tell("add 0 6");
-    until(&mut session, 61);
-    assert_eq!(ssns_at_the_kernel(&mut session, 60, 2), ["0", "1"]);
-    session.shut_down();
-}
-
-/// All numbers begin anew, at the request of each side.
-#[test]
-fn all_numbers_are_reset() {
-    let mut session = reconfiguring(18);
-    for round in 0..2 {
-        assert_eq!(ssns_at_the_kernel(&mut session, 7, 3), ["0", "1", "2"]);
-        session.driver.run_for(2 * AssociationConfig::default().sack_delay);
-        if round == 0 {
-            ask(&mut session, Reconfigure::ResetAssociation);
+fn our_data_uses_both_paths() {
+    for (seed, connects) in [(19, true), (20, false)] {
+        let mut session = if connects {
+            connected_to(Carrier::Raw, seed, "sink -b 10.132.1.11 -b 10.132.2.11")
         } else {
-            session.peer.tell("renumber");
-        }
-        let outcome = session.driver.event("AssociationReset", |_, event| match event {
-            Event::AssociationReset { outcome, .. } => Some(*outcome),
-            _ => None,
-        });
-        assert_eq!(outcome, Outcome::Performed);
-        session.expect("RENUMBERED flags=0");
+            accepted(Carrier::Raw, seed, "send -n 0")
+        };
+        let _slow = Delay::begin();
+        session.uses_both_paths(&THERE.map(ip));
+        session.shut_down();
     }
-    assert_eq!(ssns_at_the_kernel(&mut session, 7, 3), ["0", "1", "2"]);
+}
+
+/// A NAT gives this side another UDP port (RFC 6951 section 5.4): the kernel sends to it, also what was under way.
+#[test]
+fn the_kernel_follows_another_port() {
+    let mut session = connected(Carrier::Udp, 21);
+    session.driver.lose(30);
+    session.exchange(&plan(100, 2000, 3));
+    for _ in 0..3 {
+        session.driver.rebind();
+        session.exchange(&plan(100, 2000, 3));
+    }
+    session.driver.lose(0);
     session.shut_down();
 }
