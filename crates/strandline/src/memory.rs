@@ -70,6 +70,14 @@ pub struct Passing<'a> {
     pub bytes: &'a [u8],
 }
 
+impl<'a> Passing<'a> {
+    /// Creates the description of a packet, as the network does: for tests of what judges packets.
+    #[must_use]
+    pub const fn new(source: IpAddr, destination: IpAddr, bytes: &'a [u8]) -> Self {
+        Self { source, destination, bytes }
+    }
+}
+
 type Judge = dyn Fn(&Passing<'_>) -> Fate + Send + Sync;
 
 /// An in-memory network. Clones are handles to the same network.
@@ -327,7 +335,7 @@ impl Socket {
         let fits = |address: &&IpAddr| address.is_ipv4() == destination.is_ipv4();
         let Some(source) = source.or_else(|| self.of.addresses.iter().find(fits).copied()) else { return };
         let destination = destination.ip();
-        let Some((inbox, arrivals)) = self.of.network.route(&Passing { source, destination, bytes }) else {
+        let Some((inbox, arrivals)) = self.of.network.route(&Passing::new(source, destination, bytes)) else {
             return;
         };
         let source = SocketAddr::new(source, PORT);

@@ -16,7 +16,7 @@ fn only_the_first_after_arming_is_lost() {
     let pass = |tsn: u8, loss: &mut Loss| {
         let mut bytes = vec![0; HEADER];
         bytes.extend([0, 3, 0, 17, 0, 0, 0, tsn]);
-        loss.fate(&Passing { source: CLIENT, destination: SERVER, bytes: &bytes })
+        loss.fate(&Passing::new(CLIENT, SERVER, &bytes))
     };
     assert_eq!(pass(1, &mut loss), Fate::Deliver);
     loss.armed = true;
