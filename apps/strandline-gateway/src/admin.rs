@@ -56,18 +56,26 @@ fn reply(request: &Request, admin: &Admin, begun: u64) -> Reply {
     }
     let (running, gateway) = (Rc::clone(&admin.running), Arc::clone(&admin.gateway));
     if parts == ["reload"] {
-        return Reply::Later(Box::pin(async move {
+        return to_its_end(async move {
             match running.reload().await {
                 Ok(done) => Answer::json(200, &json!({"changed": done.changed, "kept": done.kept})),
                 Err(error) => Answer::error(422, &error.to_string(), "the configuration is unchanged"),
             }
-        }));
+        });
     }
-    Reply::Later(Box::pin(async move {
+    to_its_end(async move {
         match running.restart().await {
             Ok(pid) => Answer::json(200, &json!({"pid": pid, "connections": gateway.registry.open()})),
             Err(error) => Answer::error(422, &format!("{error:#}"), "the old process goes on"),
         }
+    })
+}
+
+/// Answers later. What is done for the answer is done to its end, also if the client does not wait for it.
+fn to_its_end(answering: impl Future<Output = Answer> + 'static) -> Reply {
+    let task = tokio::task::spawn_local(answering);
+    Reply::Later(Box::pin(async move {
+        task.await.unwrap_or_else(|_| Answer::error(500, "it was not done to its end", "the log has more"))
     }))
 }
 

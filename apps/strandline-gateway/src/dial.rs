@@ -60,11 +60,11 @@ async fn open(address: SocketAddr, mark: Option<u32>) -> io::Result<TcpStream> {
 /// The reason, and a text for logs.
 pub(crate) async fn connect_udp(
     to: &Destination,
-    rules: &Rules,
+    rules: Option<&Rules>,
     limit: Duration,
 ) -> Result<UdpSocket, (Reason, String)> {
     let late = |_| (Reason::TimedOut, format!("{to}: resolving took too long"));
-    let addresses = timeout(limit, resolve(to, Some(rules))).await.map_err(late)??;
+    let addresses = timeout(limit, resolve(to, rules)).await.map_err(late)??;
     let Some(address) = addresses.first() else {
         return Err((Reason::NameNotFound, format!("{to} has no address")));
     };

@@ -8,63 +8,25 @@ use bytes::{Buf, Bytes};
 use strandline::{Association, OpenStreamError, RecvStream, SendStream, Stream};
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
 use crate::clock::now;
-use crate::config;
+use crate::config::{self, Reverse};
 use crate::dial;
-use crate::fair_sharing::{ClientShare, FairSharing};
-use crate::flows::{self, Flows, Target, buffer, idle};
-use crate::gateway::{Gateway, Stage};
+use crate::fair_sharing::ClientShare;
+use crate::far_peer::{FarPeer, LISTENERS_MAX, OPENING_TIMEOUT, refuse};
+use crate::far_udp;
+use crate::gateway::Stage;
 use crate::health;
 use crate::limits::Permit;
 use crate::loss_meter::LossMeter;
-use crate::peer_identity::PeerIdentity;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::proxy_protocol;
 use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
 use crate::relay::{self, Preamble, arrived, first_message, prepare};
 
-/// Time for the first message of a stream.
-const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Time between two reports of how this side's direction does.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
-
-/// The peer of an association, and what it may do here.
-#[derive(Debug)]
-pub(crate) struct FarPeer {
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) name: Arc<str>,
-    /// What rules and limits are about.
-    pub(crate) who: PeerIdentity,
-    /// Where connections lead that it accepts for this side, by token.
-    pub(crate) reverses: Vec<Destination>,
-    /// UDP flows of the association.
-    pub(crate) flows: Arc<Flows>,
-    /// Whose streams fill its send buffer.
-    pub(crate) lanes: Arc<FairSharing>,
-    /// Notified when the peer hands over to another process.
-    pub(crate) moved: Notify,
-    pub(crate) services: Services,
-}
-
-/// What a peer may ask for besides connections, on one association.
-#[derive(Debug)]
-pub(crate) struct Services {
-    listeners: Semaphore,
-    reports: Semaphore,
-}
-
-impl Default for Services {
-    fn default() -> Self {
-        Self { listeners: Semaphore::new(LISTENERS_MAX), reports: Semaphore::new(1) }
-    }
-}
-
-/// Listeners that one association may hold.
-const LISTENERS_MAX: usize = 256;
 
 /// Accepts streams until the association ends.
 pub(crate) async fn accept_streams(association: &Association, peer: &Arc<FarPeer>) -> OpenStreamError {
@@ -106,65 +68,69 @@ async fn serve(
         return refuse(send, Reason::Limit, "too many connections".to_owned()).await;
     };
     match opening {
-        Opening::Listen { at, token } => {
-            // It holds nothing but the socket, and connections count for themselves.
+        Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report => {
+            // They hold little here, and connections count for themselves.
             drop((place, coming));
-            let Ok(_held) = peer.services.listeners.try_acquire() else {
-                return refuse(send, Reason::Limit, format!("more than {LISTENERS_MAX} listeners")).await;
-            };
-            listen(association, Arc::clone(&peer), at, token, recv, send).await;
-        }
-        Opening::Report => {
-            drop((place, coming));
-            let Ok(_held) = peer.services.reports.try_acquire() else {
-                return refuse(send, Reason::Limit, "a second report".to_owned()).await;
-            };
-            report(association, recv, send).await;
+            serve_long(association, peer, opening, (recv, send)).await;
         }
         Opening::Connect { to, source } => {
-            let tracked = track(&peer, "onward", source, to.to_string(), number);
+            let tracked = peer.track("onward", source, to.to_string(), number);
             connect(peer, to, source, true, message, (recv, send), (tracked, place)).await;
         }
         Opening::Flow { to, source, token } => {
-            let mut tracked = track(&peer, "onward_udp", source, to.to_string(), number);
-            let end = flow(association, peer, to, token, message, (recv, send), &tracked).await;
+            let mut tracked = peer.track("onward_udp", source, to.to_string(), number);
+            let end = far_udp::flow(association, peer, (to, token), message, (recv, send), &tracked).await;
             tracked.set_end(end);
             drop(place);
         }
-        Opening::GoAway => {}
-        Opening::Accepted { token, source } => {
-            let to = usize::try_from(token).ok().and_then(|token| peer.reverses.get(token).cloned());
-            match to {
-                Some(to) => {
-                    let tracked = track(&peer, "reverse", source, to.to_string(), number);
-                    connect(peer, to, source, false, message, (recv, send), (tracked, place)).await;
-                }
-                None => refuse(send, Reason::NotAllowed, "no such reverse forward".to_owned()).await,
+        Opening::AcceptedFlow { listener, source, token } => match reverse(&peer, listener) {
+            Some(Reverse { to, udp: Some(times), .. }) => {
+                let mut tracked = peer.track("reverse_udp", source, to.to_string(), number);
+                let (to, streams) = ((to, token), (recv, send));
+                let end = far_udp::flow_of(association, peer, to, times, message, streams, &tracked).await;
+                tracked.set_end(end);
+                drop(place);
             }
-        }
+            _ => refuse(send, Reason::NotAllowed, "no such reverse forward".to_owned()).await,
+        },
+        Opening::GoAway => {}
+        Opening::Accepted { token, source } => match reverse(&peer, token) {
+            Some(Reverse { to, udp: None, .. }) => {
+                let tracked = peer.track("reverse", source, to.to_string(), number);
+                connect(peer, to, source, false, message, (recv, send), (tracked, place)).await;
+            }
+            _ => refuse(send, Reason::NotAllowed, "no such reverse forward".to_owned()).await,
+        },
     }
 }
 
-fn track(
-    peer: &FarPeer,
-    way: &'static str,
-    client: Option<SocketAddr>,
-    destination: String,
-    stream: u16,
-) -> ConnectionGuard {
-    let about = ConnectionInfo { way, peer: Arc::clone(&peer.name), client, destination, is_near: false };
-    let tracked = peer.gateway.registry.begin(about);
-    tracked.entry.set_stream(stream);
-    tracked
+/// Serves a stream that is open as long as the peer wants something: to listen here, or reports.
+async fn serve_long(
+    association: Association,
+    peer: Arc<FarPeer>,
+    opening: Opening,
+    (recv, send): (RecvStream, SendStream),
+) {
+    let services = Arc::clone(&peer);
+    if opening == Opening::Report {
+        let Ok(_held) = services.services.reports.try_acquire() else {
+            return refuse(send, Reason::Limit, "a second report".to_owned()).await;
+        };
+        return report(association, recv, send).await;
+    }
+    let Ok(_held) = services.services.listeners.try_acquire() else {
+        return refuse(send, Reason::Limit, format!("more than {LISTENERS_MAX} listeners")).await;
+    };
+    match opening {
+        Opening::Listen { at, token } => listen(association, peer, at, token, recv, send).await,
+        Opening::ListenUdp { at, token } => far_udp::listen(association, peer, at, token, (recv, send)).await,
+        _ => {}
+    }
 }
 
-/// Answers that there is no connection.
-async fn refuse(mut send: SendStream, reason: Reason, text: String) {
-    let reply = Reply::Failed { reason, text: text.into() };
-    if send.send(reply.encode().into()).await.is_ok() && send.finish().is_ok() {
-        // Dropping the writer doesn't reset what is finished.
-        let _ = timeout(OPENING_TIMEOUT, send.finished()).await;
-    }
+/// Returns the reverse forward with a token.
+fn reverse(peer: &FarPeer, token: u32) -> Option<Reverse> {
+    peer.reverses.get(usize::try_from(token).ok()?).cloned()
 }
 
 /// Connects to a destination, answers, and moves the data.
@@ -219,64 +185,6 @@ fn lane(peer: &FarPeer, source: Option<SocketAddr>, send: &SendStream, to: &Dest
     let client = source.map_or(peer.who.address, |source| source.ip());
     let beginning = config::beginning(&peer.gateway.settings().priority, to);
     peer.lanes.add(client, send.id(), beginning)
-}
-
-/// Time for which a datagram to the peer may be sent, and time without datagrams after which a flow ends.
-const LIFETIME: Duration = Duration::from_secs(1);
-const FLOW_IDLE: Duration = Duration::from_secs(120);
-
-/// Passes datagrams to a destination and back, until the peer ends the flow or nothing passes.
-async fn flow(
-    association: Association,
-    peer: Arc<FarPeer>,
-    to: Destination,
-    token: u32,
-    first: Bytes,
-    (mut recv, mut send): (RecvStream, SendStream),
-    tracked: &ConnectionGuard,
-) -> CloseReason {
-    let limit = peer.gateway.settings().limits.connect_timeout;
-    let opened = match peer.gateway.access(peer.who) {
-        None => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
-        Some(access) => dial::connect_udp(&to, &access.allow_udp, limit).await,
-    };
-    let socket = match opened {
-        Ok(socket) => Arc::new(socket),
-        Err((reason, text)) => {
-            tracing::debug!(peer = %peer.name, destination = %to, %reason, %text, "no UDP flow");
-            refuse(send, reason, text).await;
-            return CloseReason::Failed(reason);
-        }
-    };
-    let entry = &tracked.entry;
-    let target = Target { socket: Arc::clone(&socket), to: None, entry: Arc::clone(entry) };
-    target.deliver(&first);
-    let Some(routed) = peer.flows.add(token, target) else {
-        refuse(send, Reason::Other, "the token is in use".to_owned()).await;
-        return CloseReason::Failed(Reason::Other);
-    };
-    let done = Reply::Done { at: socket.local_addr().ok() };
-    if send.send(done.encode().into()).await.is_err() {
-        return CloseReason::Lost;
-    }
-    entry.set_connected();
-    let passing = async {
-        let mut room = buffer();
-        loop {
-            // Errors are those of earlier datagrams: nobody has received them.
-            let Ok(len) = socket.recv(&mut room).await else { continue };
-            let datagram = room.get(..len).unwrap_or_default();
-            flows::send(&association, token, datagram, LIFETIME, entry);
-        }
-    };
-    let end = tokio::select! {
-        () = passing => CloseReason::Complete,
-        ended = recv.recv() => if matches!(ended, Ok(None)) { CloseReason::Complete } else { CloseReason::Lost },
-        () = idle(entry, FLOW_IDLE) => CloseReason::Complete,
-    };
-    let _ = send.finish();
-    drop(routed);
-    end
 }
 
 /// Listens for the peer until it ends the stream, the association ends, or the gateway does.

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use strandline::Owner;
 use strandline_ipc::{frame, read_frame, receive_descriptors, receive_note, send_descriptors, send_note};
@@ -47,6 +48,8 @@ const START: Duration = Duration::from_secs(60);
 /// Time between two looks whether a process that has given up has ended, and their number.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LAST_WORDS: u32 = 250;
+/// Time for a successor to end, or to serve, after it was told to end while it starts.
+const CANCELLED: Duration = Duration::from_secs(5);
 
 /// What stays the same of a socket while its target changes. Several may have an address with port 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,8 +90,8 @@ pub(crate) struct SocketManifest {
 /// What a process takes over.
 #[derive(Debug)]
 pub(crate) struct Inherited {
-    ways: Vec<(ListenerId, OwnedFd)>,
-    admin: Option<(SocketAddr, OwnedFd)>,
+    pub(crate) ways: Vec<(ListenerId, OwnedFd)>,
+    pub(crate) admin: Option<(SocketAddr, OwnedFd)>,
     /// The sockets for associations.
     pub(crate) group: Vec<(OwnedFd, Owner)>,
     /// Processes of before, each with the stream to it.
@@ -181,6 +184,11 @@ impl Program {
         Ok(Self { path, arguments: words.collect() })
     }
 
+    #[cfg(test)]
+    pub(crate) const fn of(path: PathBuf, arguments: Vec<OsString>) -> Self {
+        Self { path, arguments }
+    }
+
     /// Returns the command that starts it.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
@@ -188,7 +196,8 @@ impl Program {
         command
     }
 
-    /// Starts a successor, hands everything to it, and waits until it serves.
+    /// Starts a successor, hands everything to it, and waits until it serves. Once `cancelled` is ready, the successor is told to
+    /// end: one that serves by then is returned all the same.
     ///
     /// # Errors
     /// If it can't be started, or ends before.
@@ -196,6 +205,7 @@ impl Program {
         &self,
         listing: &SocketManifest,
         all: &[BorrowedFd<'_>],
+        cancelled: impl Future<Output = ()>,
     ) -> Result<Successor> {
         let (ours, theirs) = UnixStream::pair().context("making a pair of sockets")?;
         let mut command = self.command();
@@ -208,13 +218,26 @@ impl Program {
         (&ours).write_all(&frame(listing, &[])?).context("handing over the sockets")?;
         ours.set_nonblocking(true)?;
         let mut stream = tokio::net::UnixStream::from_std(ours)?;
-        match timeout(START, stream.read_u8()).await {
-            Ok(Ok(READY)) => {}
-            Ok(_) => {
+        let started = {
+            let ready = timeout(START, stream.read_u8());
+            tokio::pin!(ready, cancelled);
+            tokio::select! {
+                biased;
+                ready = &mut ready => Some(ready),
+                () = cancelled => {
+                    starting.terminate();
+                    timeout(CANCELLED, ready).await.ok()
+                }
+            }
+        };
+        match started {
+            Some(Ok(Ok(READY))) => {}
+            Some(Ok(_)) => {
                 starting.last_words().await;
                 bail!("the new process has ended at its start; its log has the reason")
             }
-            Err(_) => bail!("the new process did not start within {} s", START.as_secs()),
+            Some(Err(_)) => bail!("the new process did not start within {} s", START.as_secs()),
+            None => bail!("this process is told to end, and the new one did not end in time"),
         }
         let pid = starting.0.take().map_or(0, |child| child.id());
         Ok(Successor { pid, stream, heard: watch::Sender::new(Heard::Nothing) })
@@ -227,10 +250,24 @@ fn is_this_program(path: &Path) -> bool {
     file(path).is_some_and(|found| file(Path::new("/proc/self/exe")) == Some(found))
 }
 
+/// Tells a child to end, which was not waited for: one that has ended keeps its ID.
+fn terminate(child: u32) {
+    if let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+}
+
 /// A process that is killed unless it is taken out.
 struct Starting(Option<Child>);
 
 impl Starting {
+    /// Tells the process to end. It may do so once it serves.
+    fn terminate(&self) {
+        if let Some(child) = &self.0 {
+            terminate(child.id());
+        }
+    }
+
     /// Lets the process, which has given up, report why, and end by itself.
     async fn last_words(&mut self) {
         for _ in 0..LAST_WORDS {
@@ -271,6 +308,11 @@ pub(crate) enum Heard {
 }
 
 impl Successor {
+    /// Tells it to end.
+    pub(crate) fn terminate(&self) {
+        terminate(self.pid);
+    }
+
     /// Tells it every second how many connections are left here, and answers its questions, until it ends.
     pub(crate) async fn attend(&self, count: impl Fn() -> usize, sockets: &Arc<Sockets>) {
         tokio::select! {

@@ -26,8 +26,13 @@ pub(crate) struct HotRestart {
     formers: RefCell<Vec<PredecessorProcess>>,
     admin: RefCell<Option<Admin>>,
     successor: RefCell<Option<Rc<Successor>>>,
-    is_busy: Cell<bool>,
+    /// A next process is starting, or has taken over: it may lead already, so that this one must not.
+    hands_over: Rc<Cell<bool>>,
+    /// Notified when a next process has taken over.
     succeeded: Notify,
+    /// Notified when this process is told to end while a next one is starting, and when that start is over.
+    cancelled: Notify,
+    settled: Notify,
 }
 
 /// The listener for status and metrics.
@@ -65,8 +70,10 @@ impl HotRestart {
             formers: RefCell::default(),
             admin: RefCell::default(),
             successor: RefCell::default(),
-            is_busy: Cell::new(false),
+            hands_over: Rc::default(),
             succeeded: Notify::new(),
+            cancelled: Notify::new(),
+            settled: Notify::new(),
         }
     }
 
@@ -148,9 +155,33 @@ impl HotRestart {
             handover::tell_ready(stream)?;
         }
         for (former, stream) in inherited.formers {
-            let process = PredecessorProcess::follow(former, stream, Rc::clone(&self.group), gateway)?;
-            self.formers.borrow_mut().push(process);
+            self.follow(former, stream, gateway)?;
         }
+        Ok(())
+    }
+
+    /// Follows a process of before until it ends: then its sockets are free.
+    fn follow(
+        &self,
+        former: Predecessor,
+        stream: std::os::unix::net::UnixStream,
+        gateway: &Arc<Gateway>,
+    ) -> Result<()> {
+        let (group, hands_over) = (Rc::clone(&self.group), Rc::clone(&self.hands_over));
+        let on_end = move || {
+            let mut group = group.borrow_mut();
+            let (Some(group), Some(generation)) = (group.as_mut(), former.generation) else { return };
+            group.release(generation);
+            if hands_over.get() {
+                // The next process may lead already, and learns of this end as well. If it fails, this one leads again.
+                return;
+            }
+            if let Err(error) = group.lead() {
+                tracing::error!(%error, "steering the packets of a process that has ended failed");
+            }
+        };
+        let process = PredecessorProcess::follow(former, stream, gateway, on_end)?;
+        self.formers.borrow_mut().push(process);
         Ok(())
     }
 
@@ -159,15 +190,15 @@ impl HotRestart {
     /// # Errors
     /// If it does not start: nothing has changed then.
     pub(crate) async fn hand_over(&self, ways: Vec<ListenerId>, mut all: Vec<OwnedFd>) -> Result<u32> {
-        if self.is_busy.replace(true) {
+        if self.hands_over.replace(true) {
             bail!("a restart is going on already");
         }
         let handed = async {
             let listing = self.list(ways, &mut all)?;
             let descriptors: Vec<BorrowedFd<'_>> = all.iter().map(AsFd::as_fd).collect();
-            self.program.succeed(&listing, &descriptors).await
+            self.program.succeed(&listing, &descriptors, self.cancelled.notified()).await
         };
-        match handed.await {
+        let handed = match handed.await {
             Ok(successor) => {
                 let pid = successor.pid;
                 *self.successor.borrow_mut() = Some(Rc::new(successor));
@@ -175,14 +206,34 @@ impl HotRestart {
                 Ok(pid)
             }
             Err(error) => {
-                self.is_busy.set(false);
+                self.hands_over.set(false);
                 // It may have begun to lead.
-                if let Some(group) = &*self.group.borrow() {
-                    group.lead()?;
+                if let Some(Err(error)) = self.group.borrow().as_ref().map(UdpGroup::lead) {
+                    tracing::error!(%error, "steering packets here again failed");
                 }
                 Err(error)
             }
+        };
+        self.settled.notify_waiters();
+        handed
+    }
+
+    /// Ends the next process, since this one is told to end, unless none is starting. Returns it if it serves already: it was
+    /// told to end, too.
+    pub(crate) async fn end_next(&self) -> Option<Rc<Successor>> {
+        let served = self.successor.borrow().clone();
+        if let Some(successor) = &served {
+            successor.terminate();
+            return served;
         }
+        let settled = self.settled.notified();
+        if !self.hands_over.get() {
+            return None;
+        }
+        self.cancelled.notify_one();
+        settled.await;
+        // One that was quicker was told while it started.
+        self.successor.borrow().clone()
     }
 
     /// Lists what is handed over, and appends the descriptors in that order.
@@ -267,12 +318,12 @@ impl HotRestart {
 }
 
 impl PredecessorProcess {
-    /// Follows a process of before until it ends: then its sockets are free.
+    /// Follows a process of before until it ends, and calls `on_end` then.
     fn follow(
         former: Predecessor,
         stream: std::os::unix::net::UnixStream,
-        group: Rc<RefCell<Option<UdpGroup>>>,
         gateway: &Arc<Gateway>,
+        on_end: impl FnOnce() + 'static,
     ) -> Result<Self> {
         stream.set_nonblocking(true)?;
         let stream = Arc::new(stream);
@@ -285,17 +336,15 @@ impl PredecessorProcess {
             while let Some(open) = handover::told_by(&mut told).await {
                 count.set(open);
             }
-            over.send_replace(true);
             asked.questions.remove(former.pid);
             tracing::info!(pid = former.pid, "the process of before has ended");
-            if let (Some(group), Some(generation)) = (&mut *group.borrow_mut(), former.generation) {
-                group.release(generation);
-                if let Err(error) = group.lead() {
-                    tracing::error!(%error, "steering the packets of a process that has ended failed");
-                }
-            }
+            on_end();
+            over.send_replace(true);
         };
         let task = tokio::task::spawn_local(following).abort_handle();
         Ok(Self { former, stream, connections, is_over, task, gateway: Arc::clone(gateway) })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@
 
 mod access_log;
 mod admin;
+mod asking;
 mod capture;
 mod captures;
 mod clock;
@@ -32,6 +33,8 @@ mod dial;
 mod direct;
 mod fair_sharing;
 mod far;
+mod far_peer;
+mod far_udp;
 mod flows;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -47,6 +50,7 @@ mod listeners;
 mod local_addresses;
 mod loss_meter;
 mod mapping;
+mod pace;
 mod peer_identity;
 mod preload_request;
 mod program;
@@ -65,3 +69,4 @@ mod signals;
 mod socks;
 mod stacks;
 mod status;
+mod udp_clients;

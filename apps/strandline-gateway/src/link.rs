@@ -6,30 +6,28 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use strandline::{Association, Ended, Peer, Stack, Stream};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use crate::asking::{ask_for_reports, ask_to_listen};
 use crate::clock::{now, unix_time};
 use crate::config::{self, Keep};
 use crate::contexts::{Coming, Context, Contexts, InUse};
-use crate::far::{FarPeer, Services, accept_streams};
+use crate::far::accept_streams;
+use crate::far_peer::{FarPeer, Services};
 use crate::flows::Flows;
 use crate::gateway::{AssociationGuard, Gateway, Stage};
-use crate::health;
 use crate::local_addresses;
 use crate::mapping::{Health, State};
+use crate::pace::{Ending, Pace};
 use crate::peer_identity::PeerIdentity;
-use crate::protocol::{Destination, Host, Opening, Reason, Report};
-use crate::relay::{first_message, reason, reply};
+use crate::protocol::{Destination, Host, Reason};
 use crate::stacks::{StackFactory, check_extensions, dynamic_streams};
 
 /// Time for setting up an association.
 const SET_UP: Duration = Duration::from_secs(5);
-/// Shortest and longest time between two attempts.
-const BACK_OFF_MIN: Duration = Duration::from_millis(250);
-const BACK_OFF_MAX: Duration = Duration::from_secs(30);
-/// The time between two attempts begins anew after an association that has lasted for this time.
-const STEADY: Duration = Duration::from_secs(10);
+/// Associations with processes of the peer that have handed over: it may have three of them.
+const LEAVING_MAX: usize = 4;
 /// Time between two attempts while connections wait.
 const WANTED_EVERY: Duration = Duration::from_millis(500);
 /// Time between two looks for connections of a peer that was removed.
@@ -37,9 +35,6 @@ const OVER_EVERY: Duration = Duration::from_millis(250);
 /// Time between two looks at a further context, and time without streams after which it ends.
 const CONTEXT_EVERY: Duration = Duration::from_secs(1);
 const CONTEXT_IDLE: Duration = Duration::from_secs(60);
-/// Attempts to let a peer listen after which the time between two grows, and that time.
-const LISTEN_ATTEMPTS: u32 = 20;
-const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
 /// A far gateway.
 #[derive(Debug)]
@@ -65,6 +60,8 @@ pub(crate) struct Link {
     users: AtomicU32,
     /// Notified when the last of them ends.
     unused: Notify,
+    /// Room for associations with processes of the peer that have handed over.
+    leaving: Arc<Semaphore>,
     /// UDP flows of clients here.
     pub(crate) flows: Arc<Flows>,
     tokens: AtomicU32,
@@ -115,6 +112,7 @@ impl Link {
             awaited: Notify::new(),
             users: AtomicU32::new(0),
             unused: Notify::new(),
+            leaving: Arc::new(Semaphore::new(LEAVING_MAX)),
             flows: Arc::default(),
             tokens: AtomicU32::new(0),
         }
@@ -155,9 +153,9 @@ impl Link {
         self.up.borrow().is_some()
     }
 
-    /// Returns a name for a UDP flow.
+    /// Returns a name for a UDP flow. Those of the side that listens have the highest bit.
     pub(crate) fn next_token(&self) -> u32 {
-        self.tokens.fetch_add(1, Ordering::Relaxed)
+        self.tokens.fetch_add(1, Ordering::Relaxed) & (u32::MAX >> 1)
     }
 
     fn attempt(&self) -> MutexGuard<'_, Attempt> {
@@ -229,7 +227,7 @@ impl Link {
     /// Keeps the association until the gateway ends.
     pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Gateway>) {
         let keeping = async {
-            let mut back_off = BACK_OFF_MIN;
+            let mut pace = Pace::default();
             let mut has_reported = false;
             loop {
                 if self.keeps() == Keep::OnDemand {
@@ -243,12 +241,8 @@ impl Link {
                     Ok(association) => {
                         has_reported = false;
                         let since = now();
-                        let has_moved = self.keep(&gateway, association).await;
-                        // One that is refused ends at once.
-                        if has_moved || now().saturating_duration_since(since) >= STEADY {
-                            back_off = BACK_OFF_MIN;
-                        }
-                        if has_moved || self.keeps() == Keep::OnDemand {
+                        let ending = self.keep(&gateway, association).await;
+                        if pace.goes_on(ending, now().saturating_duration_since(since)) {
                             continue;
                         }
                     }
@@ -260,7 +254,7 @@ impl Link {
                         tracing::warn!(peer = %self.name, error = format!("{error:#}"), "no association");
                     }
                 }
-                self.pause(begun, &mut back_off).await;
+                self.pause(begun, &mut pace).await;
             }
         };
         tokio::select! {
@@ -283,11 +277,8 @@ impl Link {
     }
 
     /// Waits until the next attempt is due.
-    async fn pause(&self, begun: Instant, back_off: &mut Duration) {
-        // Between half of the time and all of it, so that many gateways don't try at once.
-        let share = 0.5 + f64::from(unix_time().subsec_nanos() % 1000) / 2000.0;
-        let due = now() + back_off.mul_f64(share);
-        *back_off = (*back_off * 2).min(BACK_OFF_MAX);
+    async fn pause(&self, begun: Instant, pace: &mut Pace) {
+        let due = now() + pace.pause(unix_time().subsec_nanos());
         tokio::select! {
             () = sleep_until(due) => {}
             () = self.awaited.notified() => sleep_until((begun + WANTED_EVERY).min(due)).await,
@@ -338,8 +329,8 @@ impl Link {
         Ok(association)
     }
 
-    /// Uses an association until it ends, or the peer hands over to another process. Returns whether it has.
-    async fn keep(self: &Arc<Self>, gateway: &Arc<Gateway>, association: Association) -> bool {
+    /// Uses an association until it ends, or the peer hands over to another process.
+    async fn keep(self: &Arc<Self>, gateway: &Arc<Gateway>, association: Association) -> Ending {
         let listed = gateway.add(&association);
         let address = association.paths().first().map(|path| path.address.ip());
         let who = PeerIdentity {
@@ -351,7 +342,7 @@ impl Link {
             gateway: Arc::clone(gateway),
             name: Arc::clone(&self.name),
             who,
-            reverses: self.reverses.iter().map(|reverse| reverse.to.clone()).collect(),
+            reverses: self.reverses.clone(),
             flows: Arc::clone(&self.flows),
             lanes: Arc::clone(&context.lanes),
             moved: Notify::new(),
@@ -371,25 +362,29 @@ impl Link {
         }
         let reports = tokio::spawn(ask_for_reports(Arc::clone(&context))).abort_handle();
         self.up.send_replace(Some(Arc::clone(&context)));
-        let mut next = Attempt::Failed;
+        let (mut next, mut ending) = (Attempt::Failed, Ending::Lost);
         let ended = tokio::select! {
             ended = association.closed() => ended,
             () = self.flows.receive(&association) => association.closed().await,
             _ = accept_streams(&association, &peer) => association.closed().await,
             () = self.idle() => {
-                next = Attempt::None;
+                (next, ending) = (Attempt::None, Ending::Idle);
                 *self.attempt() = next;
                 self.up.send_replace(None);
                 association.shutdown().await
             }
-            () = peer.moved.notified() => {
+            leaving = self.moved(&peer) => {
                 // What would keep the association.
                 left.send_replace(true);
                 reports.abort();
                 self.contexts.forget();
                 self.follow();
-                tokio::spawn(Arc::clone(self).leave(context, peer, listed));
-                return true;
+                let left = Arc::clone(self).leave(context, peer, listed);
+                tokio::spawn(async move {
+                    left.await;
+                    drop(leaving);
+                });
+                return Ending::Moved;
             }
         };
         drop(listed);
@@ -402,7 +397,20 @@ impl Link {
                 tracing::warn!(peer = %self.name, reason = %other, "association lost: its connections are reset")
             }
         }
-        false
+        ending
+    }
+
+    /// Waits until the peer has handed over to another process, and there is room for one more association that is left.
+    async fn moved(&self, peer: &FarPeer) -> Option<OwnedSemaphorePermit> {
+        peer.moved.notified().await;
+        if *self.retired.borrow() {
+            // Nothing new comes that would need another one: this one ends with its last connection.
+            return std::future::pending().await;
+        }
+        if self.leaving.available_permits() == 0 {
+            tracing::warn!(peer = %self.name, "the peer hands over again: too many associations with its old processes are in use");
+        }
+        Arc::clone(&self.leaving).acquire_owned().await.ok()
     }
 
     /// Prepares for an association with the peer's next process. New connections use the old one until then.
@@ -518,75 +526,4 @@ impl Link {
             }
         }
     }
-}
-
-/// Asks the peer to listen, for as long as the association lasts.
-async fn ask_to_listen(
-    association: Association,
-    reverse: config::Reverse,
-    token: u32,
-    name: Arc<str>,
-    [mut retired, mut left]: [watch::Receiver<bool>; 2],
-) {
-    let ask = async || {
-        let (mut recv, mut send) =
-            association.open_stream().await.map_err(|_| Reason::NoAssociation)?.into_split();
-        let opening = Opening::Listen { at: reverse.listen, token };
-        send.send(opening.encode(&[]).into()).await.map_err(|_| Reason::NoAssociation)?;
-        reply(&mut recv).await.map_err(reason)?;
-        tracing::info!(peer = %name, at = %reverse.listen, to = %reverse.to, "the peer listens");
-        Ok::<_, Reason>((recv, send))
-    };
-    let asking = async {
-        let (mut attempts, mut pause, mut reported) = (0, LISTEN_EVERY, None);
-        loop {
-            let begun = now();
-            match ask().await {
-                // Both are held until the peer listens no more: it reloads, or ends.
-                Ok((mut recv, _send)) => {
-                    let _ = recv.recv().await;
-                    reported = None;
-                }
-                Err(Reason::NoAssociation) => return,
-                // An association of before may still listen there.
-                Err(Reason::AddressInUse) if attempts < LISTEN_ATTEMPTS => {}
-                Err(reason) if reported == Some(reason) => {}
-                Err(reason) => {
-                    reported = Some(reason);
-                    tracing::error!(peer = %name, at = %reverse.listen, %reason, "the peer does not listen: it is asked again");
-                }
-            }
-            if now().saturating_duration_since(begun) >= STEADY {
-                (attempts, pause) = (0, LISTEN_EVERY);
-            }
-            attempts += 1;
-            if attempts > LISTEN_ATTEMPTS {
-                pause = (pause * 2).min(BACK_OFF_MAX);
-            }
-            tokio::time::sleep(pause).await;
-        }
-    };
-    tokio::select! {
-        () = asking => {}
-        // The peer is not to listen any more.
-        _ = retired.wait_for(|retired| *retired) => {}
-        _ = left.wait_for(|left| *left) => {}
-    }
-}
-
-/// Has the peer report how its direction of an association does, until it ends. Older gateways refuse.
-async fn ask_for_reports(context: Arc<Context>) {
-    let ask = async || {
-        let (mut recv, mut send) = context.association.open_stream().await.ok()?.into_split();
-        send.send(Opening::Report.encode(&[]).into()).await.ok()?;
-        reply(&mut recv).await.ok()?;
-        while let Ok(message) = first_message(&mut recv).await {
-            if let Some(report) = Report::decode(&message) {
-                context.set_down(health::reported(&report));
-            }
-        }
-        Some(())
-    };
-    // Without reports only this side's direction counts.
-    let _ = ask().await;
 }

@@ -22,7 +22,8 @@ use crate::admin;
 use crate::clock::now;
 use crate::config::{Args, Listen, Settings};
 use crate::fair_sharing::FairSharing;
-use crate::far::{FarPeer, Services, accept_streams};
+use crate::far::accept_streams;
+use crate::far_peer::{FarPeer, Services};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
 use crate::handover::{Heard, Inherited, Program, Successor};
@@ -159,9 +160,11 @@ async fn serve(
     }
     announced.print(is_json)?;
     running.succession.lead(&gateway)?;
-    let successor = tokio::select! {
-        () = signals.told(&gateway, &running) => None,
-        successor = running.succession.succeeded() => Some(successor),
+    // A signal that came before the next process serves is for that, too.
+    let (successor, is_told) = tokio::select! {
+        biased;
+        () = signals.told(&gateway, &running) => (running.end_next().await, true),
+        successor = running.succession.succeeded() => (Some(successor), false),
     };
     running.stop().await;
     gateway.set_stage(Stage::Draining);
@@ -174,7 +177,7 @@ async fn serve(
     let mut was_noted = false;
     if let Some(successor) = &successor {
         tokio::select! {
-            noted = drain_beside(&gateway, &running, successor) => was_noted = noted,
+            noted = drain_beside(&gateway, &running, successor) => was_noted = noted && !is_told,
             () = signals.told(&gateway, &running) => {}
         }
     }

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -19,7 +20,7 @@ use tokio::sync::{Mutex, watch};
 use crate::captures::{self, Captures};
 use crate::config::{Args, ListenerConfig, ListenerKind, Reverse, Settings, UdpForward};
 use crate::gateway::Gateway;
-use crate::handover::{ListenerId, SocketKind};
+use crate::handover::{ListenerId, SocketKind, Successor};
 use crate::hot_restart::HotRestart;
 use crate::link::Link;
 use crate::listeners::{self, Target, UdpTarget};
@@ -139,6 +140,13 @@ impl Running {
 
     pub(crate) fn announced(&self) -> Vec<AnnouncedListener> {
         self.state.borrow().ways.iter().map(|served| served.announced.clone()).collect()
+    }
+
+    /// Ends the next process if one is starting, since this one is told to end, and starts none any more. Returns one that serves
+    /// already: it was told to end, too.
+    pub(crate) async fn end_next(&self) -> Option<Rc<Successor>> {
+        self.is_stopped.set(true);
+        self.succession.end_next().await
     }
 
     /// Takes nothing new any more, and removes the rules of captured connections: new ones go straight to their

@@ -19,10 +19,12 @@ use crate::config::{Listen, Peer, Security, Settings};
 const CREDIT_INITIAL: u32 = 1 << 20;
 /// Bytes that the stream of a fast reader may hold.
 const CREDIT_MAX: u32 = 4 << 20;
+/// Fraction of the receive buffer for what fast readers have beyond the initial credit: the rest is for the initial credit of
+/// readers that stop.
+const GROWTH_DIVISOR: u32 = 8;
 /// A message of 64 KiB is handed on in parts of about this size as they arrive: over a slow link its end comes much later
 /// than its beginning.
 const PARTIAL_DELIVERY_POINT: u32 = 16 << 10;
-/// A stalled stream holds a quarter of the send buffer.
 const SEND_BUFFER_MAX: u32 = 16 << 20;
 /// A peer that was restarted is noticed after about this time.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
@@ -46,10 +48,10 @@ pub(crate) fn association(settings: &Settings) -> AssociationConfig {
         extensions: ExtensionsConfig {
             interleaving: true,
             multipath: settings.multipath,
-            stream_credit: Some(StreamCredit::new(
-                CREDIT_INITIAL,
-                CREDIT_MAX.min(receive_buffer_max / 4).max(CREDIT_INITIAL),
-            )),
+            stream_credit: Some(
+                StreamCredit::new(CREDIT_INITIAL, CREDIT_MAX.min(receive_buffer_max / 4).max(CREDIT_INITIAL))
+                    .growing_by(receive_buffer_max / GROWTH_DIVISOR),
+            ),
             ..ExtensionsConfig::default()
         },
         ..AssociationConfig::default()

@@ -11,6 +11,7 @@ mod kept;
 mod listeners;
 mod many;
 mod mapping;
+mod moves;
 mod paths;
 mod programs;
 mod reload;

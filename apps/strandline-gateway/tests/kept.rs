@@ -2,9 +2,8 @@
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
 
-use crate::common::{Gateway, Home, World, at_last, patient, read_all, read_exactly};
+use crate::common::{Gateway, Home, World, at_last, free_address, patient, read_all, read_exactly};
 
 /// Whether a connection through the gateways works.
 fn works(world: &World) -> bool {
@@ -28,24 +27,18 @@ fn works(world: &World) -> bool {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "processes work in real time")]
 fn a_restarted_far_gateway_serves_again() {
     let mut world = World::new();
     assert!(works(&world));
     world.restart_far();
-    let begun = Instant::now();
     at_last("it serves again", || works(&world));
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 #[test]
 fn connections_wait_for_the_association() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    // A port that is free a moment later.
-    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let listen = udp.local_addr().unwrap();
-    drop(udp);
+    let listen = free_address();
     let near = Gateway::start(&format!("--peer far={listen} --forward 0={address}"));
     let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
     client.write_all(b"early").unwrap();

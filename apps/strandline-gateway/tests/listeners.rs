@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
-use crate::common::{Gateway, Home, PATIENCE, World, at_last, bytes, patient, read_all, read_exactly};
+use crate::common::{
+    Gateway, Home, PATIENCE, World, at_last, bytes, free_address, patient, read_all, read_exactly,
+};
 use crate::failures::socks;
 
 /// Answers each HTTP request with this text until the test ends.
@@ -72,13 +74,11 @@ fn names_are_resolved_on_the_far_side() {
 
 #[test]
 fn a_reverse_forward_brings_connections_here() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (inner, free) = (TcpListener::bind("127.0.0.1:0").unwrap(), listener.local_addr().unwrap());
-    drop(listener);
+    let (inner, free) = (TcpListener::bind("127.0.0.1:0").unwrap(), free_address());
     let to = inner.local_addr().unwrap();
     let _world = World::with(&format!("--allow-listen {free}"), &format!("--reverse {free}={to}"));
     let mut client = None;
-    crate::common::at_last("the far gateway listens", || {
+    at_last("the far gateway listens", || {
         client = TcpStream::connect(free).ok();
         client.is_some()
     });
@@ -156,6 +156,72 @@ fn datagrams_pass_both_ways() {
     assert_eq!(connections, clients.len(), "a flow for each client");
 }
 
+/// Each client at the far side has a flow, and the near side's server answers it.
+#[test]
+fn a_reverse_forward_brings_datagrams_here() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (at, to) = (free_address(), server.local_addr().unwrap());
+    let mut world = World::with(
+        &format!("--allow-listen-udp {at} --admin 127.0.0.1:0"),
+        &format!("--reverse udp/{at}={to}"),
+    );
+    let mut room = vec![0; 1 << 16];
+    let first = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    at_last("the far gateway listens", || {
+        let _ = first.send_to(b"first", at);
+        server.recv_from(&mut room).is_ok()
+    });
+    server.set_nonblocking(false).unwrap();
+    let clients: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    for round in 0..3_usize {
+        for (number, client) in clients.iter().enumerate() {
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            let data = bytes([10, 1_000, 60_000][(round + number) % 3], number as u64);
+            client.send_to(&data, at).unwrap();
+            let (len, from) = loop {
+                let (len, from) = server.recv_from(&mut room).unwrap();
+                if room[..len] != *b"first" {
+                    break (len, from);
+                }
+            };
+            assert!(room[..len] == data, "{len} bytes");
+            server.send_to(&room[..len], from).unwrap();
+            let len = client.recv(&mut room).unwrap();
+            assert!(room[..len] == data, "{len} bytes");
+        }
+    }
+    let of_way = |gateway: &Gateway, way: &str| {
+        let status = gateway.status();
+        status["connections"].as_array().unwrap().iter().filter(|one| one["way"] == way).count()
+    };
+    assert_eq!(of_way(&world.far, "listen_udp"), clients.len() + 1, "a flow for each client");
+    assert_eq!(of_way(&world.near, "reverse_udp"), clients.len() + 1);
+    // The next process of the far gateway listens there as well, while flows are open.
+    let (is_done, text) = world.far.restart();
+    assert!(is_done, "{text}");
+    let client = &clients[0];
+    for socket in [client, &server] {
+        socket.set_nonblocking(true).unwrap();
+    }
+    at_last("datagrams come by the new process", || {
+        let _ = client.send_to(b"again", at);
+        while let Ok((len, from)) = server.recv_from(&mut room) {
+            let _ = server.send_to(&room[..len], from);
+        }
+        of_way(&world.far, "listen_udp") > 0 && client.recv(&mut room).is_ok()
+    });
+}
+
+#[test]
+fn listening_for_datagrams_needs_a_rule_of_its_own() {
+    let at = free_address();
+    let world = World::with(&format!("--allow-listen {at}"), &format!("--reverse udp/{at}=127.0.0.1:1"));
+    at_last("it is refused", || world.near.log().contains("the peer does not listen"));
+    assert!(UdpSocket::bind(at).is_ok(), "the far gateway does not listen");
+}
+
 #[test]
 fn datagrams_need_a_rule_of_their_own() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -163,7 +229,7 @@ fn datagrams_need_a_rule_of_their_own() {
     let world = World::with(&format!("--allow {address}"), &format!("--forward udp/0={address}"));
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.send_to(b"datagram", world.near.way(1)).unwrap();
-    crate::common::at_last("the flow is refused", || {
+    at_last("the flow is refused", || {
         world.near.admin("metrics").contains("connection_ends_total{end=\"not_allowed\"} 1\n")
     });
     server.set_nonblocking(true).unwrap();
@@ -175,7 +241,7 @@ fn datagrams_need_a_rule_of_their_own() {
 fn a_reverse_forward_is_asked_for_again() {
     let home = Home::new("reverse");
     let (taken, inner) =
-        (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        (TcpListener::bind(free_address()).unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let (at, to) = (taken.local_addr().unwrap(), inner.local_addr().unwrap());
     let file = home.write("far.toml", "");
     let far = Gateway::start(&format!("--listen 127.0.0.1:0 --config {file}"));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
-use crate::common::{PROGRAM, World};
+use crate::common::{Home, PROGRAM, World, free_address};
 use crate::listeners::serve_http;
 
 /// The library, built as `make build` does, only without optimisation.
@@ -22,11 +22,17 @@ static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
     target.join("debug/libstrandline_preload.so")
 });
 
-/// Runs a command with `strandline run` and these options.
-fn run(options: &str, program: &[&str]) -> Output {
+/// Returns a command by `strandline run` with these options.
+fn command(options: &str, program: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("run").args(options.split_whitespace()).arg("--").args(program);
-    command.env("STRANDLINE_PRELOAD_LIBRARY", &*LIBRARY).output().unwrap()
+    command.env("STRANDLINE_PRELOAD_LIBRARY", &*LIBRARY);
+    command
+}
+
+/// Runs a command with `strandline run` and these options.
+fn run(options: &str, program: &[&str]) -> Output {
+    command(options, program).output().unwrap()
 }
 
 /// Runs a command that must succeed, and returns what it has written.
@@ -124,15 +130,37 @@ pub fn silent() -> (SocketAddr, Vec<socket2::Socket>) {
     (address, all)
 }
 
+/// A far gateway with a time limit for connecting onward, and a near one for programs.
+fn with_limit(name: &str, secs: u32, address: SocketAddr) -> World {
+    let home = Home::new(name);
+    let file = home.write("far.toml", &format!("[limits]\nconnect_timeout_secs = {secs}\n"));
+    World::with(&format!("--config {file} --allow {address}"), "--preload 0")
+}
+
 #[test]
 fn sockets_are_unconnected_while_the_server_is_silent() {
-    let config = std::env::temp_dir().join(format!("strandline-gateway-pending-{}.toml", std::process::id()));
-    std::fs::write(&config, "[limits]\nconnect_timeout_secs = 1\n").unwrap();
     let (address, full) = silent();
-    let world = World::with(&format!("--config {} --allow {address}", config.display()), "--preload 0");
-    std::fs::remove_file(config).unwrap();
-    let told = told(&by(&world), &["python3", &script("pending"), &address.port().to_string()]);
-    assert_eq!(told, "all is well\n");
+    let world = with_limit("pending", 600, address);
+    let mut command = command(&by(&world), &["python3", &script("pending"), &address.port().to_string()]);
+    let mut program = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "close");
+    drop(full);
+    assert_eq!(lines.next().unwrap().unwrap(), "all is well");
+    assert!(program.wait().unwrap().success());
+}
+
+#[test]
+fn servers_that_stay_silent_time_out() {
+    let (address, full) = silent();
+    let world = with_limit("silent", 1, address);
+    let code = "import errno, select, socket, sys; to = ('127.0.0.1', int(sys.argv[1])); s = socket.socket(); \
+                s.setblocking(False); assert s.connect_ex(to) == errno.EINPROGRESS; \
+                assert socket.socket().connect_ex(to) == errno.ETIMEDOUT; \
+                assert select.select([], [s], [], 60)[1] == [s]; \
+                assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ETIMEDOUT; print('timed out')";
+    let told = told(&by(&world), &["python3", "-c", code, &address.port().to_string()]);
+    assert_eq!(told, "timed out\n");
     drop(full);
 }
 
@@ -158,9 +186,7 @@ fn options_say_what_goes_directly() {
 fn without_a_gateway_connections_are_direct() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = serve_echo(&listener).port().to_string();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-    let options = format!("--gateway {} --loopback", closed.local_addr().unwrap());
-    drop(closed);
+    let options = format!("--gateway {} --loopback", free_address());
     let program = ["python3", &script("direct"), &port, "1"];
     let output = run(&options, &program);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -205,9 +231,8 @@ fn programs_know_their_peers_after_a_restart() {
     let port = serve_echo(&world.server).port().to_string();
     let code = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); print('open', flush=True); \
                 sys.stdin.readline(); print(s.getpeername()[1])";
-    let mut command = Command::new(PROGRAM);
-    command.arg("run").args(by(&world).split_whitespace()).args(["--", "python3", "-c", code, &port]);
-    command.env("STRANDLINE_PRELOAD_LIBRARY", &*LIBRARY).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut command = command(&by(&world), &["python3", "-c", code, &port]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut program = command.spawn().unwrap();
     let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "open");

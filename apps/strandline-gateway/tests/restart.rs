@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use crate::common::{
-    Gateway, Home, PATIENCE, PROGRAM, at_last, bytes, children, is_gone, patient, read_all, read_exactly,
+    Gateway, Home, PATIENCE, PROGRAM, at_last, bytes, children, free_address, free_port, is_closed, is_gone,
+    patient, read_all, read_exactly, while_it_moves,
 };
 
 /// Connections that are open while gateways restart.
@@ -87,8 +88,9 @@ impl Traffic {
 
     /// Waits until all connections have passed some chunks more.
     fn go_on(&self) {
-        let before = self.rounds.load(Ordering::Relaxed);
-        at_last("data passes", || self.rounds.load(Ordering::Relaxed) > before + 4 * CONNECTIONS);
+        let rounds = || self.rounds.load(Ordering::Relaxed);
+        let before = rounds();
+        while_it_moves("data passes", || rounds() as u64, || rounds() > before + 4 * CONNECTIONS);
     }
 
     /// Ends all connections, none of which was broken.
@@ -120,9 +122,16 @@ fn restart_both(mut far: Gateway, mut near: Gateway) {
             gateway.status()["former_processes"][0]["connections"].as_u64() >= Some(CONNECTIONS as u64)
         });
     }
+    // Until there is an association with the new process, new connections use that with the old one.
+    at_last("new connections come to the new process", || far.status()["bytes_up"].as_u64() > Some(0));
     let mut new = patient(TcpStream::connect(way).unwrap());
     pass(&mut new, 1);
-    at_last("the new processes have it", || far.status()["open"].as_u64() >= Some(1));
+    let client = new.local_addr().unwrap().to_string();
+    for gateway in [&near, &far] {
+        let status = gateway.status();
+        let is_it = |one: &serde_json::Value| one["client"] == client.as_str();
+        assert!(status["connections"].as_array().unwrap().iter().any(is_it), "{status}");
+    }
     traffic.end();
     at_last("the old processes end", || near.has_ended() && far.has_ended());
     at_last("they are forgotten", || {
@@ -202,6 +211,87 @@ fn a_new_process_that_fails_changes_nothing() {
     finish(new);
 }
 
+/// A gateway whose next version is a script that becomes the program once a file is there.
+struct Waiting {
+    home: Home,
+    gateway: Gateway,
+}
+
+impl Waiting {
+    fn new(name: &str, options: &str) -> Self {
+        let home = Home::new(name);
+        let link = home.path.join("current");
+        std::os::unix::fs::symlink(PROGRAM, &link).unwrap();
+        let mut command = Command::new(&link);
+        command.args(options.split_whitespace()).env("XDG_CONFIG_HOME", "/nonexistent");
+        let gateway = Gateway::spawn(command);
+        let go = home.path.join("go").display().to_string();
+        let script = format!("#!/bin/sh\nuntil [ -e {go} ]; do sleep 0.05; done\nexec {PROGRAM} \"$@\"\n");
+        let file = home.write("next", &script);
+        // By another process: a file that this one writes may still be open in a child of another test.
+        let mut install = Command::new("install");
+        install.args(["-m", "755", &file, &home.path.join("version").display().to_string()]);
+        assert!(install.status().unwrap().success());
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(home.path.join("version"), &link).unwrap();
+        Self { home, gateway }
+    }
+
+    /// Lets a gateway restart, and waits until the next process has begun to start. Returns that.
+    fn begin_of(gateway: &Gateway) -> rustix::process::Pid {
+        gateway.signal(rustix::process::Signal::USR2);
+        let pid = gateway.pid();
+        at_last("a new process is starting", || !children(pid).is_empty());
+        rustix::process::Pid::from_raw(children(pid)[0] as i32).unwrap()
+    }
+}
+
+/// The end of a gateway is that of a process that it has started, although its connections last longer.
+#[test]
+fn a_starting_process_ends_with_the_one_before() {
+    let address = serve_echo();
+    // With one shard there is a single socket for associations.
+    let options = format!("--listen 127.0.0.1:0 --shards 1 --allow {address} --admin 127.0.0.1:0");
+    let Waiting { home, gateway } = &Waiting::new("restart-term", &options);
+    let near = Gateway::start(&format!("--peer far={} --forward 0={address}", gateway.listens()));
+    let mut before = patient(TcpStream::connect(near.way(0)).unwrap());
+    pass(&mut before, 1);
+    let next = Waiting::begin_of(gateway);
+    gateway.terminate();
+    home.write("go", "");
+    at_last("the new process ends", || is_gone(next));
+    pass(&mut before, 2);
+    finish(before);
+    at_last("the old process ends", || {
+        is_gone(rustix::process::Pid::from_raw(gateway.pid() as i32).unwrap())
+    });
+}
+
+/// A signal that comes when the next process serves, before the old one has heard of that, ends both.
+#[test]
+fn an_end_reaches_a_process_that_just_serves() {
+    let address = serve_echo();
+    let Waiting { home, gateway } =
+        &Waiting::new("restart-race", &format!("--listen 127.0.0.1:0 --allow {address} --admin 127.0.0.1:0"));
+    let near = Gateway::start(&format!("--peer far={} --forward 0={address}", gateway.listens()));
+    let mut before = patient(TcpStream::connect(near.way(0)).unwrap());
+    pass(&mut before, 1);
+    let next = Waiting::begin_of(gateway);
+    gateway.stop(true);
+    home.write("go", "");
+    // Only the new process answers.
+    at_last("the new process serves", || {
+        !gateway.status()["former_processes"].as_array().unwrap().is_empty()
+    });
+    gateway.terminate();
+    gateway.stop(false);
+    pass(&mut before, 2);
+    finish(before);
+    at_last("both end", || {
+        is_gone(next) && is_gone(rustix::process::Pid::from_raw(gateway.pid() as i32).unwrap())
+    });
+}
+
 #[test]
 fn systemd_learns_of_the_new_process() {
     let home = Home::new("notify");
@@ -230,8 +320,8 @@ fn systemd_learns_of_the_new_process() {
 fn processes_of_before_end_with_the_newest() {
     let address = serve_echo();
     let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
-    let mut near =
-        Gateway::start(&format!("--peer far={} --forward 0={address} --admin 127.0.0.1:0", far.listens()));
+    let forward = format!("--forward {}={address}", free_address());
+    let mut near = Gateway::start(&format!("--peer far={} {forward} --admin 127.0.0.1:0", far.listens()));
     let mut before = patient(TcpStream::connect(near.way(0)).unwrap());
     pass(&mut before, 1);
     let (is_done, text) = near.restart();
@@ -239,16 +329,11 @@ fn processes_of_before_end_with_the_newest() {
     rustix::process::kill_process(near.newest(), rustix::process::Signal::TERM).unwrap();
     // systemd signals all processes of a service.
     near.terminate();
-    at_last("nothing listens", || TcpStream::connect(near.way(0)).is_err());
+    at_last("nothing listens", || is_closed(near.way(0)));
     pass(&mut before, 2);
     assert!(!is_gone(near.newest()) && !near.has_ended());
     finish(before);
     at_last("both end", || near.has_ended() && is_gone(near.newest()));
-}
-
-/// A port of 127.0.0.1 that is free a moment later.
-fn free() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Listeners that become others at the same ports: of all addresses, and of another kind.
@@ -305,7 +390,7 @@ fn change_ports(name: &str, change: impl Fn(&mut Gateway)) {
     let (address, home) = (serve_echo(), Home::new(name));
     let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
     let peer = format!("[[peer]]\nname = \"far\"\naddresses = [\"{}\"]\n", far.listens());
-    let ports = Ports { peer, address, ports: [free(), free(), free()] };
+    let ports = Ports { peer, address, ports: [free_port(), free_port(), free_port()] };
     let file = home.write("near.toml", &ports.before());
     let mut near = Gateway::start(&format!("--config {file}"));
     let mut before = patient(TcpStream::connect(("127.0.0.1", ports.ports[1])).unwrap());
@@ -335,7 +420,7 @@ fn the_address_of_associations_stays_with_its_port() {
     let home = Home::new("restart-listen");
     let access = "[[access]]\nallow = [\"127.0.0.1:1\"]\n";
     let config = |at: &str| format!("listen = \"{at}\"\ninsecure = true\n{access}");
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let file = home.write("far.toml", &config(&format!("127.0.0.1:{port}")));
     let mut far = Gateway::start(&format!("--config {file} --admin 127.0.0.1:0"));
     home.write("far.toml", &config(&format!("0.0.0.0:{port}")));
@@ -418,7 +503,7 @@ fn the_first_process_of_a_container_restarts_hot() {
     restart();
     pass(&mut before, 2);
     finish(before);
-    let is_alone = || children(first).len() == 1 && children(first)[0] != old;
+    let is_alone = || matches!(children(first)[..], [only] if only != old);
     at_last("the old process ends, and the new one is adopted", is_alone);
     let mut after = patient(TcpStream::connect(near.way(0)).unwrap());
     pass(&mut after, 3);

@@ -125,7 +125,7 @@ fn the_unit_restarts_hot_and_stops_in_order() {
     let machine = Machine::start();
     machine.serve_echo();
     // It says each line to the server, and prints what comes back.
-    let script = "exec 3<>/dev/tcp/127.0.0.1/8001; while read -r line; do echo \"$line\" >&3; read -r -t 20 back <&3; echo \"$back\"; done";
+    let script = "exec 3<>/dev/tcp/127.0.0.1/8001; while read -r line; do echo \"$line\" >&3; read -r -t 60 back <&3; echo \"$back\"; done";
     let mut command = machine.command(&["bash", "-c", script]);
     let mut client = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = client.stdin.take().unwrap();

@@ -119,7 +119,10 @@ impl UdpGroup {
     /// # Errors
     /// If the kernel refuses.
     pub fn lead(&self) -> Result<(), OpenError> {
-        let (Some(steering), Some(first)) = (&self.steering, self.members.first()) else { return Ok(()) };
+        let (Some(steering), [first, _, ..]) = (&self.steering, self.members.as_slice()) else {
+            // A single socket gets everything. The kernel makes a group of it once a second one is bound.
+            return Ok(());
+        };
         let own = steering.generation().unwrap_or(0);
         let others: Vec<Sockets> = (0..=GENERATION_MASK as u8)
             .filter(|other| *other != own && self.count(*other) > 0)

@@ -27,6 +27,9 @@ pub struct Args {
     /// Allow peers to listen on TCP here, for their --reverse
     #[arg(long, value_name = "ADDRESS:PORT")]
     allow_listen: Vec<String>,
+    /// Allow peers to receive UDP datagrams here, for their --reverse udp/
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    allow_listen_udp: Vec<String>,
     /// A far gateway: its name here, and its UDP addresses, several if it is multi-homed
     #[arg(long, value_name = "NAME=HOST:PORT[,HOST:PORT]")]
     peer: Vec<String>,
@@ -42,8 +45,8 @@ pub struct Args {
     /// Accept connections here, and let the peer connect to HOST:PORT; with udp/ before, datagrams
     #[arg(long, value_name = "[udp/][ADDRESS:]PORT=[PEER:]HOST:PORT")]
     forward: Vec<String>,
-    /// Let the peer accept connections there, and connect to HOST:PORT here
-    #[arg(long, value_name = "[ADDRESS:]PORT=[PEER:]HOST:PORT")]
+    /// Let the peer accept connections there, and connect to HOST:PORT here; with udp/ before, datagrams
+    #[arg(long, value_name = "[udp/][ADDRESS:]PORT=[PEER:]HOST:PORT")]
     reverse: Vec<String>,
     /// Accept connections that nftables redirects here (redirect, dnat), and let the peer connect to their destinations
     #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
@@ -188,7 +191,8 @@ impl Args {
     }
 
     fn add_access(&self, file: &mut File) {
-        if [&self.allow, &self.allow_udp, &self.allow_listen].iter().any(|rules| !rules.is_empty()) {
+        let all = [&self.allow, &self.allow_udp, &self.allow_listen, &self.allow_listen_udp];
+        if all.iter().any(|rules| !rules.is_empty()) {
             // For any peer: the table that is for any, if there is one, since none behind it ever counts.
             let is_for_any = |access: &Access| access.from.is_empty() && access.key.0.is_empty();
             let at = file.access.iter().position(is_for_any).unwrap_or_else(|| {
@@ -199,6 +203,7 @@ impl Args {
                 access.allow.extend(self.allow.iter().cloned());
                 access.allow_udp.extend(self.allow_udp.iter().cloned());
                 access.allow_listen.extend(self.allow_listen.iter().cloned());
+                access.allow_listen_udp.extend(self.allow_listen_udp.iter().cloned());
             }
         }
     }

@@ -101,9 +101,9 @@ pub(super) struct Forward {
     pub(super) listen: String,
     pub(super) peer: Option<String>,
     pub(super) to: String,
-    /// Only of forwards, as the next ones.
     #[serde(default)]
     pub(super) protocol: Protocol,
+    /// Only of UDP, as the next one.
     pub(super) lifetime_ms: Option<u32>,
     pub(super) idle_timeout_secs: Option<u32>,
 }
@@ -134,6 +134,7 @@ pub(super) struct Access {
     pub(super) allow: Vec<String>,
     pub(super) allow_udp: Vec<String>,
     pub(super) allow_listen: Vec<String>,
+    pub(super) allow_listen_udp: Vec<String>,
     pub(super) proxy_protocol: bool,
 }
 

@@ -42,7 +42,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 const ASSOCIATIONS_MAX: u32 = 64;
 const CONNECTIONS_MAX: u32 = 20_000;
 const CONNECTIONS_PER_SEC: u32 = 2_000;
-const BUFFER_MIB: u32 = 64;
+const BUFFER_MIB: u32 = 128;
 const LIFETIME: Duration = Duration::from_secs(1);
 const FLOW_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -160,6 +160,17 @@ pub(crate) struct Reverse {
     pub(crate) listen: SocketAddr,
     pub(crate) peer: usize,
     pub(crate) to: Destination,
+    /// `None`: on TCP.
+    pub(crate) udp: Option<FlowTimes>,
+}
+
+/// Times of UDP flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FlowTimes {
+    /// Time for which a datagram may be sent.
+    pub(crate) lifetime: Duration,
+    /// Time without datagrams after which a flow ends.
+    pub(crate) idle_timeout: Duration,
 }
 
 /// A socket whose datagrams go to a peer.
@@ -168,10 +179,7 @@ pub(crate) struct UdpForward {
     pub(crate) listen: SocketAddr,
     pub(crate) peer: usize,
     pub(crate) to: Destination,
-    /// Time for which a datagram may be sent.
-    pub(crate) lifetime: Duration,
-    /// Time without datagrams after which a flow ends.
-    pub(crate) idle_timeout: Duration,
+    pub(crate) times: FlowTimes,
 }
 
 /// What peers from certain addresses, or with certain keys, may do.
@@ -184,6 +192,7 @@ pub(crate) struct Access {
     pub(crate) allow: Rules,
     pub(crate) allow_udp: Rules,
     pub(crate) allow_listen: Rules,
+    pub(crate) allow_listen_udp: Rules,
     /// Whether servers get the client's address (PROXY protocol, version 2).
     pub(crate) proxy_protocol: bool,
 }
@@ -193,6 +202,11 @@ impl Access {
         let has_address = || self.from.iter().any(|network| network.contains(peer.address));
         let has_key = || peer.key.is_some_and(|key| self.keys.contains(&key));
         (self.from.is_empty() || has_address()) && (self.keys.is_empty() || has_key())
+    }
+
+    fn allows_something(&self) -> bool {
+        let all = [&self.allow, &self.allow_udp, &self.allow_listen, &self.allow_listen_udp];
+        all.into_iter().any(|rules| *rules != Rules::default())
     }
 
     const fn is_for_any(&self) -> bool {
@@ -279,11 +293,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         let text = format!("tables behind access[{at}] never count, because that one is for any peer");
         flaws.push(flaw("access", &text));
     }
-    if listen.is_some()
-        && access
-            .iter()
-            .all(|access| access.allow == Rules::default() && access.allow_udp == Rules::default())
-    {
+    if listen.is_some() && !access.iter().any(Access::allows_something) {
         flaws
             .push(flaw("access.allow", "peers can reach nothing: allow destinations with --allow HOST:PORT"));
     }
@@ -470,8 +480,7 @@ fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<ListenerConfig>, Vec<U
                 listen: local(&format!("forward[{at}].listen"), &way.listen)?,
                 peer: find_peer("forward", at, way.peer.as_deref(), peers)?,
                 to,
-                lifetime: way.lifetime_ms.map_or(LIFETIME, |ms| Duration::from_millis(ms.into())),
-                idle_timeout: way.idle_timeout_secs.map_or(FLOW_IDLE_TIMEOUT, seconds),
+                times: flow_times(way),
             });
             continue;
         }
@@ -514,16 +523,21 @@ fn check_captures(table: &str, at: usize, way: &file::Transparent) -> Result<Vec
 fn check_reverses(file: &File, peers: &[Peer]) -> Result<Vec<Reverse>, ConfigError> {
     let mut reverses = Vec::new();
     for (at, reverse) in file.reverse.iter().enumerate() {
-        if reverse.protocol == Protocol::Udp {
-            return Err(wrong(format!("reverse[{at}].protocol"), "reverse forwards carry TCP only"));
-        }
         reverses.push(Reverse {
             listen: local(&format!("reverse[{at}].listen"), &reverse.listen)?,
             peer: find_peer("reverse", at, reverse.peer.as_deref(), peers)?,
             to: reverse.to.parse().map_err(|error: String| wrong(format!("reverse[{at}].to"), error))?,
+            udp: (reverse.protocol == Protocol::Udp).then(|| flow_times(reverse)),
         });
     }
     Ok(reverses)
+}
+
+fn flow_times(forward: &file::Forward) -> FlowTimes {
+    FlowTimes {
+        lifetime: forward.lifetime_ms.map_or(LIFETIME, |ms| Duration::from_millis(ms.into())),
+        idle_timeout: forward.idle_timeout_secs.map_or(FLOW_IDLE_TIMEOUT, seconds),
+    }
 }
 
 fn find_peer(table: &str, at: usize, name: Option<&str>, peers: &[Peer]) -> Result<usize, ConfigError> {
@@ -559,6 +573,7 @@ fn check_access(
         allow: rules("allow", &access.allow)?,
         allow_udp: rules("allow_udp", &access.allow_udp)?,
         allow_listen: rules("allow_listen", &access.allow_listen)?,
+        allow_listen_udp: rules("allow_listen_udp", &access.allow_listen_udp)?,
         proxy_protocol: access.proxy_protocol,
     })
 }

@@ -28,6 +28,7 @@ pub(super) const ADDRESS: u8 = 1;
 pub(super) const NAME: u8 = 2;
 pub(super) const SOURCE: u8 = 3;
 pub(super) const TOKEN: u8 = 4;
+pub(super) const LISTENER: u8 = 5;
 pub(super) const TEXT: u8 = 128;
 
 /// Writes a header, field by field.

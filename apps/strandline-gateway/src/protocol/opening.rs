@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use super::destination::{Destination, Host};
 use super::fields::{
-    ADDRESS, HeaderReader, HeaderWriter, Malformed, NAME, SOURCE, TOKEN, read_address, read_number, skip,
+    ADDRESS, HeaderReader, HeaderWriter, LISTENER, Malformed, NAME, SOURCE, TOKEN, read_address, read_number,
+    skip,
 };
 
 const CONNECT: u8 = 1;
@@ -13,6 +14,8 @@ const ARRIVED: u8 = 3;
 const FLOW: u8 = 4;
 const REPORT: u8 = 5;
 const MOVING: u8 = 6;
+const LISTEN_UDP: u8 = 7;
+const ARRIVED_FLOW: u8 = 8;
 
 /// What a stream is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +29,11 @@ pub(crate) enum Opening {
     /// The receiver sends UDP datagrams, and receives some, as long as the stream is open. `token` is that of the flow's
     /// messages. The data is the first datagram.
     Flow { to: Destination, source: Option<SocketAddr>, token: u32 },
+    /// The receiver listens on UDP as long as the stream is open. `token` names the flows of its clients.
+    ListenUdp { at: SocketAddr, token: u32 },
+    /// As [`Flow`](Self::Flow), of a client of the socket on which the receiver asked the sender to listen: `listener` is the token
+    /// of that.
+    AcceptedFlow { listener: u32, source: Option<SocketAddr>, token: u32 },
     /// The receiver says how its direction of the association does, as long as the stream is open: in messages, each a
     /// [`Report`](super::Report).
     Report,
@@ -43,6 +51,8 @@ impl Opening {
             Self::Flow { .. } => FLOW,
             Self::Report => REPORT,
             Self::GoAway => MOVING,
+            Self::ListenUdp { .. } => LISTEN_UDP,
+            Self::AcceptedFlow { .. } => ARRIVED_FLOW,
         };
         let mut header = HeaderWriter::new(kind, data.len());
         match self {
@@ -50,20 +60,22 @@ impl Opening {
                 Host::Ip(ip) => header.address(ADDRESS, SocketAddr::new(*ip, to.port)),
                 Host::Name(name) => header.field(NAME, &[&to.port.to_be_bytes(), name.as_bytes()]),
             },
-            Self::Listen { at, token } => {
-                header.address(ADDRESS, *at);
-                header.field(TOKEN, &[&token.to_be_bytes()]);
-            }
-            Self::Accepted { token, .. } => header.field(TOKEN, &[&token.to_be_bytes()]),
-            Self::Report => {}
-            Self::GoAway => {}
+            Self::Listen { at, .. } | Self::ListenUdp { at, .. } => header.address(ADDRESS, *at),
+            Self::AcceptedFlow { listener, .. } => header.field(LISTENER, &[&listener.to_be_bytes()]),
+            Self::Accepted { .. } | Self::Report | Self::GoAway => {}
         }
-        if let Self::Flow { token, .. } = self {
+        if let Self::Listen { token, .. }
+        | Self::ListenUdp { token, .. }
+        | Self::Accepted { token, .. }
+        | Self::Flow { token, .. }
+        | Self::AcceptedFlow { token, .. } = self
+        {
             header.field(TOKEN, &[&token.to_be_bytes()]);
         }
         if let Self::Connect { source: Some(source), .. }
         | Self::Accepted { source: Some(source), .. }
-        | Self::Flow { source: Some(source), .. } = self
+        | Self::Flow { source: Some(source), .. }
+        | Self::AcceptedFlow { source: Some(source), .. } = self
         {
             header.address(SOURCE, *source);
         }
@@ -76,17 +88,20 @@ impl Opening {
     /// If the message is malformed, or has something that the receiver must know and doesn't.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, usize), Malformed> {
         let mut header = HeaderReader::new(bytes)?;
-        let (mut address, mut name, mut source, mut token) = (None, None, None, None);
+        let (mut address, mut name, mut source) = (None, None, None);
+        let (mut token, mut listener) = (None, None);
         while let Some((kind, value)) = header.next()? {
             match kind {
                 ADDRESS => address = Some(read_address(kind, value)?),
                 NAME => name = Some(read_name(value)?),
                 SOURCE => source = Some(read_address(kind, value)?),
                 TOKEN => token = Some(read_number(kind, value)?),
+                LISTENER => listener = Some(read_number(kind, value)?),
                 other => skip(other)?,
             }
         }
         let token = token.ok_or(Malformed::Field(TOKEN));
+        let at = address.ok_or(Malformed::Field(ADDRESS));
         let to = || {
             let to = name.or_else(|| address.map(Destination::of));
             to.filter(|to| to.port != 0).ok_or(Malformed::Field(ADDRESS))
@@ -94,7 +109,12 @@ impl Opening {
         let opening = match header.kind {
             CONNECT => Self::Connect { to: to()?, source },
             FLOW => Self::Flow { to: to()?, source, token: token? },
-            LISTEN => Self::Listen { at: address.ok_or(Malformed::Field(ADDRESS))?, token: token? },
+            LISTEN => Self::Listen { at: at?, token: token? },
+            LISTEN_UDP => Self::ListenUdp { at: at?, token: token? },
+            ARRIVED_FLOW => {
+                let listener = listener.ok_or(Malformed::Field(LISTENER))?;
+                Self::AcceptedFlow { listener, source, token: token? }
+            }
             ARRIVED => Self::Accepted { token: token?, source },
             REPORT => Self::Report,
             MOVING => Self::GoAway,

@@ -27,7 +27,11 @@ fn opening() -> impl Strategy<Value = Opening> {
             source,
             token
         }),
+        (address(), any::<u32>()).prop_map(|(at, token)| Opening::ListenUdp { at, token }),
+        (any::<u32>(), source(), any::<u32>())
+            .prop_map(|(listener, source, token)| { Opening::AcceptedFlow { listener, source, token } }),
         Just(Opening::Report),
+        Just(Opening::GoAway),
     ]
 }
 

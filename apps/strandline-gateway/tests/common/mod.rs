@@ -2,9 +2,10 @@
 #![allow(clippy::disallowed_methods, reason = "processes work in real time")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -246,10 +247,12 @@ impl World {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
         let far_options = format!("--allow {address} {far}");
-        let far = Gateway::start(&format!("--listen 127.0.0.1:0 {far_options}"));
-        let listen = far.announced["listen"].as_str().unwrap();
-        let near =
-            Gateway::start(&format!("--peer far={listen} --admin 127.0.0.1:0 --forward 0={address} {near}"));
+        let listen = free_address();
+        let far = Gateway::start(&format!("--listen {listen} {far_options}"));
+        let forward = free_address();
+        let near = Gateway::start(&format!(
+            "--peer far={listen} --admin 127.0.0.1:0 --forward {forward}={address} {near}"
+        ));
         Self { far, near, server, far_options }
     }
 
@@ -314,11 +317,61 @@ pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
 }
 
 /// Checks until the condition holds.
-pub fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+pub fn at_last(what: &str, is_so: impl FnMut() -> bool) {
+    while_it_moves(what, || 0, is_so);
+}
+
+/// Checks until the condition holds. The time limit counts from the last change of the number: a slow host takes longer.
+pub fn while_it_moves(what: &str, number: impl Fn() -> u64, mut is_so: impl FnMut() -> bool) {
+    let (mut end, mut before) = (Instant::now() + PATIENCE, number());
     while !is_so() {
-        assert!(Instant::now() < end, "never: {what}");
+        let now = number();
+        if now != before {
+            (end, before) = (Instant::now() + PATIENCE, now);
+        }
+        assert!(Instant::now() < end, "never: {what} ({now})");
         // Sleeps because another program is observed from outside, without a notification of changes.
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Ports that [`free_port`] looks at.
+const PORTS: u16 = 8192;
+static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
+
+/// Returns a port of all addresses that nothing has, of TCP and UDP. It is below those that the kernel gives to sockets
+/// that ask for any port, so that no other test gets it before it is used, nor between two uses.
+pub fn free_port() -> u16 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let lowest: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
+    let first = lowest.checked_sub(PORTS).filter(|first| *first >= 1024).expect("ports below the kernel's");
+    // Other programs with these tests begin elsewhere.
+    let own = std::process::id() as u16;
+    (0..PORTS)
+        .map(|_| first + own.wrapping_mul(61).wrapping_add(NEXT_PORT.fetch_add(1, Ordering::Relaxed)) % PORTS)
+        .find(|port| {
+            TcpListener::bind(("0.0.0.0", *port)).is_ok() && UdpSocket::bind(("0.0.0.0", *port)).is_ok()
+        })
+        .expect("a free port")
+}
+
+/// Returns an address of loopback with such a port.
+pub fn free_address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
+}
+
+/// Returns whether nothing accepts connections at an address of [`free_port`]: connecting to one of the kernel's ports may reach
+/// another test, or the socket that connects itself.
+pub fn is_closed(address: SocketAddr) -> bool {
+    TcpStream::connect(address).is_err()
+}
+
+/// Accepts the next connection that brings data. One that has lost a race between an association and TCP brings none.
+pub fn accept_with_data(server: &TcpListener) -> TcpStream {
+    loop {
+        let stream = patient(server.accept().unwrap().0);
+        if stream.peek(&mut [0; 1]).is_ok_and(|len| len > 0) {
+            return stream;
+        }
     }
 }

@@ -23,8 +23,9 @@ use crate::config::FastRetransmit;
 use crate::event::Transmit;
 use crate::inbound::stream_credit::write_sack;
 use crate::outbound::partial::forward_due;
+use crate::outbound::stream_credit::has_writable;
 use crate::outbound::write::{Written, write_again, write_new};
-use crate::outbound::{Bundled, Retransmission, Urgency, scheduling, waits_for_credit};
+use crate::outbound::{Bundled, Retransmission, Urgency, scheduling};
 use crate::path::PathState;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -108,7 +109,7 @@ impl Association {
             self.prove_sack_size(cx, now);
         }
         self.watch_window(now, data_path);
-        if waits_for_credit(&self.outbound) {
+        if has_writable(&self.outbound) {
             report_writable(self, cx);
         }
         burst

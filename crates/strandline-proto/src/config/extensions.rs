@@ -55,13 +55,23 @@ pub struct StreamCredit {
     pub initial: u32,
     /// Bytes that a stream with a fast reader may hold. Default 1 MiB.
     pub max: u32,
+    /// Bytes by which the allowances of all open streams together may exceed their initial ones: what readers that were
+    /// fast can hold if they stop. Default: no limit.
+    pub growth_max: u32,
 }
 
 impl StreamCredit {
     /// Returns an allowance of `initial` bytes for a new stream, and of `max` bytes for one with a fast reader.
     #[must_use]
     pub const fn new(initial: u32, max: u32) -> Self {
-        Self { initial, max }
+        Self { initial, max, growth_max: u32::MAX }
+    }
+
+    /// Limits the bytes by which the allowances of all open streams together may exceed their initial ones.
+    #[must_use]
+    pub const fn growing_by(mut self, growth_max: u32) -> Self {
+        self.growth_max = growth_max;
+        self
     }
 
     /// Returns the initial credit in units of 1,024 bytes, rounded down.
@@ -72,7 +82,7 @@ impl StreamCredit {
 
 impl Default for StreamCredit {
     fn default() -> Self {
-        Self { initial: 64 << 10, max: 1 << 20 }
+        Self { initial: 64 << 10, max: 1 << 20, growth_max: u32::MAX }
     }
 }
 

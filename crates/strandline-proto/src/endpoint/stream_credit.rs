@@ -31,6 +31,13 @@ impl<'a> StreamCredits<'a> {
         }
     }
 
+    /// Returns the bytes that may be held unread, of all streams together: the largest receive buffer.
+    #[must_use]
+    pub fn unread_max(&self) -> usize {
+        let association = self.endpoint.table.by_id(self.id);
+        association.map_or(0, |association| association.config.receive_buffer_limit() as usize)
+    }
+
     /// Reports that the application has read `len` bytes of messages of an incoming stream, so that its peer may send more.
     /// Without effect before [`report_reads`](Self::report_reads), and beyond what was received. Call `poll_transmit`
     /// afterwards.

@@ -85,6 +85,9 @@ pub(crate) struct Credits {
     /// The window of a stream in bytes: its first one, and the largest.
     initial: u32,
     max: u32,
+    /// Bytes by which all windows together exceed their first ones, and may exceed them.
+    grown: u32,
+    growth_max: u32,
     /// The application reports what was read; otherwise it is what `recv` returned.
     by_report: bool,
     /// The streams that were used, up to 65,536.
@@ -108,6 +111,8 @@ impl Credits {
         Self {
             initial,
             max: config.map_or(initial, |config| config.max).max(initial),
+            grown: 0,
+            growth_max: config.map_or(0, |config| config.growth_max),
             by_report: false,
             accounts: BTreeMap::new(),
             beyond: BTreeMap::new(),
@@ -224,8 +229,10 @@ impl Credits {
         };
         let since = now.since(account.granted_at);
         if account.is_due() {
-            if since < rtt / GROWTH_DIVISOR {
-                account.window = account.window.saturating_mul(2).min(self.max).max(account.window);
+            let larger = account.window.saturating_mul(2).min(self.max).max(account.window);
+            let grown = self.grown.saturating_add(larger - account.window);
+            if since < rtt / GROWTH_DIVISOR && grown <= self.growth_max {
+                (account.window, self.grown) = (larger, grown);
             }
             account.granted_at = now;
         }
@@ -236,7 +243,12 @@ impl Credits {
 
     /// Begins new accounts for streams that are reset.
     pub(super) fn reset(&mut self, streams: &Streams) {
-        self.accounts.retain(|stream, _| !streams.contains(*stream));
+        let (initial, grown) = (self.initial, &mut self.grown);
+        self.accounts.retain(|stream, account| {
+            let keeps = !streams.contains(*stream);
+            *grown = grown.saturating_sub(if keeps { 0 } else { account.window - initial });
+            keeps
+        });
         self.due.retain(|stream| !streams.contains(*stream));
         self.ignored.retain(|stream| !streams.contains(*stream));
         self.beyond.retain(|_, (stream, _)| !streams.contains(*stream));

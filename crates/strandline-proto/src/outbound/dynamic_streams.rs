@@ -22,7 +22,7 @@ pub(crate) fn begin(outbound: &mut Outbound, first: StreamId) {
     let Some(Busy { queue, messages, .. }) = outbound.busy.as_deref_mut() else { return };
     let mut counting = StreamTracking::counting(first);
     if let Some(unsent) = counting.unsent.as_mut() {
-        messages.unsent().for_each(|(_, message)| unsent.on_pushed(message.info.stream));
+        messages.unsent().for_each(|(_, message)| unsent.on_pushed(message.info.stream, message.len()));
     }
     queue.tracking.get_or_insert_default().unsent = counting.unsent;
 }

@@ -47,6 +47,12 @@ pub(crate) struct Interleaving {
     pub(super) accounts: Option<Box<Accounts>>,
 }
 
+/// Returns the bytes that a stream may send before it needs more credit; `None` without credit.
+#[inline]
+pub(super) fn room(numbers: &Numbers, stream: StreamId) -> Option<u32> {
+    Some(state(numbers)?.accounts.as_ref()?.room(stream))
+}
+
 impl Interleaving {
     /// Assigns the numbers of the chunk with `len` bytes that gets the next TSN; one of data that was given up has none.
     /// `ends`: nothing of its message follows.

@@ -311,7 +311,8 @@ impl Outbound {
         let create = || Box::new(Busy::new(self.idle_next, self.learnt, queue_settings(numbers), config));
         let send_buffer = || send_buffer(self.window.rwnd());
         let busy = self.busy.get_or_insert_with(create);
-        busy.queue.check_room(info.stream, len, config, send_buffer)?;
+        let credit = interleaving::room(&self.numbers, info.stream);
+        busy.queue.check_room(info.stream, len, credit, config, send_buffer)?;
         Ok(busy)
     }
 

@@ -13,6 +13,7 @@ use super::interleaving;
 use super::messages::Message;
 use super::send_queue::parked::Parked;
 use super::send_queue::queue::{on_granted, park, unpark};
+use super::send_queue::stream_tracking::Unsent;
 use super::{Busy, Outbound};
 use crate::config::AssociationConfig;
 use crate::error::SendError;
@@ -113,6 +114,15 @@ pub(crate) fn write_stream_blocked(streams: &[StreamId], packet: &mut PacketBuil
     stream_blocked::write(packet, streams.iter().copied().take(STREAMS_MAX))
 }
 
+/// Returns whether there may be streams to report as writable.
+#[inline]
+pub(crate) fn has_writable(outbound: &Outbound) -> bool {
+    outbound
+        .busy
+        .as_ref()
+        .is_some_and(|busy| busy.queue.parked().is_some() || !busy.queue.writable.is_empty())
+}
+
 /// Returns true once after a stream began to wait for credit, or got some: the next STREAM BLOCKED is due after an RTO.
 pub(crate) fn take_changed(outbound: &mut Outbound) -> bool {
     let parked = outbound.busy.as_mut().and_then(|busy| busy.queue.parked_mut());
@@ -135,7 +145,7 @@ pub(crate) fn on_stream_blocked_sent(outbound: &mut Outbound, streams: &[StreamI
 
 /// Returns the bytes that a stream may send before it needs more credit; `None` without credit.
 pub(crate) fn room(outbound: &Outbound, stream: StreamId) -> Option<u32> {
-    Some(interleaving::state(&outbound.numbers)?.accounts.as_ref()?.room(stream))
+    interleaving::room(&outbound.numbers, stream)
 }
 
 /// Returns the bytes of user data that wait for credit, which don't count against the send buffer.
@@ -155,14 +165,15 @@ pub(crate) fn check_buffer(
     busy.queue.check_buffer(StreamId(0), 1, config, || send_buffer(rwnd))
 }
 
-/// Returns whether a stream that waits for credit has room for a message of one byte: if not, the application is notified
-/// when it has. `None` if it doesn't wait.
+/// Returns whether a stream that waits for credit, or has queued as much as it may beyond that, has room for a message of one
+/// byte: if not, the application is notified when it has. `None` if only the send buffer matters.
 pub(crate) fn parked_room(
     outbound: &mut Outbound,
     stream: StreamId,
     config: &AssociationConfig,
 ) -> Option<bool> {
-    outbound.busy.as_mut()?.queue.has_parked_room(stream, 1, config)
+    let credit = room(outbound, stream);
+    outbound.busy.as_mut()?.queue.stream_room(stream, 1, credit, config)
 }
 
 /// Returns the number of messages of which nothing was sent, without those that wait for credit.
@@ -173,8 +184,10 @@ pub(crate) fn unparked_messages(outbound: &Outbound) -> usize {
 /// Returns the streams that take no more messages until they have credit.
 pub(crate) fn refused_streams(outbound: &Outbound) -> Vec<StreamId> {
     let Some(busy) = &outbound.busy else { return Vec::new() };
-    let refused = busy.queue.parked().into_iter().flat_map(Parked::refused);
-    refused.chain(busy.queue.writable.iter().copied()).collect()
+    let parked = busy.queue.parked().into_iter().flat_map(Parked::refused);
+    let unsent = busy.queue.tracking.as_ref().and_then(|tracking| tracking.unsent.as_ref());
+    let crowded = unsent.into_iter().flat_map(Unsent::refused);
+    parked.chain(crowded).chain(busy.queue.writable.iter().copied()).collect()
 }
 
 /// True if a stream's data waits for credit.

@@ -15,8 +15,8 @@ use crate::wait::WaitQueue;
 /// engine and not read yet.
 const MESSAGE_OVERHEAD: usize = 64;
 
-/// Limit of messages taken from the engine and not read yet if each stream has credit, in bytes: so that hundreds of streams
-/// may be unread before they hold up the others.
+/// Least limit of messages taken from the engine and not read yet if each stream has credit, in bytes: so that hundreds of
+/// streams may be unread before they hold up the others.
 const CREDITED_BYTES: usize = 16 << 20;
 
 /// What a reader gets next.
@@ -127,9 +127,10 @@ impl Routes {
         size_of::<Self>() + routes + (queued + self.rest.capacity()) * size_of::<Item>() + dynamic
     }
 
-    /// Allows more unread messages, because each stream keeps to its credit.
-    pub(crate) fn begin_credit(&mut self) {
-        self.limit_bytes = self.limit_bytes.max(CREDITED_BYTES);
+    /// Allows more unread messages, because each stream keeps to its credit: as many bytes as the receive buffer may have, which
+    /// is small at first.
+    pub(crate) fn begin_credit(&mut self, receive_buffer_max: usize) {
+        self.limit_bytes = self.limit_bytes.max(CREDITED_BYTES).max(receive_buffer_max);
     }
 
     /// Registers a reader for a stream. Returns false if the stream has one.

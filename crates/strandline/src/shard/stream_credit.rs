@@ -10,7 +10,8 @@ use crate::engine::Engine;
 pub(crate) fn begin_credit(engine: &mut Engine, cell: &mut Cell, id: AssociationId) {
     let Some(routes) = &mut cell.routes else { return };
     if engine.status(id).is_some_and(|status| status.extensions.stream_credit) {
-        routes.begin_credit();
-        StreamCredits::of(engine, id).report_reads();
+        let mut credits = StreamCredits::of(engine, id);
+        credits.report_reads();
+        routes.begin_credit(credits.unread_max());
     }
 }

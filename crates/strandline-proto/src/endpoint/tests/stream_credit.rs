@@ -9,7 +9,7 @@ use strandline_wire::{Chunk, IData, Init, TlvWriter};
 use super::raw::*;
 use super::*;
 use crate::config::{StreamCredit, StreamScheduler};
-use crate::endpoint::{Reconfigure, StreamCredits};
+use crate::endpoint::{DynamicStreams, Reconfigure, StreamCredits};
 use crate::error::SendError;
 use crate::reconfiguration::{PeerRequests, StreamDirection, Streams};
 use crate::reliability::Reliability;
@@ -22,7 +22,8 @@ const LONG: Duration = Duration::from_secs(30);
 fn with_credit(config: &mut AssociationConfig) {
     config.heartbeat_interval = None;
     config.extensions.interleaving = true;
-    config.extensions.stream_credit = Some(StreamCredit { initial: INITIAL, max: INITIAL });
+    config.extensions.stream_credit =
+        Some(StreamCredit { initial: INITIAL, max: INITIAL, ..StreamCredit::default() });
 }
 
 fn established() -> (Pair, AssociationId, AssociationId) {
@@ -111,7 +112,7 @@ fn credit_needs_both_sides_and_i_data() {
     with_credit(&mut config);
     for (initial, max, name) in [(1023, 4096, "initial"), (1 << 26, 1 << 26, "initial"), (4096, 4095, "max")]
     {
-        config.extensions.stream_credit = Some(StreamCredit { initial, max });
+        config.extensions.stream_credit = Some(StreamCredit { initial, max, ..StreamCredit::default() });
         assert_eq!(config.validate().unwrap_err().name, format!("extensions.stream_credit.{name}"));
     }
 }
@@ -287,6 +288,26 @@ fn waiting_stream_does_not_fill_the_send_buffer() {
     let writable = (a, Event::StreamWritable { stream: StreamId(1) });
     assert!(pair.hosts[CLIENT].events.contains(&writable));
     try_send(&mut pair, a, 1, 4000).unwrap();
+}
+
+/// What a dynamic stream queues beyond its credit is what is left here when its reader stops.
+#[test]
+fn a_stream_queues_little_beyond_its_credit() {
+    const BEYOND: usize = 128 << 10;
+    let (mut pair, a, _) = establish(configured(|config| config.send_buffer = Some(1 << 20)));
+    let begun = DynamicStreams::of(&mut pair.hosts[CLIENT].endpoint, a).begin(StreamId(1));
+    assert!(begun.is_ok());
+    for stream in [1, 2] {
+        let accepted = (0..100).take_while(|_| try_send(&mut pair, a, stream, 4096).is_ok()).count();
+        assert_eq!(accepted * 4096, BEYOND + INITIAL as usize);
+        assert_eq!(try_send(&mut pair, a, stream, 4096), Err(SendError::StreamBlocked { stream }));
+    }
+    assert!((0..2).all(|_| try_send(&mut pair, a, 3, BEYOND + 65_536).is_ok()), "two messages of any length");
+    // Its sender may try again once messages have left, and waits for credit then.
+    pair.run();
+    assert!(pair.hosts[CLIENT].events.contains(&(a, Event::StreamWritable { stream: StreamId(1) })));
+    assert!(is_awaited(&mut pair, a, 1));
+    assert_eq!(try_send(&mut pair, a, 1, 4096), Err(SendError::StreamBlocked { stream: 1 }));
 }
 
 /// Credit that arrives late, twice or in another order has no other effect.

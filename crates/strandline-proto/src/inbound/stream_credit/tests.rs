@@ -6,7 +6,7 @@ const RTT: Duration = Duration::from_millis(100);
 
 /// Credits of 8 KiB for each stream, at most 64 KiB, before TSN 1.
 fn credits(by_report: bool) -> Credits {
-    let config = StreamCredit { initial: 8 * KIB, max: 64 * KIB };
+    let config = StreamCredit { initial: 8 * KIB, max: 64 * KIB, growth_max: 80 * KIB };
     let mut credits = Credits::new(8, Some(config), Tsn(0));
     credits.by_report = by_report;
     credits
@@ -148,4 +148,31 @@ fn data_after_a_reset_of_all_is_kept() {
     assert!(credits.recent.is_none());
     credits.renumber(Tsn(77));
     assert!(credits.accounts.is_empty() && credits.settled == Tsn(76));
+}
+
+/// Readers that were fast before they stop hold a limited sum, and what is closed leaves room for others.
+#[test]
+fn windows_grow_within_a_common_limit() {
+    let mut credits = credits(false);
+    let mut tsn = 0;
+    let mut read = |credits: &mut Credits, stream: u16, ms: u64| {
+        let stream = StreamId(stream);
+        for round in 0..8 {
+            let len = credits.accounts.get(&stream).map_or(8 * KIB, |account| account.window) / GRANT_DIVISOR;
+            tsn += 1;
+            credits.on_accepted(stream, Tsn(tsn), len as usize, Place::Next);
+            assert!(credits.on_received(stream, len as usize));
+            credits.due.clear();
+            credits.grant(at(ms + round), RTT, stream);
+        }
+        credits.accounts[&stream].window
+    };
+    assert_eq!(read(&mut credits, 1, 0), 64 * KIB);
+    // 56 KiB of the 80 are used: 8 and 16 more fit, and 32 don't.
+    assert_eq!(read(&mut credits, 2, 100), 32 * KIB);
+    assert_eq!(read(&mut credits, 3, 200), 8 * KIB);
+    credits.reset(&Streams::from(StreamId(1)));
+    assert_eq!(read(&mut credits, 3, 300), 64 * KIB);
+    credits.reset(&Streams::All);
+    assert_eq!(credits.grown, 0);
 }

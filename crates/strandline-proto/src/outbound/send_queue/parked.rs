@@ -10,6 +10,9 @@ use crate::outbound::messages::{List, Message, MessageKey, Messages};
 /// Fraction of the room for parked messages that one stream may use.
 const STREAM_DIVISOR: usize = 4;
 
+/// Bytes that a stream may have queued beyond its credit.
+pub(crate) const BEYOND_CREDIT_MAX: usize = 128 << 10;
+
 /// Maximum number of times that the interval between STREAM BLOCKED chunks doubles.
 const BACK_OFF_MAX: u8 = 8;
 
@@ -121,7 +124,8 @@ impl Parked {
         messages_max: usize,
     ) -> Option<bool> {
         let parked = self.streams.get_mut(&stream)?;
-        let room = parked.bytes + len <= limit / STREAM_DIVISOR && self.bytes + len <= limit;
+        let most = (limit / STREAM_DIVISOR).min(BEYOND_CREDIT_MAX);
+        let room = parked.bytes + len <= most && self.bytes + len <= limit;
         let fits = (parked.bytes == 0 || room) && self.waiting < messages_max;
         parked.refused |= !fits;
         Some(fits)

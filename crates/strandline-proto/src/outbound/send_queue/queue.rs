@@ -65,7 +65,7 @@ impl Queue {
         self.waiting += 1;
         let (stream, len) = (message.info.stream, message.len());
         let key = messages.insert(message);
-        if self.tracking.is_some() && self.watch(messages, stream, key) {
+        if self.tracking.is_some() && self.watch(messages, stream, (key, len)) {
             return key;
         }
         if self.parked.is_some() && self.park_behind(messages, stream, key) {
@@ -79,10 +79,10 @@ impl Queue {
     /// Counts a message of a dynamic stream. Returns true if it is held back because its stream is being reset.
     #[cold]
     #[inline(never)]
-    fn watch(&mut self, messages: &mut Messages, stream: StreamId, key: MessageKey) -> bool {
+    fn watch(&mut self, messages: &mut Messages, stream: StreamId, (key, len): (MessageKey, usize)) -> bool {
         let Some(tracking) = &mut self.tracking else { return false };
         if let Some(unsent) = &mut tracking.unsent {
-            unsent.on_pushed(stream);
+            unsent.on_pushed(stream, len);
         }
         let Some(held) = tracking.held.as_mut().filter(|held| held.concerns(stream)) else { return false };
         held.push(messages, key);
@@ -132,8 +132,9 @@ impl Queue {
         self.waiting -= usize::from(begins);
         self.under_way = (!ends && !self.interleaves).then_some(fragment.message);
         self.scheduler.on_sent(messages, &self.settings, fragment, len, ends);
-        if ends && let Some(tracking) = &mut self.tracking {
-            tracking.on_gone(fragment.stream);
+        if ends && self.tracking.is_some() {
+            let len = messages.get(fragment.message).map_or(0, Message::len);
+            self.on_gone(fragment.stream, len);
         }
     }
 
@@ -143,8 +144,17 @@ impl Queue {
         self.pending_bytes = self.pending_bytes.saturating_sub(len);
         self.waiting -= 1;
         self.scheduler.on_whole_sent(messages, &self.settings, len);
-        if let Some(tracking) = &mut self.tracking {
-            tracking.on_gone(stream);
+        if self.tracking.is_some() {
+            self.on_gone(stream, len);
+        }
+    }
+
+    /// Records that a message of a stream was sent to its end.
+    #[cold]
+    #[inline(never)]
+    fn on_gone(&mut self, stream: StreamId, len: usize) {
+        if self.tracking.as_mut().is_some_and(|tracking| tracking.on_gone(stream, len)) {
+            self.writable.push(stream);
         }
     }
 
@@ -184,8 +194,10 @@ impl Queue {
             }
             bytes += message.rest().len;
             self.waiting -= usize::from(!message.is_begun());
-            if let Some(tracking) = &mut self.tracking {
-                tracking.on_gone(message.info.stream);
+            if let Some(tracking) = &mut self.tracking
+                && tracking.on_gone(message.info.stream, message.len())
+            {
+                self.writable.push(message.info.stream);
             }
             false
         });
@@ -202,7 +214,9 @@ impl Queue {
                 bytes += messages.get(key).map_or(0, Message::len);
                 self.waiting -= 1;
                 if let (Some(unsent), Some(message)) = (unsent.as_mut(), messages.get(key)) {
-                    unsent.on_gone(message.info.stream);
+                    let stream = message.info.stream;
+                    unsent.on_gone(stream, message.len());
+                    self.writable.extend(unsent.take_refused(stream).then_some(stream));
                 }
             } else {
                 held.push(messages, key);
@@ -218,13 +232,15 @@ impl Queue {
         wanted: impl Fn(&Message) -> bool,
     ) -> Vec<MessageKey> {
         let mut taken = Vec::new();
-        let tracking = &mut self.tracking;
+        let (tracking, writable) = (&mut self.tracking, &mut self.writable);
         self.scheduler.retain(messages, &mut |key, message| {
             if message.is_begun() || !wanted(message) {
                 return true;
             }
-            if let Some(tracking) = tracking {
-                tracking.on_gone(message.info.stream);
+            if let Some(tracking) = tracking
+                && tracking.on_gone(message.info.stream, message.len())
+            {
+                writable.push(message.info.stream);
             }
             self.pending_bytes = self.pending_bytes.saturating_sub(message.len());
             self.buffered_bytes = self.buffered_bytes.saturating_sub(message.len());
@@ -238,7 +254,8 @@ impl Queue {
             if !keeps {
                 *waiting -= 1;
                 if let Some(tracking) = tracking {
-                    tracking.on_gone(message.info.stream);
+                    // Its stream waits for credit: what was refused is reported with that.
+                    tracking.on_gone(message.info.stream, message.len());
                 }
                 taken.push(key);
             }

@@ -23,15 +23,17 @@ impl StreamTracking {
     }
 
     /// Records that a message of a stream was sent to its end, or will not be sent.
+    /// `len` is its length. Returns true if another message of the stream was refused because of such.
     #[cold]
     #[inline(never)]
-    pub(crate) fn on_gone(&mut self, stream: StreamId) {
+    pub(crate) fn on_gone(&mut self, stream: StreamId, len: usize) -> bool {
         if let Some(held) = &mut self.held {
             held.on_gone(stream);
         }
-        if let Some(unsent) = &mut self.unsent {
-            unsent.on_gone(stream);
-        }
+        self.unsent.as_mut().is_some_and(|unsent| {
+            unsent.on_gone(stream, len);
+            unsent.refused.remove(&stream)
+        })
     }
 
     /// Returns the heap bytes, itself included.
@@ -45,8 +47,10 @@ impl StreamTracking {
 pub(crate) struct Unsent {
     /// The first dynamic stream.
     first: StreamId,
-    /// Number of these messages for each stream that has some.
-    counts: BTreeMap<StreamId, usize>,
+    /// These messages of each stream that has some.
+    counts: BTreeMap<StreamId, Count>,
+    /// Streams of which a message was refused because of them.
+    refused: BTreeSet<StreamId>,
     /// Streams that have some and are to be closed.
     closing: BTreeSet<StreamId>,
     /// Those of them that have none any more.
@@ -57,25 +61,58 @@ pub(crate) struct Unsent {
     pub(crate) started: Vec<StreamId>,
 }
 
+/// The messages of a stream, and the sum of their lengths.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    messages: usize,
+    bytes: usize,
+}
+
 impl Unsent {
     fn new(first: StreamId) -> Self {
-        let (closing, starting) = (BTreeSet::new(), BTreeSet::new());
-        Self { first, counts: BTreeMap::new(), closing, drained: Vec::new(), starting, started: Vec::new() }
-    }
-
-    pub(crate) fn on_pushed(&mut self, stream: StreamId) {
-        if stream >= self.first {
-            *self.counts.entry(stream).or_default() += 1;
+        Self {
+            first,
+            counts: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            closing: BTreeSet::new(),
+            drained: Vec::new(),
+            starting: BTreeSet::new(),
+            started: Vec::new(),
         }
     }
 
-    pub(crate) fn on_gone(&mut self, stream: StreamId) {
+    pub(crate) fn on_pushed(&mut self, stream: StreamId, len: usize) {
+        if stream >= self.first {
+            let count = self.counts.entry(stream).or_default();
+            count.messages += 1;
+            count.bytes += len;
+        }
+    }
+
+    /// Returns whether the unsent messages of a stream, with another one of `len` bytes, have at most `most` bytes. Two may have
+    /// more: one of them is being sent. If not, [`StreamTracking::on_gone`] says when it may be different.
+    pub(crate) fn has_room(&mut self, stream: StreamId, len: usize, most: usize) -> bool {
+        let fits = |count: &Count| count.messages < 2 || count.bytes + len <= most;
+        let has_room = self.counts.get(&stream).is_none_or(fits);
+        if !has_room {
+            self.refused.insert(stream);
+        }
+        has_room
+    }
+
+    /// Returns true once if a message of the stream was refused.
+    pub(crate) fn take_refused(&mut self, stream: StreamId) -> bool {
+        self.refused.remove(&stream)
+    }
+
+    pub(crate) fn on_gone(&mut self, stream: StreamId, len: usize) {
         let Some(count) = self.counts.get_mut(&stream) else { return };
-        *count = count.saturating_sub(1);
+        count.messages = count.messages.saturating_sub(1);
+        count.bytes = count.bytes.saturating_sub(len);
         if self.starting.remove(&stream) {
             self.started.push(stream);
         }
-        if *count == 0 {
+        if count.messages == 0 {
             self.counts.remove(&stream);
             if self.closing.remove(&stream) {
                 self.drained.push(stream);
@@ -95,7 +132,7 @@ impl Unsent {
     /// Lets a stream be reported as started once a message of it was sent to its end, or given up. `begun` messages have a
     /// number. Returns true if one was sent to its end.
     pub(crate) fn start(&mut self, stream: StreamId, begun: usize) -> bool {
-        let unsent = self.counts.get(&stream).copied().unwrap_or(0);
+        let unsent = self.counts.get(&stream).map_or(0, |count| count.messages);
         let is_started = begun > 1 || (begun == 1 && unsent == 0);
         if !is_started {
             self.starting.insert(stream);
@@ -109,9 +146,14 @@ impl Unsent {
         self.started.retain(|stream| !is_concerned(*stream));
     }
 
+    /// Returns the streams of which a message was refused.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = StreamId> {
+        self.refused.iter().copied()
+    }
+
     fn heap_bytes(&self) -> usize {
-        self.counts.len() * size_of::<(StreamId, usize)>()
-            + (self.closing.len() + self.starting.len()) * size_of::<StreamId>()
+        self.counts.len() * size_of::<(StreamId, Count)>()
+            + (self.refused.len() + self.closing.len() + self.starting.len()) * size_of::<StreamId>()
             + (self.drained.capacity() + self.started.capacity()) * size_of::<StreamId>()
     }
 }

@@ -20,21 +20,33 @@ pub(crate) fn park(queue: &mut Queue, messages: &mut Messages, stream: StreamId,
     }
     parked.set_wanted(stream, wanted);
     let bytes = parked.bytes - before;
+    // A sender that waits learns that it waits for credit now.
+    report_refused(queue, stream);
     queue.pending_bytes = queue.pending_bytes.saturating_sub(bytes);
     queue.buffered_bytes = queue.buffered_bytes.saturating_sub(bytes);
 }
 
 /// Records that the peer granted a stream credit: `room` bytes. Schedules its messages if that is as much as the next one
-/// waits for. To take them out again would cost a look at all messages. Returns true if it was scheduled.
+/// waits for. To take them out again would cost a look at all messages. Returns true if it was scheduled, or a message that was
+/// refused may have room.
 pub(crate) fn on_granted(queue: &mut Queue, messages: &mut Messages, stream: StreamId, room: usize) -> bool {
-    let Some(parked) = &mut queue.parked else { return false };
+    let reports = report_refused(queue, stream);
+    let Some(parked) = &mut queue.parked else { return reports };
     let opens = parked.wanted(stream).is_some_and(|wanted| room >= wanted);
     if opens {
         unpark(queue, messages, stream);
     } else {
         parked.on_granted();
     }
-    opens
+    opens || reports
+}
+
+/// Lets the sender of a stream try again, if a message was refused because of the stream's unsent ones. Returns whether one was.
+fn report_refused(queue: &mut Queue, stream: StreamId) -> bool {
+    let unsent = queue.tracking.as_mut().and_then(|tracking| tracking.unsent.as_mut());
+    let was_refused = unsent.is_some_and(|unsent| unsent.take_refused(stream));
+    queue.writable.extend(was_refused.then_some(stream));
+    was_refused
 }
 
 /// Schedules the messages of a stream that has credit.
@@ -93,7 +105,7 @@ impl Queue {
                 bytes += message.rest().len;
                 *waiting -= usize::from(!message.is_begun());
                 if let Some(tracking) = tracking {
-                    tracking.on_gone(message.info.stream);
+                    tracking.on_gone(message.info.stream, message.len());
                 }
             }
             keeps

@@ -7,6 +7,7 @@ use super::{Queue, unparked};
 use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::number::StreamId;
+use crate::outbound::send_queue::parked::BEYOND_CREDIT_MAX;
 use crate::outbound::send_queue::scheduler::Scheduler;
 
 /// Fraction of a send buffer that has grown with the congestion window which must be free before the application is
@@ -31,18 +32,20 @@ impl Queue {
     }
 
     /// Checks whether there is room for a message of `len` bytes; if not, the application will be notified when there
-    /// is. `limit` returns the current send buffer and is called only if the buffer was full by its previous size.
+    /// is. `credit` is that of the stream, if streams have any. `limit` returns the current send buffer and is called only if the
+    /// buffer was full by its previous size.
     #[inline]
     pub(crate) fn check_room(
         &mut self,
         stream: StreamId,
         len: usize,
+        credit: Option<u32>,
         config: &AssociationConfig,
         limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
         let crowded = self.waiting >= config.send_messages_max as usize;
-        if crowded || self.buffered_bytes + len > self.limit as usize || self.parked.is_some() {
-            return self.check_full(stream, len, config, limit);
+        if crowded || self.buffered_bytes + len > self.limit as usize || credit.is_some() {
+            return self.check_full(stream, len, credit, config, limit);
         }
         Ok(())
     }
@@ -53,14 +56,36 @@ impl Queue {
         &mut self,
         stream: StreamId,
         len: usize,
+        credit: Option<u32>,
         config: &AssociationConfig,
         limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        match self.has_parked_room(stream, len, config) {
+        match self.stream_room(stream, len, credit, config) {
             Some(true) => Ok(()),
             Some(false) => Err(SendError::StreamBlocked { stream: stream.0 }),
             None => self.check_buffer(stream, len, config, limit),
         }
+    }
+
+    /// Returns whether a message has room on a stream that waits for credit, or that has queued as much as it may beyond it. `None`
+    /// if only the send buffer matters.
+    pub(crate) fn stream_room(
+        &mut self,
+        stream: StreamId,
+        len: usize,
+        credit: Option<u32>,
+        config: &AssociationConfig,
+    ) -> Option<bool> {
+        let parked = self.has_parked_room(stream, len, config);
+        parked.or_else(|| (!self.keeps_credit(stream, len, credit)).then_some(false))
+    }
+
+    /// Returns whether the unsent messages of a dynamic stream stay close to its credit with another one: what lies beyond it would
+    /// stay here if the stream's reader stopped.
+    fn keeps_credit(&mut self, stream: StreamId, len: usize, credit: Option<u32>) -> bool {
+        let unsent = self.tracking.as_mut().and_then(|tracking| tracking.unsent.as_mut());
+        let (Some(unsent), Some(credit)) = (unsent, credit) else { return true };
+        unsent.has_room(stream, len, (credit as usize).saturating_add(BEYOND_CREDIT_MAX))
     }
 
     /// Checks a buffer that seems to be full, for a stream that does not wait for credit.

@@ -1,0 +1,95 @@
+//! What a gateway asks of its peer besides connections, on streams of their own: to listen there, and to report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use strandline::Association;
+use tokio::sync::watch;
+
+use crate::clock::now;
+use crate::config;
+use crate::contexts::Context;
+use crate::health;
+use crate::pace::{BACK_OFF_MAX, STEADY};
+use crate::protocol::{Opening, Reason, Report};
+use crate::relay::{first_message, reason, reply};
+
+/// Attempts to let a peer listen after which the time between two grows, and that time.
+const LISTEN_ATTEMPTS: u32 = 20;
+const LISTEN_EVERY: Duration = Duration::from_millis(250);
+
+/// Asks the peer to listen, for as long as the association lasts.
+pub(crate) async fn ask_to_listen(
+    association: Association,
+    reverse: config::Reverse,
+    token: u32,
+    name: Arc<str>,
+    [mut retired, mut left]: [watch::Receiver<bool>; 2],
+) {
+    let ask = async || {
+        let (mut recv, mut send) =
+            association.open_stream().await.map_err(|_| Reason::NoAssociation)?.into_split();
+        let at = reverse.listen;
+        let opening = if reverse.udp.is_some() {
+            Opening::ListenUdp { at, token }
+        } else {
+            Opening::Listen { at, token }
+        };
+        send.send(opening.encode(&[]).into()).await.map_err(|_| Reason::NoAssociation)?;
+        reply(&mut recv).await.map_err(reason)?;
+        tracing::info!(peer = %name, at = %reverse.listen, to = %reverse.to, "the peer listens");
+        Ok::<_, Reason>((recv, send))
+    };
+    let asking = async {
+        let (mut attempts, mut pause, mut reported) = (0, LISTEN_EVERY, None);
+        loop {
+            let begun = now();
+            match ask().await {
+                // Both are held until the peer listens no more: it reloads, or ends.
+                Ok((mut recv, _send)) => {
+                    let _ = recv.recv().await;
+                    reported = None;
+                }
+                Err(Reason::NoAssociation) => return,
+                // An association of before may still listen there.
+                Err(Reason::AddressInUse) if attempts < LISTEN_ATTEMPTS => {}
+                Err(reason) if reported == Some(reason) => {}
+                Err(reason) => {
+                    reported = Some(reason);
+                    tracing::error!(peer = %name, at = %reverse.listen, %reason, "the peer does not listen: it is asked again");
+                }
+            }
+            if now().saturating_duration_since(begun) >= STEADY {
+                (attempts, pause) = (0, LISTEN_EVERY);
+            }
+            attempts += 1;
+            if attempts > LISTEN_ATTEMPTS {
+                pause = (pause * 2).min(BACK_OFF_MAX);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    };
+    tokio::select! {
+        () = asking => {}
+        // The peer is not to listen any more.
+        _ = retired.wait_for(|retired| *retired) => {}
+        _ = left.wait_for(|left| *left) => {}
+    }
+}
+
+/// Has the peer report how its direction of an association does, until it ends. Older gateways refuse.
+pub(crate) async fn ask_for_reports(context: Arc<Context>) {
+    let ask = async || {
+        let (mut recv, mut send) = context.association.open_stream().await.ok()?.into_split();
+        send.send(Opening::Report.encode(&[]).into()).await.ok()?;
+        reply(&mut recv).await.ok()?;
+        while let Ok(message) = first_message(&mut recv).await {
+            if let Some(report) = Report::decode(&message) {
+                context.set_down(health::reported(&report));
+            }
+        }
+        Some(())
+    };
+    // Without reports only this side's direction counts.
+    let _ = ask().await;
+}

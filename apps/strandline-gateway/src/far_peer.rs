@@ -1,0 +1,79 @@
+//! The peer of an association, as what it asks for is served.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use strandline::SendStream;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::timeout;
+
+use crate::config::Reverse;
+use crate::fair_sharing::FairSharing;
+use crate::flows::Flows;
+use crate::gateway::Gateway;
+use crate::peer_identity::PeerIdentity;
+use crate::protocol::{Reason, Reply};
+use crate::registry::{ConnectionGuard, ConnectionInfo};
+
+/// Time for the first message of a stream.
+pub(crate) const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The peer of an association, and what it may do here.
+#[derive(Debug)]
+pub(crate) struct FarPeer {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) name: Arc<str>,
+    /// What rules and limits are about.
+    pub(crate) who: PeerIdentity,
+    /// Where connections and datagrams lead that it accepts for this side, by token.
+    pub(crate) reverses: Vec<Reverse>,
+    /// UDP flows of the association.
+    pub(crate) flows: Arc<Flows>,
+    /// Whose streams fill its send buffer.
+    pub(crate) lanes: Arc<FairSharing>,
+    /// Notified when the peer hands over to another process.
+    pub(crate) moved: Notify,
+    pub(crate) services: Services,
+}
+
+/// What a peer may ask for besides connections, on one association.
+#[derive(Debug)]
+pub(crate) struct Services {
+    pub(crate) listeners: Semaphore,
+    pub(crate) reports: Semaphore,
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        Self { listeners: Semaphore::new(LISTENERS_MAX), reports: Semaphore::new(1) }
+    }
+}
+
+/// Listeners that one association may hold.
+pub(crate) const LISTENERS_MAX: usize = 256;
+
+impl FarPeer {
+    /// Adds a connection that the peer has asked for to the registry.
+    pub(crate) fn track(
+        &self,
+        way: &'static str,
+        client: Option<SocketAddr>,
+        destination: String,
+        stream: u16,
+    ) -> ConnectionGuard {
+        let about = ConnectionInfo { way, peer: Arc::clone(&self.name), client, destination, is_near: false };
+        let tracked = self.gateway.registry.begin(about);
+        tracked.entry.set_stream(stream);
+        tracked
+    }
+}
+
+/// Answers that there is no connection.
+pub(crate) async fn refuse(mut send: SendStream, reason: Reason, text: String) {
+    let reply = Reply::Failed { reason, text: text.into() };
+    if send.send(reply.encode().into()).await.is_ok() && send.finish().is_ok() {
+        // Dropping the writer doesn't reset what is finished.
+        let _ = timeout(OPENING_TIMEOUT, send.finished()).await;
+    }
+}

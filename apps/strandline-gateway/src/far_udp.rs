@@ -1,0 +1,186 @@
+//! UDP for a peer: flows to destinations here, and sockets on which it has this side listen.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use strandline::{Association, RecvStream, SendStream};
+use tokio::net::UdpSocket;
+
+use crate::clock::{now, unix_time};
+use crate::config::FlowTimes;
+use crate::dial;
+use crate::far_peer::{FarPeer, refuse};
+use crate::flows::{self, Target, buffer, idle};
+use crate::gateway::Stage;
+use crate::limits::Permit;
+use crate::protocol::{Destination, Opening, Reason, Reply};
+use crate::registry::{CloseReason, ConnectionGuard, ConnectionInfo};
+use crate::udp_clients::{self, ClientFlow, LAST_ANSWERS, NewClient};
+
+/// Of flows to destinations that the peer has chosen: it ends them sooner.
+const ONWARD: FlowTimes =
+    FlowTimes { lifetime: Duration::from_secs(1), idle_timeout: Duration::from_secs(120) };
+/// Of flows of clients here. The peer ends those that it knows to be idle.
+const ARRIVED: FlowTimes =
+    FlowTimes { lifetime: Duration::from_secs(1), idle_timeout: Duration::from_secs(60) };
+
+/// The tokens of flows that the listening side opens have this bit, those of the other side don't.
+const ARRIVED_TOKEN: u32 = 1 << 31;
+
+type Streams = (RecvStream, SendStream);
+
+/// Passes datagrams to a destination that the peer may reach, and back, until the peer ends the flow or nothing passes.
+pub(crate) async fn flow(
+    association: Association,
+    peer: Arc<FarPeer>,
+    (to, token): (Destination, u32),
+    first: Bytes,
+    streams: Streams,
+    tracked: &ConnectionGuard,
+) -> CloseReason {
+    let limit = peer.gateway.settings().limits.connect_timeout;
+    let opened = match peer.gateway.access(peer.who) {
+        None => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
+        Some(access) => dial::connect_udp(&to, Some(&access.allow_udp), limit).await,
+    };
+    pass(association, peer, (opened, &to, token), ONWARD, first, streams, tracked).await
+}
+
+/// As [`flow`], to the destination of a reverse forward.
+pub(crate) async fn flow_of(
+    association: Association,
+    peer: Arc<FarPeer>,
+    (to, token): (Destination, u32),
+    times: FlowTimes,
+    first: Bytes,
+    streams: Streams,
+    tracked: &ConnectionGuard,
+) -> CloseReason {
+    let limit = peer.gateway.settings().limits.connect_timeout;
+    let opened = dial::connect_udp(&to, None, limit).await;
+    pass(association, peer, (opened, &to, token), times, first, streams, tracked).await
+}
+
+async fn pass(
+    association: Association,
+    peer: Arc<FarPeer>,
+    (opened, to, token): (Result<UdpSocket, (Reason, String)>, &Destination, u32),
+    times: FlowTimes,
+    first: Bytes,
+    (mut recv, mut send): Streams,
+    tracked: &ConnectionGuard,
+) -> CloseReason {
+    let socket = match opened {
+        Ok(socket) => Arc::new(socket),
+        Err((reason, text)) => {
+            tracing::debug!(peer = %peer.name, destination = %to, %reason, %text, "no UDP flow");
+            refuse(send, reason, text).await;
+            return CloseReason::Failed(reason);
+        }
+    };
+    let entry = &tracked.entry;
+    let target = Target { socket: Arc::clone(&socket), to: None, entry: Arc::clone(entry) };
+    target.deliver(&first);
+    let Some(routed) = peer.flows.add(token, target) else {
+        refuse(send, Reason::Other, "the token is in use".to_owned()).await;
+        return CloseReason::Failed(Reason::Other);
+    };
+    let done = Reply::Done { at: socket.local_addr().ok() };
+    if send.send(done.encode().into()).await.is_err() {
+        return CloseReason::Lost;
+    }
+    entry.set_connected();
+    let passing = async {
+        let mut room = buffer();
+        loop {
+            // Errors are those of earlier datagrams: nobody has received them.
+            let Ok(len) = socket.recv(&mut room).await else { continue };
+            let datagram = room.get(..len).unwrap_or_default();
+            flows::send(&association, token, datagram, times.lifetime, entry);
+        }
+    };
+    let end = tokio::select! {
+        () = passing => CloseReason::Complete,
+        ended = recv.recv() => if matches!(ended, Ok(None)) { CloseReason::Complete } else { CloseReason::Lost },
+        () = idle(entry, times.idle_timeout) => CloseReason::Complete,
+    };
+    let _ = send.finish();
+    drop(routed);
+    end
+}
+
+/// Listens for the peer until it ends the stream, the association ends, or the gateway does. Each client has a flow of its own.
+pub(crate) async fn listen(
+    association: Association,
+    peer: Arc<FarPeer>,
+    at: SocketAddr,
+    listener: u32,
+    (mut recv, mut send): Streams,
+) {
+    let allowed =
+        peer.gateway.access(peer.who).is_some_and(|access| access.allow_listen_udp.allow_listen(at));
+    if !allowed {
+        return refuse(send, Reason::NotAllowed, format!("listening on UDP at {at} is not allowed")).await;
+    }
+    if peer.gateway.is_ending() {
+        return refuse(send, Reason::Other, "the gateway ends".to_owned()).await;
+    }
+    let socket = match UdpSocket::bind(at).await {
+        Ok(socket) => Arc::new(socket),
+        Err(error) => return refuse(send, Reason::of(&error), format!("{at}: {error}")).await,
+    };
+    let done = Reply::Done { at: socket.local_addr().ok() };
+    if send.send(done.encode().into()).await.is_err() {
+        return;
+    }
+    tracing::info!(peer = %peer.name, %at, "listening on UDP for a peer");
+    let begin = |client: NewClient| {
+        let Some(place) = peer.gateway.limits.take(peer.who, now()) else { return };
+        let served = (Arc::clone(&socket), client, place);
+        tokio::spawn(arrive(association.clone(), Arc::clone(&peer), (at, listener), served));
+    };
+    tokio::select! {
+        () = udp_clients::serve(&socket, begin) => {}
+        _ = recv.recv() => {}
+        () = peer.gateway.reached(Stage::Draining) => {}
+    }
+    let _ = send.finish();
+}
+
+/// Passes the datagrams of a client to the peer that asked this side to listen.
+async fn arrive(
+    association: Association,
+    peer: Arc<FarPeer>,
+    (at, listener): (SocketAddr, u32),
+    (socket, client, place): (Arc<UdpSocket>, NewClient, Permit),
+) {
+    let mut tracked = peer.gateway.registry.begin(ConnectionInfo {
+        way: "listen_udp",
+        peer: Arc::clone(&peer.name),
+        client: Some(client.address),
+        destination: at.to_string(),
+        is_near: true,
+    });
+    let Ok(stream) = association.open_stream().await else { return };
+    let token = token();
+    let opening = Opening::AcceptedFlow { listener, source: Some(client.address), token };
+    let flows = Arc::clone(&peer.flows);
+    let flow = ClientFlow { association, flows, token, socket, times: ARRIVED };
+    // The next process, or another association, can have the address only once nothing has it here.
+    let last_answers = tokio::time::sleep(LAST_ANSWERS);
+    let ended = flow.pass(stream, opening, client, &tracked, last_answers).await;
+    tracked.set_end(ended.map_or_else(|end| end, |()| CloseReason::Complete));
+    drop(place);
+}
+
+/// Returns the token of a flow that this side opens for a client: another one than that of the process before, which the peer may
+/// still know.
+fn token() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    let begun = std::process::id().wrapping_mul(0x9e37_79b1) ^ unix_time().as_secs() as u32;
+    next.wrapping_add(begun) | ARRIVED_TOKEN
+}

@@ -1,0 +1,97 @@
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use strandline::{Association, Bind, Listener, Owner, Peer, Stack, UdpGroup, UdpOptions};
+use tokio::task::{LocalSet, yield_now};
+
+use super::HotRestart;
+use crate::config::{Args, Settings};
+use crate::gateway::Gateway;
+use crate::handover::{Inherited, Predecessor, Program};
+use crate::registry::Registry;
+
+fn gateway() -> Arc<Gateway> {
+    #[derive(clap::Parser)]
+    struct Options {
+        #[command(flatten)]
+        args: Args,
+    }
+    let args =
+        <Options as clap::Parser>::try_parse_from(["gateway", "--listen", "127.0.0.1:0"]).unwrap().args;
+    Arc::new(Gateway::new(Settings::read(&args).unwrap(), Registry::default()))
+}
+
+/// Joins a group, and listens for associations.
+fn listen(group: &mut UdpGroup) -> (Stack, Listener) {
+    let stack = Stack::builder().udp_group(group).unwrap();
+    let listener = Listener::bind(&stack, Bind::port(5101)).unwrap();
+    (stack, listener)
+}
+
+/// Returns the sockets of a group, as a new process gets them.
+fn handed_over(group: &UdpGroup) -> Vec<(std::os::fd::OwnedFd, Owner)> {
+    let descriptors = group.descriptors().map(|socket| socket.try_clone_to_owned().unwrap());
+    descriptors.zip(group.owners()).collect()
+}
+
+/// Sets up an association with whichever process leads, and returns whether that is the first of two.
+async fn leads(address: SocketAddr, first: &Listener, second: &Listener) -> bool {
+    let stack = Stack::builder().udp(([127, 0, 0, 1], 0).into()).unwrap();
+    let from = Bind::port(0);
+    let association = Association::start(&stack, Peer::encapsulated(address, 5101), from, None).unwrap();
+    association.established().await.unwrap();
+    tokio::select! {
+        accepted = first.accept() => accepted.is_ok(),
+        _ = second.accept() => false,
+    }
+}
+
+/// A process of before ends while a next one has begun to lead, and the process between them learns of it first: it must not
+/// lead again, unless the next one fails.
+#[tokio::test]
+async fn one_process_leads_while_the_next_one_starts() {
+    let options = UdpOptions::default();
+    let mut group = UdpGroup::bind(([127, 0, 0, 1], 0).into(), &options).unwrap();
+    let address = group.local_addr();
+    let _before = listen(&mut group);
+    group.lead().unwrap();
+
+    let inherited =
+        Inherited { ways: Vec::new(), admin: None, group: handed_over(&group), formers: Vec::new() };
+    // A next process that never serves.
+    let program = Program::of("sleep".into(), vec!["600".into()]);
+    let between = Rc::new(HotRestart::new(program, Some(inherited)));
+    let (_stack, own) = between.open_group(address, |group| Ok(listen(group))).unwrap();
+    let gateway = gateway();
+    between.group.borrow().as_ref().unwrap().lead().unwrap();
+    let (before, other) = UnixStream::pair().unwrap();
+    let tasks = LocalSet::new();
+    tasks
+        .run_until(async {
+            between.follow(Predecessor { pid: 1, generation: Some(0) }, other, &gateway).unwrap();
+            let handing_over = {
+                let between = Rc::clone(&between);
+                tokio::task::spawn_local(async move { between.hand_over(Vec::new(), Vec::new()).await })
+            };
+            while !between.hands_over.get() {
+                yield_now().await;
+            }
+            let members = handed_over(between.group.borrow().as_ref().unwrap());
+            let mut next = UdpGroup::adopt(members, &options).unwrap();
+            let (_stack, new) = listen(&mut next);
+            next.lead().unwrap();
+            assert!(leads(address, &new, &own).await);
+            drop(before);
+            while between.status().as_array().is_some_and(|formers| !formers.is_empty()) {
+                yield_now().await;
+            }
+            assert!(leads(address, &new, &own).await, "the process between leads again");
+            // The next one is ended, since this one is told to end.
+            assert!(between.end_next().await.is_none());
+            assert!(handing_over.await.unwrap().is_err());
+            assert!(leads(address, &own, &new).await, "nobody leads");
+        })
+        .await;
+}
