@@ -151,7 +151,7 @@ enum Load {
 }
 
 fn main() -> ExitCode {
-    strandline_load::end_with_parent();
+    let _left = strandline_load::end_with_parent();
     strandline_ops::heap::give_back_at_once();
     let cli = parsed();
     log(cli.verbose, cli.log_format);

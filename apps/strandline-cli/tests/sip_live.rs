@@ -326,7 +326,10 @@ fn killed_demo_takes_its_programs_along() {
     let pid = demo.id();
     at_last("a server and three loads are there", || children(pid).len() == 4);
     let started = children(pid);
+    let folder = std::env::temp_dir().join(format!("strandline-demo-sip-{pid}"));
+    assert!(folder.join("sip.db").exists());
     demo.kill().unwrap();
     demo.wait().unwrap();
     at_last("all have ended", || !started.iter().any(|child| runs(*child)));
+    assert!(!folder.exists(), "the server has removed it");
 }

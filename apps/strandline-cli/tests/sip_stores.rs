@@ -161,6 +161,30 @@ fn redis_waits_for_its_replica() {
     phone.register_at_last(&server, "bob");
 }
 
+/// An operator deletes the last entry of the journal: its number can't be used again.
+#[test]
+fn a_deleted_end_of_the_stream_stops_nobody() {
+    let database = Database::start(Kind::Redis);
+    let config = configuration(&database, "");
+    let mut server = Server::configured(&config);
+    let mut phone = Phone::new();
+    for user in ["a", "b", "c"] {
+        phone.register_at_last(&server, user);
+    }
+    server.kill();
+    let last = database.redis("XREVRANGE strandline:journal:sip + - COUNT 1");
+    let id = last.lines().find(|line| line.ends_with("-0")).unwrap_or_else(|| panic!("{last}"));
+    let deleted = database.redis(&format!("XDEL strandline:journal:sip {id}"));
+    assert!(deleted.contains("\r\n:1\r\n"), "{deleted}");
+    let mut server = Server::configured(&config);
+    phone.register_at_last(&server, "d");
+    phone.register_at_last(&server, "e");
+    server.kill();
+    let server = Server::configured(&config);
+    assert!(server.users() >= 4, "all but perhaps the one of the deleted entry");
+    assert!(metric(&server, "strandline_sip_store_missing_rows_total") == 1.0);
+}
+
 /// Checks each mode of `store.tls` with a server that accepts only TLS and whose certificate is for 127.0.0.1, and with
 /// one whose certificate is for another host.
 fn tls_is_verified_as_configured(kind: Kind) {

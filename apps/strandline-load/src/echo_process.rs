@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::echo_server::Listening;
+use crate::folder::Folder;
 use crate::job::Transport;
 use crate::memory;
 
@@ -113,9 +114,25 @@ pub(crate) async fn spawn(command: &[&str], arguments: &[&str]) -> Result<(Child
     started(this_program()?.args(command).args(arguments)).await
 }
 
-/// Starts this program in a process group of its own, which the terminal's signals don't reach.
-pub(crate) async fn spawn_apart(command: &[&str], arguments: &[&str]) -> Result<(Child, String)> {
-    started(this_program()?.args(command).args(arguments).process_group(0)).await
+/// Starts a server of this program as [`spawn`] does. If this process is killed, the server removes the folder
+/// when it ends.
+pub(crate) async fn spawn_in(
+    folder: &Folder,
+    command: &[&str],
+    arguments: &[&str],
+) -> Result<(Child, String)> {
+    started(this_program()?.args(command).args(arguments).env(WITH_FOLDER, folder.path())).await
+}
+
+/// Starts a server as [`spawn_in`] does, in a process group of its own, which the terminal's signals don't
+/// reach.
+pub(crate) async fn spawn_apart(
+    folder: &Folder,
+    command: &[&str],
+    arguments: &[&str],
+) -> Result<(Child, String)> {
+    let mut program = this_program()?;
+    started(program.args(command).args(arguments).env(WITH_FOLDER, folder.path()).process_group(0)).await
 }
 
 /// Returns a command of this program that logs as this process does and ends with it, even if this process is killed.
@@ -127,22 +144,46 @@ pub(crate) fn this_program() -> Result<Command> {
 
 /// Environment variable with the process that started this one as its server.
 const WITH_PARENT: &str = "STRANDLINE_WITH_PARENT";
+/// Environment variable with the temporary folder of that process.
+const WITH_FOLDER: &str = "STRANDLINE_WITH_FOLDER";
+
+/// Removes the folder of a process that was killed, when the server that it started ends.
+#[derive(Debug)]
+pub struct Left {
+    parent: Pid,
+    folder: Folder,
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        if is_parent(self.parent) {
+            self.folder.keep();
+        }
+    }
+}
+
+fn is_parent(pid: Pid) -> bool {
+    rustix::process::getppid() == Some(pid)
+}
 
 /// Makes a server that was started for a measurement end with the process that started it, even if that is
-/// killed. Call it first in a program that can be such a server.
-pub fn end_with_parent() {
+/// killed. Call it first in a program that can be such a server, and drop the result at its end.
+pub fn end_with_parent() -> Option<Left> {
     let parent = std::env::var(WITH_PARENT).ok().and_then(|text| text.parse().ok());
-    let Some(parent) = parent.and_then(Pid::from_raw) else { return };
-    let is_there = || rustix::process::getppid() == Some(parent);
+    let parent = parent.and_then(Pid::from_raw)?;
     // Child processes of such a server inherit the variable, but have another parent.
-    if !is_there() {
-        return;
+    if !is_parent(parent) {
+        return None;
     }
     let said = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+    let folder = std::env::var_os(WITH_FOLDER).and_then(|path| Folder::of(path.into(), parent));
+    let left = folder.map(|folder| Left { parent, folder });
     // The parent may have ended before the request took effect.
-    if said.is_ok() && !is_there() {
+    if said.is_ok() && !is_parent(parent) {
+        drop(left);
         std::process::exit(1);
     }
+    left
 }
 
 async fn started(command: &mut Command) -> Result<(Child, String)> {

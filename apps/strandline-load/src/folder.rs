@@ -8,7 +8,10 @@ use rustix::process::{Pid, test_kill_process};
 
 /// A temporary folder that is removed with this value.
 #[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder {
+    path: PathBuf,
+    keeps: bool,
+}
 
 impl Folder {
     /// Creates a folder of this process for the given purpose.
@@ -17,11 +20,23 @@ impl Folder {
         remove_left(&all, &prefix);
         let folder = all.join(format!("{prefix}{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        Ok(Self(folder))
+        Ok(Self { path: folder, keeps: false })
+    }
+
+    /// The folder that another process has created; `None` for any other path.
+    pub(crate) fn of(path: PathBuf, process: Pid) -> Option<Self> {
+        let (prefix, number) = path.file_name()?.to_str()?.rsplit_once('-')?;
+        let is_its = prefix.starts_with("strandline-") && number == process.as_raw_nonzero().to_string();
+        is_its.then_some(Self { path, keeps: false })
+    }
+
+    /// Leaves the folder to another process.
+    pub(crate) fn keep(&mut self) {
+        self.keeps = true;
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
@@ -42,8 +57,10 @@ fn remove_left(all: &Path, prefix: &str) {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, folder = %self.0.display(), "removing the folder failed");
+        if !self.keeps
+            && let Err(error) = std::fs::remove_dir_all(&self.path)
+        {
+            tracing::warn!(%error, folder = %self.path.display(), "removing the folder failed");
         }
     }
 }

@@ -40,7 +40,7 @@ mod testing;
 mod trace;
 mod worker;
 
-pub use echo_process::end_with_parent;
+pub use echo_process::{Left, end_with_parent};
 
 use std::process::ExitCode;
 

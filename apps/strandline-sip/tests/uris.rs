@@ -130,7 +130,7 @@ fn malformed_uris_are_rejected_where_they_are() {
         ("sip:a:x", ErrorKind::Port, 6),
         ("sip:a:65536", ErrorKind::Port, 6),
         ("sip:a:99999999999999999999", ErrorKind::Port, 6),
-        ("sip:a;", ErrorKind::Parameter, 6),
+        ("sip:a;;", ErrorKind::Parameter, 6),
         ("sip:a;;b", ErrorKind::Parameter, 6),
         ("sip:a;b=", ErrorKind::Parameter, 8),
         ("sip:a;b=c=d", ErrorKind::Uri, 9),

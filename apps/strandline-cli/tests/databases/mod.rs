@@ -79,12 +79,18 @@ impl Database {
 
     /// Returns the number of keys (Redis only).
     pub fn keys(&self) -> u64 {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(b"AUTH wonder:land@\r\nDBSIZE\r\nQUIT\r\n").unwrap();
-        let mut answers = String::new();
-        stream.read_to_string(&mut answers).unwrap();
+        let answers = self.redis("DBSIZE");
         let size = answers.lines().find_map(|line| line.strip_prefix(':'));
         size.unwrap_or_else(|| panic!("{answers}")).parse().unwrap()
+    }
+
+    /// Executes a command, and returns what Redis answers (Redis only).
+    pub fn redis(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("AUTH wonder:land@\r\n{command}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut answers = Vec::new();
+        stream.read_to_end(&mut answers).unwrap();
+        String::from_utf8_lossy(&answers).into_owned()
     }
 
     fn start_as(kind: Kind, replica_of: Option<u16>, tls: Option<&OwnFiles>) -> Self {

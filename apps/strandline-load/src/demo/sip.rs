@@ -113,7 +113,7 @@ async fn show(args: &Args, going_on: &Cell<bool>) -> Result<ExitCode> {
     }
     let folder = Folder::new("demo-sip")?;
     let store = folder.path().join("sip.db");
-    let (mut server, announcement) = start(&store).await?;
+    let (mut server, announcement) = start(&folder, &store).await?;
     let page = format!("http://{}/", announcement.metrics);
     if !args.json {
         outln!("SIP server for example.com, bindings in {}", store.display());
@@ -140,13 +140,13 @@ async fn show(args: &Args, going_on: &Cell<bool>) -> Result<ExitCode> {
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn start(store: &Path) -> Result<(tokio::process::Child, Announcement)> {
+async fn start(folder: &Folder, store: &Path) -> Result<(tokio::process::Child, Announcement)> {
     let store = store.to_str().context("the path of the temporary directory is not valid UTF-8")?;
     let mut arguments = vec!["--domain", "example.com", "--store", store, "--metrics", "127.0.0.1:0"];
     for listen in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", "sctp:127.0.0.1:0"] {
         arguments.extend(["--listen", listen]);
     }
-    let (child, line) = spawn_apart(&["sip", "--json"], &arguments).await?;
+    let (child, line) = spawn_apart(folder, &["sip", "--json"], &arguments).await?;
     Ok((child, serde_json::from_str(&line)?))
 }
 

@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Deserialize;
 use tokio::process::Child;
 
-use crate::echo_process::{Announced, spawn};
+use crate::echo_process::{Announced, spawn, spawn_in};
 use crate::folder::Folder;
 
 use super::args::{Args, SctpStyle, Transport};
@@ -44,7 +44,10 @@ impl Own {
             let store = store.to_str().context("the path of the temporary directory is not valid UTF-8")?;
             arguments.extend(["--store", store]);
         }
-        let (child, line) = spawn(&["sip", "--json"], &arguments).await?;
+        let (child, line) = match &folder {
+            Some(folder) => spawn_in(folder, &["sip", "--json"], &arguments).await?,
+            None => spawn(&["sip", "--json"], &arguments).await?,
+        };
         let announced: Announcement = serde_json::from_str(&line)?;
         let Announced { host, port, carrier, .. } =
             announced.listening.into_iter().next().context("the SIP server announced no address")?;

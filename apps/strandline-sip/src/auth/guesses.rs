@@ -19,7 +19,7 @@ const FORGIVEN_MS: u64 = 30_000;
 /// behind one address.
 const EACH_ADDRESS: u32 = 20;
 /// Maximum number of entries in each of the two sets of good sources, which take 10 MB together. A user at an
-/// address has two entries.
+/// address has two or three entries.
 const GOOD_MAX: usize = (1 << 19) / 8 * 7;
 /// How long one of these sets is filled, in milliseconds; an entry lasts for one to two days.
 const GOOD_TURN_MS: u64 = 86_400_000;
@@ -70,6 +70,9 @@ pub struct Guesser {
     pub is_own_port: bool,
     /// The edge that reports the address. The phone may have forged parts of what the edge passes on.
     pub edge: Option<IpAddr>,
+    /// A hash of the Call-ID of a REGISTER; 0 for other requests. A phone keeps its Call-ID when it reconnects
+    /// (RFC 3261 section 10.2.4), and others don't see it.
+    pub call: u64,
 }
 
 /// Whether a user is registered from a source.
@@ -79,11 +82,13 @@ pub enum Standing {
     Unknown,
     /// The user is registered from this address.
     Address,
+    /// The user is registered from this address, with the Call-ID of the request.
+    Call,
     /// The user is registered from this address and port.
     Port,
 }
 
-/// Users who have recently authenticated, by address and by address and port.
+/// Users who have recently authenticated, by address, by address and port, and by address and Call-ID.
 #[derive(Debug, Default)]
 struct Good {
     current: HashSet<u64>,
@@ -126,8 +131,11 @@ struct Keys {
     port: Key,
     /// For the user behind the edge.
     edge: Option<Key>,
+    /// For the user at the address with the Call-ID.
+    call: Option<Key>,
     good_address: u64,
     good_port: u64,
+    good_call: u64,
 }
 
 /// The part of an address that one customer has: a whole IPv4 address, or the network of an IPv6 address.
@@ -169,6 +177,9 @@ impl Guesses {
         let user_hash = self.hash(origin(address), None, Some(user));
         let all_hash = self.hash(origin(address), None, None);
         let port_hash = self.hash(address, Some(guesser.address.port()), Some(user));
+        let mut call_hasher = self.hasher;
+        (user_hash, guesser.call).hash(&mut call_hasher);
+        let call_hash = call_hasher.finish();
         let key = |hash: u64, times: u32| Key {
             set: (hash % SETS as u64) as usize,
             mark: (hash >> 32) as u32 | 1,
@@ -182,9 +193,18 @@ impl Guesses {
             edge: guesser
                 .edge
                 .map(|edge| key(self.hash(edge.to_canonical(), Some(0), Some(user)), EACH_ADDRESS)),
+            call: (guesser.call != 0).then(|| key(call_hash, 1)),
             good_address: user_hash,
             good_port: port_hash,
+            good_call: call_hash,
         }
+    }
+
+    /// A hash of a Call-ID, not 0.
+    pub(super) fn call(&self, call_id: &[u8]) -> u64 {
+        let mut hasher = self.hasher;
+        call_id.hash(&mut hasher);
+        hasher.finish() | 1
     }
 
     fn is_over(&self, now: Time, key: Key) -> bool {
@@ -194,7 +214,7 @@ impl Guesses {
 
     /// Returns true if credentials must be rejected unchecked. A user who has recently authenticated from the
     /// address, or is registered from it, is not affected by guesses at other users, nor, with the same
-    /// address and port, by guesses at the same user.
+    /// address and port or with the same Call-ID, by guesses at the same user.
     pub(super) fn are_too_many(
         &mut self,
         now: Time,
@@ -214,9 +234,16 @@ impl Guesses {
         let good_port = guesser.is_own_port
             && (standing == Standing::Port || self.good.contains(keys.good_port))
             && !self.is_over(now, keys.port);
+        let good_call = keys.call.is_some_and(|call| {
+            // Wrong passwords with this Call-ID count from now on.
+            if standing == Standing::Call {
+                self.good.insert(now, keys.good_call);
+            }
+            self.good.contains(keys.good_call) && !self.is_over(now, call)
+        });
         let good_address =
             !user_over && (standing != Standing::Unknown || self.good.contains(keys.good_address));
-        !good_port && !good_address
+        !good_port && !good_call && !good_address
     }
 
     /// Counts credentials that were rejected unchecked.
@@ -247,6 +274,10 @@ impl Guesses {
         if guesser.is_own_port {
             self.count(now, keys.port);
         }
+        // Others would only fill the table.
+        if let Some(key) = keys.call.filter(|_| self.good.contains(keys.good_call)) {
+            self.count(now, key);
+        }
     }
 
     /// Adds one to a counter. If its set is full, it replaces the entry with the fewest wrong passwords.
@@ -270,6 +301,7 @@ impl Guesses {
         let keys = self.keys(guesser, user);
         if self.counters.wrong > 0 {
             self.forget(keys.port);
+            keys.call.into_iter().for_each(|call| self.forget(call));
             if !self.good.contains(keys.good_address) {
                 self.forget(keys.user);
             }
@@ -277,6 +309,9 @@ impl Guesses {
         self.good.insert(now, keys.good_address);
         if guesser.is_own_port {
             self.good.insert(now, keys.good_port);
+        }
+        if keys.call.is_some() {
+            self.good.insert(now, keys.good_call);
         }
     }
 

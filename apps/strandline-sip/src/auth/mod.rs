@@ -13,7 +13,7 @@ mod users;
 
 use core::net::IpAddr;
 
-use crate::codec::{Auth, HeaderName, Host, Message};
+use crate::codec::{Auth, HeaderName, Host, Message, Method};
 use crate::transaction::Time;
 
 pub use digest::{Algorithm, response};
@@ -202,7 +202,7 @@ impl Authenticator {
         sender: &Sender<'_>,
     ) -> Verdict<'a> {
         let wrong = Verdict::Challenge { stale: false, wrong: false };
-        let Sender { domain, source, guesser, standing } = sender;
+        let Sender { domain, source, standing, .. } = sender;
         let Some(algorithm) = Algorithm::from_name(digest.algorithm.unwrap_or(b"MD5")) else { return wrong };
         let (Some(user), Some(nonce), Some(uri), Some(given)) =
             (digest.username, digest.nonce, digest.uri, digest.response)
@@ -227,6 +227,11 @@ impl Authenticator {
                 _ => return wrong,
             },
         };
+        let call = match line.method {
+            Method::Register => self.guesses.call(message.first_value(HeaderName::CallId)),
+            _ => 0,
+        };
+        let guesser = &Guesser { call, ..sender.guesser };
         if self.guesses.are_too_many(now, guesser, user, *standing) {
             return Verdict::Guesses;
         }

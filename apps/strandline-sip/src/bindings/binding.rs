@@ -57,6 +57,9 @@ pub struct Binding {
     pub stamp: u64,
     /// The other node that created the binding; `None` for this node.
     pub origin: Option<Box<Origin>>,
+    /// True if the node that created the binding has announced that its connection is closed. The contact may
+    /// still be reachable at its address.
+    pub has_ended: bool,
 }
 
 /// The node at which a phone is registered.
@@ -117,12 +120,15 @@ impl Binding {
         out.push(b'\t');
         write_decimal(out, self.stamp);
         out.push(b'\t');
-        if self.flow_use != FlowUse::None {
+        if self.flow_use != FlowUse::None && !self.has_ended {
             seal.seal(&self.flow, out);
         }
-        if self.gruu != 0 {
+        if self.gruu != 0 || self.has_ended {
             out.push(b'\t');
             write_decimal(out, self.gruu);
+        }
+        if self.has_ended {
+            out.extend_from_slice(b"\t1");
         }
         out.push(b'\n');
     }
@@ -200,6 +206,7 @@ impl Binding {
         let stamp = fields.next().and_then(number).unwrap_or(0);
         let token = fields.next().unwrap_or(&[]).into();
         let gruu = fields.next().and_then(number).unwrap_or(0);
+        let has_ended = fields.next() == Some(b"1");
         let origin = (node != 0).then(|| Box::new(Origin { node, token }));
         Some(Self {
             contact,
@@ -216,6 +223,7 @@ impl Binding {
             gruu,
             stamp,
             origin,
+            has_ended,
         })
     }
 }

@@ -42,6 +42,8 @@ pub struct Locations {
     swept: u32,
     /// The other nodes; `None` if the server has none.
     nodes: Option<Nodes>,
+    /// Users with bindings whose connections ended with the previous run, to be announced to the other nodes.
+    unannounced: Vec<u32>,
 }
 
 /// Records the state of a user.
@@ -105,6 +107,7 @@ impl Locations {
             found: Cell::new(0),
             swept: 0,
             nodes: None,
+            unannounced: Vec::new(),
         }
     }
 
@@ -330,17 +333,63 @@ impl Locations {
         users.len() > FEW || users.iter().any(needs)
     }
 
-    /// Removes the bindings that depend on a closed connection. Returns their number.
+    /// Removes the bindings that depend on a closed connection, and marks those that prefer it for other
+    /// nodes. Returns the number of removed bindings.
     pub fn connection_closed(&mut self, connection: u64, journal: &mut Journal) -> usize {
         let mut gone = 0;
         for slot in self.by_connection.remove(&connection).unwrap_or_default() {
-            gone += self.retain(slot, journal, |binding| {
+            let ended = self.mark_ended(slot, |closed| closed == connection);
+            let left = self.retain(slot, journal, |binding| {
                 binding.flow_use != FlowUse::Only
                     || binding.flow.connection != connection
                     || binding.origin.is_some()
             });
+            if ended && left == 0 {
+                self.announce(slot, journal);
+            }
+            gone += left;
         }
         gone
+    }
+
+    /// Marks the loaded bindings of a user whose connections aren't open: they ended with the previous run.
+    /// [`sweep`](Self::sweep) announces them, a few at a time.
+    pub fn loaded(&mut self, aor: &[u8], is_open: impl Fn(u64) -> bool) {
+        if let Some(slot) = self.find(aor)
+            && self.mark_ended(slot, |connection| !is_open(connection))
+        {
+            self.unannounced.push(slot);
+        }
+    }
+
+    /// Marks the bindings of a user created here whose connections are closed. Returns whether any mark is
+    /// new. Without other nodes nobody needs the marks.
+    fn mark_ended(&mut self, slot: u32, is_closed: impl Fn(u64) -> bool) -> bool {
+        let Some(entry) = self.entries.get_mut(slot).filter(|_| self.nodes.is_some()) else { return false };
+        let mut any = false;
+        for binding in &mut entry.bindings {
+            let closed = connection_of(binding).is_some_and(&is_closed);
+            any |= closed && !binding.has_ended;
+            binding.has_ended |= closed;
+        }
+        any
+    }
+
+    /// Records the bindings of a user for the other nodes.
+    fn announce(&self, slot: u32, journal: &mut Journal) {
+        if let Some(entry) = self.entries.get(slot) {
+            record(journal, self.nodes.as_ref(), &entry.aor, &entry.bindings);
+        }
+    }
+
+    /// Announces the closed connections of up to `count` users.
+    fn announce_some(&mut self, count: usize, journal: &mut Journal) {
+        let from = self.unannounced.len().saturating_sub(count);
+        for slot in self.unannounced.split_off(from) {
+            if bindings_in(&self.entries, slot).iter().any(|one| one.has_ended && one.origin.is_none()) {
+                self.announce(slot, journal);
+            }
+        }
     }
 
     /// Lists users whose addresses of record begin with `prefix`: at most `most` users, from the `count`
@@ -367,8 +416,10 @@ impl Locations {
         (found, Some(end).filter(|end| *end < places))
     }
 
-    /// Removes expired bindings from the next `count` slots. Returns their number.
+    /// Removes expired bindings from the next `count` slots, and announces closed connections of up to `count`
+    /// users to other nodes. Returns the number of removed bindings.
     pub fn sweep(&mut self, count: u32, unix_secs: u64, journal: &mut Journal) -> usize {
+        self.announce_some(count as usize, journal);
         let places = self.entries.places();
         let mut gone = 0;
         for _ in 0..count.min(places) {

@@ -61,6 +61,7 @@ pub use header::cseq::{CSeq, RAck};
 pub use header::date::Date;
 pub use header::event::{Event, Replaces, RetryAfter, Seconds, Warning};
 pub use header::media::{Choice, MediaType};
+pub(crate) use header::params::without_empty_param;
 pub use header::params::{ParamValue, Params, unquote};
 pub use header::token::{CallId, Number, ResourcePriority, Token};
 pub use header::values::{Element, Values};

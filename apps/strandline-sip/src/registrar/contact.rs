@@ -356,7 +356,7 @@ impl Wanted<'_> {
             (binding.q, binding.flow, binding.flow_use) = (self.q, request.flow, self.flow_use);
             binding.gruu = gruu;
             // The binding now belongs to this node, whichever node created it.
-            (binding.stamp, binding.origin) = (0, None);
+            (binding.stamp, binding.origin, binding.has_ended) = (0, None, false);
             return;
         }
         bindings.push(Binding {
@@ -374,6 +374,7 @@ impl Wanted<'_> {
             gruu,
             stamp: 0,
             origin: None,
+            has_ended: false,
         });
     }
 }
@@ -388,17 +389,19 @@ where
     }
 }
 
-/// The values of Path in one line, unfolded.
+/// The values of Path in one line, unfolded and without empty parameters at their ends.
 fn path(message: &Message<'_>) -> Vec<u8> {
     let mut path = Vec::new();
-    for line in message.lines(HeaderName::Path) {
+    let mut add = |value: &[u8]| {
         if !path.is_empty() {
             path.push(b',');
         }
-        match line.is_folded() {
-            true => path.extend_from_slice(&unfold(line.value())),
-            false => path.extend_from_slice(line.value()),
-        }
+        path.extend_from_slice(&unfold(value));
+    };
+    let routes: Result<Vec<Route<'_>>, _> = message.values(HeaderName::Path).collect();
+    match routes {
+        Ok(routes) => routes.iter().for_each(|route| add(route.text())),
+        Err(_) => message.lines(HeaderName::Path).for_each(|line| add(line.value())),
     }
     path
 }

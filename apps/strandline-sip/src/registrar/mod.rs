@@ -87,7 +87,7 @@ pub struct Request<'a> {
     pub unix_ms: u64,
     /// The generator of GRUUs (RFC 5627); `None` disables them.
     pub gruus: Option<&'a Gruus>,
-    /// Returns whether the connection of a binding still exists, as far as this server knows.
+    /// Returns whether the connection of a binding still exists, here or at another worker or node.
     pub stands: &'a dyn Fn(&Binding) -> bool,
     /// The value of Service-Route in a 200 response (RFC 3608); empty for none.
     pub service_route: &'a [u8],

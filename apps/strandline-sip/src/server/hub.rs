@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::resolution::{Ours, Question};
-use crate::service::{Misdirected, Output, Service};
+use crate::service::{Misdirected, Output, Service, is_identified};
 use crate::store::{Done, Seeker, Writer};
 use crate::transaction::{Outbox, Protocol, Time};
 
@@ -71,6 +71,13 @@ impl Hub {
     pub(super) fn take_in(&self, take: impl FnOnce(&mut Taking<'_>)) {
         let hep = self.hep.borrow().clone();
         self.intake.take_in(&self.service.borrow(), self.clock.elapsed(), hep, take);
+    }
+
+    /// Closes connections of strangers to free their descriptors, and returns how many.
+    pub(super) fn shed_strangers(&self) -> usize {
+        let service = self.service.borrow();
+        let is_served = |connection| is_identified(&service, connection);
+        self.transports.connections.shed_strangers(self.clock.elapsed(), is_served)
     }
 
     /// The time, in seconds since 1970.

@@ -227,7 +227,7 @@ const EDGES_MAX: usize = 8;
 fn guesser(incoming: &Incoming<'_>, relay: &Relay) -> Guesser {
     let Incoming { message, essentials, flow, .. } = incoming;
     let is_own_port = message.has_only(&essentials.via) || message.vias().take(2).count() == 1;
-    let direct = Guesser { address: flow.peer, is_own_port, edge: None };
+    let direct = Guesser { address: flow.peer, is_own_port, edge: None, call: 0 };
     // An open relay trusts no Via.
     if is_own_port || relay.open || !relay.allows(&flow.peer) {
         return direct;

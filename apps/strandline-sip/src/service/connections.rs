@@ -3,9 +3,11 @@
 use core::time::Duration;
 use std::collections::HashSet;
 
+use crate::bindings::Binding;
 use crate::registrar::FLOW_TIMER_SECS;
 use crate::transaction::Numbers;
 
+use super::nodes::OtherNodes;
 use super::workers::Workers;
 
 /// Open connections and associations by their numbers.
@@ -20,6 +22,9 @@ pub struct ConnectionBook {
     with_flow_timer: HashSet<u64, Numbers>,
     /// Connections over which phones have registered at other registrars.
     edges: HashSet<u64, Numbers>,
+    /// Connections over which a phone has registered here, a request was authenticated, or a call or a
+    /// subscription was set up.
+    identified: HashSet<u64, Numbers>,
 }
 
 impl ConnectionBook {
@@ -47,6 +52,7 @@ impl ConnectionBook {
         self.certified.remove(&connection);
         self.with_flow_timer.remove(&connection);
         self.edges.remove(&connection);
+        self.identified.remove(&connection);
     }
 
     /// Marks a connection as closed that the service is about to close. Returns false if it isn't open.
@@ -64,6 +70,25 @@ impl ConnectionBook {
             Some(workers) => workers.lives_with(connection),
             None => self.is_open(connection),
         }
+    }
+
+    /// Whether the connection of a binding is open, as far as this server knows. Connections of workers and
+    /// nodes that don't run are closed.
+    pub(super) fn stands(
+        &self,
+        workers: Option<&Workers>,
+        nodes: Option<&OtherNodes>,
+        binding: &Binding,
+    ) -> bool {
+        let (node, connection) = (binding.node(), binding.flow.connection);
+        if node == 0 {
+            return self.is_open_anywhere(workers, connection);
+        }
+        let runs = match workers.filter(|workers| workers.has_node(node)) {
+            Some(workers) => workers.lives_with(connection),
+            None => nodes.is_none_or(|nodes| nodes.is_running(node)),
+        };
+        runs && !binding.has_ended
     }
 
     pub(super) fn is_trusted(&self, connection: u64) -> bool {
@@ -84,6 +109,19 @@ impl ConnectionBook {
         if self.is_open(connection) {
             self.edges.insert(connection);
         }
+    }
+
+    /// Records that the peer of a connection is a phone or a neighbour that is served, if the connection is
+    /// open.
+    pub(super) fn identify(&mut self, connection: u64) {
+        if self.is_open(connection) {
+            self.identified.insert(connection);
+        }
+    }
+
+    /// Whether the peer of a connection is served: it isn't closed to make room.
+    pub(super) fn is_identified(&self, connection: u64) -> bool {
+        self.identified.contains(&connection) || self.is_needed(connection)
     }
 
     /// Whether a connection is needed for anything but bindings of this registrar.

@@ -302,17 +302,19 @@ impl Context {
             && (!self.invite || !self.later.is_empty() || self.branches.iter().any(may_go_elsewhere))
     }
 
-    /// Stores a response for the choice of the best, and the challenges of all (section 16.7, step 7).
-    pub(crate) fn collect(
+    /// Stores a response for the choice of the best, edited, and the challenges of all (section 16.7, step 7).
+    pub(crate) fn collect<'a>(
         &mut self,
         code: StatusCode,
-        message: &Message<'_>,
+        message: &Message<'a>,
         account: &Account,
         limits: Limits,
+        edit: impl FnOnce(&mut Edits<'a>),
     ) {
         let mut popped = BytesMut::new();
         let mut edits = Edits::new(*message);
         edits.pop_via();
+        edit(&mut edits);
         if edits.write(&mut popped).is_err() {
             return;
         }

@@ -6,12 +6,14 @@ use bytes::BytesMut;
 
 use crate::codec::{
     Edits, Essentials, HeaderName, Host, Message, Method, NewVia, Uri, WriteError, decimal, unescape, unfold,
+    without_empty_param,
 };
 use crate::transaction::{Flow, Protocol};
 
 use super::context::Fallback;
 use super::edge_proxy::requires;
 use super::feedback::is_oc;
+use super::identity::edit_identity;
 use super::incoming::Incoming;
 use super::route::Way;
 use super::setup::Setup;
@@ -59,6 +61,8 @@ pub(super) struct Copied<'a> {
     pub(super) mark: u64,
     /// The mark of the host that requests of the callee go to within the dialog; 0 for none.
     pub(super) caller_host: u32,
+    /// Whether its sender is in the trust domain.
+    pub(super) trusted: bool,
 }
 
 /// Whether a request begins a dialog and gets a Record-Route.
@@ -70,6 +74,7 @@ pub(super) fn begins_dialog(essentials: &Essentials<'_>) -> bool {
 /// A target's URI as a request URI: without headers and `method`, which are not allowed there (RFC 3261
 /// section 16.6, step 2, and table 1).
 pub(super) fn request_uri(uri: &[u8]) -> Cow<'_, [u8]> {
+    let uri = without_empty_param(uri);
     // Few URIs have any, and this check is faster than parsing.
     let has = |byte: u8| uri.iter().fold(false, |found, other| found | (*other == byte));
     let may_be_method = |two: &[u8]| matches!(two, [b';', b'm' | b'M' | b'%']);
@@ -78,10 +83,11 @@ pub(super) fn request_uri(uri: &[u8]) -> Cow<'_, [u8]> {
     }
     let Ok(Uri::Sip(parsed)) = Uri::parse(uri) else { return uri.into() };
     let (params, headers) = (parsed.params.as_bytes().len(), parsed.headers.as_bytes().len());
-    let (bare, rest) = uri.split_at(uri.len().saturating_sub(params + headers));
-    let (params, _) = rest.split_at(params.min(rest.len()));
+    let (uri, _) = uri.split_at(uri.len().saturating_sub(headers));
+    let uri = without_empty_param(uri);
+    let (bare, params) = uri.split_at(uri.len().saturating_sub(params));
     if !parsed.params.has(b"method") {
-        return uri.get(..uri.len() - headers).unwrap_or(uri).into();
+        return uri.into();
     }
     let is_method = |param: &[u8]| {
         let name = param.split(|byte| *byte == b'=').next().unwrap_or(&[]);
@@ -103,7 +109,7 @@ impl Setup {
         copy: &Copy<'_>,
         out: &mut BytesMut,
     ) -> Result<(), WriteError> {
-        let Copied { incoming, way, .. } = copied;
+        let Copied { incoming, way, trusted, .. } = copied;
         let Incoming { message, essentials, flow, proved, .. } = incoming;
         let here = self.settings.address(copy.flow.protocol).ok_or(WriteError::Target)?;
         let via = NewVia {
@@ -159,6 +165,7 @@ impl Setup {
         if *proved && message.lines(HeaderName::ProxyAuthorization).count() == 1 {
             edits.remove(HeaderName::ProxyAuthorization);
         }
+        edit_identity(self, &mut edits, message, *trusted, Some(&copy.flow.peer));
         if copy.flow.protocol.is_reliable() {
             edits.ensure_content_length();
         }

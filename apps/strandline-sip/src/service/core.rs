@@ -107,6 +107,7 @@ impl Core {
             feedback: &self.overload.feedback,
             out: &mut self.output.out,
             invite_answered_at: &mut self.invite_answered_at,
+            trusted: false,
         }
     }
 
@@ -116,11 +117,13 @@ impl Core {
             setup: &self.setup,
             transactions: &mut self.transactions,
             contexts: &mut self.contexts,
+            connections: &mut self.connections,
             servers: &mut self.servers,
             overload: &mut self.overload,
             out: &mut self.output.out,
             counters: &mut self.counters,
             invite_answered_at: &mut self.invite_answered_at,
+            trusted: false,
         }
     }
 
@@ -173,13 +176,12 @@ impl Core {
     /// Merges the present bindings of a user at a node. Returns the number of unreadable lines.
     pub(super) fn merge(&mut self, node: &str, aor: &[u8], state: &[u8]) -> usize {
         let number = if node.is_empty() { 0 } else { self.registrations.locations.node(node) };
-        let connections = &self.connections;
         let (unreadable, replaced) = self.registrations.merge(
             &self.setup,
             number,
             (aor, state),
             &mut self.output.journal,
-            |connection| connections.is_needed(connection),
+            &self.connections,
         );
         self.close_replaced(replaced);
         unreadable

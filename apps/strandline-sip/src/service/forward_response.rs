@@ -7,6 +7,7 @@ use crate::codec::{Edits, HeaderName, Index, Message, StatusCode, Via};
 use crate::transaction::ServerId;
 
 use super::context::{Best, StoredRequest};
+use super::identity::edit_identity;
 use super::reply::{self, Responder, reason};
 
 impl Responder<'_> {
@@ -28,6 +29,8 @@ impl Responder<'_> {
         let rewritten = self.setup.rewritten_routes(message);
         let mut edits = Edits::new(*message);
         edits.pop_via();
+        let client = self.transactions.server_flow(server).map(|(flow, _)| flow.peer);
+        edit_identity(self.setup, &mut edits, message, self.trusted, client.as_ref());
         for (uri, with) in &rewritten {
             edits.replace_uri(uri, with);
         }

@@ -24,6 +24,7 @@ mod failed_responses;
 mod feedback;
 mod forward;
 mod forward_response;
+mod identity;
 mod incoming;
 mod name_waits;
 mod next_hop;
@@ -83,7 +84,7 @@ use request::Arrival;
 use servers::Waiter;
 pub use servers::{NameCounters, Servers};
 pub(crate) use settings::contains;
-pub use settings::{Advertised, Mode, Relay, Settings};
+pub use settings::{Advertised, Mode, Relay, Settings, Trusted};
 pub use setup::Setup;
 use subscriber_queries::Purpose;
 pub use throttle::ThrottleCounters;
@@ -423,4 +424,13 @@ impl Service {
         let recent = self.core.transactions.timings().t1.saturating_mul(4);
         self.core.invite_answered_at.is_some_and(|at| now < at + recent)
     }
+}
+
+/// Whether the peer of a connection or an association is served: a phone has registered over it, a request was
+/// authenticated, a call was set up, or the peer is a trusted neighbour. All others are strangers, which make
+/// way when there are too many.
+#[must_use]
+pub fn is_identified(service: &Service, connection: u64) -> bool {
+    let Core { connections, registrations, .. } = &service.core;
+    connections.is_identified(connection) || registrations.locations.uses(connection)
 }

@@ -119,6 +119,11 @@ impl OtherNodes {
         self.iter().filter(|(_, peer)| peer.is_alive).count()
     }
 
+    /// Whether a node runs. An unknown one is taken to.
+    pub(super) fn is_running(&self, node: u16) -> bool {
+        self.peers.get(usize::from(node)).and_then(Option::as_ref).is_none_or(|peer| peer.is_alive)
+    }
+
     /// Whether this is the address of a node.
     #[must_use]
     pub fn is_node(&self, address: IpAddr) -> bool {

@@ -7,9 +7,11 @@ use crate::resolution::Question;
 use crate::transaction::{Flow, Outbox, Time, Transactions};
 
 use super::Counters;
+use super::connections::ConnectionBook;
 use super::context::StoredRequest;
 use super::contexts::Contexts;
 use super::copies::Copied;
+use super::identity::trusts;
 use super::incoming::Incoming;
 use super::overload::Overload;
 use super::reply::Responder;
@@ -25,12 +27,15 @@ pub(super) struct Proxy<'a> {
     pub(super) setup: &'a Setup,
     pub(super) transactions: &'a mut Transactions,
     pub(super) contexts: &'a mut Contexts,
+    pub(super) connections: &'a mut ConnectionBook,
     pub(super) servers: &'a mut Servers,
     pub(super) overload: &'a mut Overload,
     pub(super) out: &'a mut Outbox,
     pub(super) counters: &'a mut Counters,
     /// When an INVITE was last answered finally.
     pub(super) invite_answered_at: &'a mut Option<Time>,
+    /// Whether the sender of the response that is handled is in the trust domain.
+    pub(super) trusted: bool,
 }
 
 impl Proxy<'_> {
@@ -60,6 +65,7 @@ impl Proxy<'_> {
             feedback: &self.overload.feedback,
             out: self.out,
             invite_answered_at: self.invite_answered_at,
+            trusted: self.trusted,
         }
     }
 
@@ -76,6 +82,7 @@ impl Proxy<'_> {
         let StoredRequest { flow, proved, caller_host, .. } = *stored;
         let incoming = Incoming { proved, ..Incoming::new(message, &essentials, flow) };
         let mark = self.setup.marks.routing_mark(&incoming);
-        Some(work(self, &Copied { incoming: &incoming, way: &way, mark, caller_host }))
+        let trusted = trusts(self.setup, &incoming.flow, self.connections);
+        Some(work(self, &Copied { incoming: &incoming, way: &way, mark, caller_host, trusted }))
     }
 }

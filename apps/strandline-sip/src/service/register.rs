@@ -106,10 +106,7 @@ impl Core {
     ) -> Result<(), Verdict> {
         let Self { setup, connections, registrations, transactions, output, .. } = self;
         let Incoming { message, essentials, flow, .. } = incoming;
-        let stands = |binding: &Binding| {
-            let connection = binding.flow.connection;
-            binding.origin.is_some() || connections.is_open_anywhere(setup.workers.as_ref(), connection)
-        };
+        let stands = |one: &Binding| connections.stands(setup.workers.as_ref(), setup.nodes.as_ref(), one);
         let request = Request {
             message: *message,
             essentials,
@@ -160,6 +157,9 @@ impl Core {
         });
         if has_flow_timer {
             connections.set_flow_timer(flow.connection);
+        }
+        if !matches!(result, Registered::Refused(_)) {
+            connections.identify(flow.connection);
         }
         // The source address may be spoofed, so its owner must not get a large response: no response is sent.
         match written {

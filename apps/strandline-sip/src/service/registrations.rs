@@ -6,6 +6,7 @@ use crate::codec::SipUri;
 use crate::registrar::{Registered, Registrar, Request};
 use crate::transaction::{Flow, Protocol, Time};
 
+use super::connections::ConnectionBook;
 use super::incoming::Incoming;
 use super::registered_flows::RegisteredFlows;
 use super::replaced_flows::{Before, ReplacedFlows, before_change};
@@ -77,16 +78,20 @@ impl Registrations {
         node: u16,
         (aor, state): (&[u8], &[u8]),
         journal: &mut Journal,
-        is_needed: impl Fn(u64) -> bool,
+        connections: &ConnectionBook,
     ) -> (usize, Vec<Flow>) {
         let before = self.before_change(setup, aor, None);
         let unreadable = self.locations.merge(node, aor, state, journal);
+        if node == 0 {
+            self.locations.loaded(aor, |connection| connections.is_open(connection));
+        }
         for binding in self.locations.bindings(aor) {
             self.flows.insert(Time::ZERO, &binding.flow);
             if binding.node() == 0 || setup.is_worker_node(binding.node()) {
                 self.replaced.is_used_again(&binding.flow);
             }
         }
+        let is_needed = |connection| connections.is_needed(connection);
         (count(unreadable), self.on_change(setup, aor, &before, is_needed))
     }
 
@@ -122,6 +127,11 @@ impl Registrations {
         let live = || self.locations.bindings(&aor).iter().filter(|binding| !binding.has_expired(unix_secs));
         if live().any(|binding| binding.flow.peer == peer) {
             Standing::Port
+        } else if live().any(|binding| {
+            *binding.call_id == *incoming.essentials.call_id
+                && is_same_origin(binding.flow.peer.ip(), peer.ip())
+        }) {
+            Standing::Call
         } else if live().any(|binding| is_same_origin(binding.flow.peer.ip(), peer.ip())) {
             Standing::Address
         } else {

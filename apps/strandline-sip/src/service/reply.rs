@@ -103,6 +103,8 @@ pub(super) struct Responder<'a> {
     pub(super) out: &'a mut Outbox,
     /// When an INVITE was last answered finally.
     pub(super) invite_answered_at: &'a mut Option<Time>,
+    /// Whether the sender of the response that is forwarded is in the trust domain.
+    pub(super) trusted: bool,
 }
 
 impl Responder<'_> {

@@ -13,6 +13,7 @@ use super::context::{Place, Target, is_allowed};
 use super::copies::Copied;
 use super::core::{Buffers, Core, Scratch};
 use super::failed_responses::room_to_wait;
+use super::identity::trusts;
 use super::incoming::{Incoming, Verdict};
 use super::route::Way;
 use super::routing::Found;
@@ -245,7 +246,10 @@ impl Core {
             self.transactions.balance_mut().prove(now, incoming.flow.peer.ip());
         }
         match checked {
-            Checked::Proved => Proof::Given,
+            Checked::Proved => {
+                self.connections.identify(incoming.flow.connection);
+                Proof::Given
+            }
             Checked::NotNeeded => Proof::NotNeeded,
             Checked::OfAnother => Proof::OfAnother,
             Checked::Refused(verdict) => Proof::Refused(verdict),
@@ -391,7 +395,8 @@ impl Core {
             self.registrations.replaced.is_used_again(&incoming.flow);
         }
         let caller_host = self.router(now).caller_host(incoming);
-        self.proxy(now).begin(&Copied { incoming, way, mark, caller_host }, arriving, targets)
+        let trusted = trusts(&self.setup, &incoming.flow, &self.connections);
+        self.proxy(now).begin(&Copied { incoming, way, mark, caller_host, trusted }, arriving, targets)
     }
 
     /// Handles CANCEL: answers it, and cancels the branches of its INVITE (section 16.10).
@@ -452,7 +457,8 @@ impl Core {
             }
         };
         if let Some(flow) = flow {
-            let copied = Copied { incoming, way: &way, mark: 0, caller_host: 0 };
+            let trusted = trusts(proxy.setup, &incoming.flow, proxy.connections);
+            let copied = Copied { incoming, way: &way, mark: 0, caller_host: 0, trusted };
             proxy.forward_stateless(&copied, flow, (uri.as_deref(), &path));
         }
     }
@@ -467,7 +473,10 @@ impl Core {
             }
             return;
         }
-        if let Some(flow) = self.proxy(now).on_response(message) {
+        let trusted = trusts(&self.setup, &flow, &self.connections);
+        let mut proxy = self.proxy(now);
+        proxy.trusted = trusted;
+        if let Some(flow) = proxy.on_response(message) {
             // Another registrar has registered the phone: its connection is needed.
             self.registrations.on_registered(now, &flow);
             self.connections.set_edge(flow.connection);

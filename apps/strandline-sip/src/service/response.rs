@@ -1,10 +1,11 @@
 //! Responses to forwarded requests, and the choice of the best one (RFC 3261 section 16.7).
 
-use crate::codec::{Message, Method, StatusCode};
+use crate::codec::{HeaderName, Message, Method, StatusCode};
 use crate::transaction::{ClientId, Event, Flow};
 
 use super::context::Branch;
 use super::contexts::BranchId;
+use super::identity::edit_identity;
 use super::proxy::Proxy;
 
 impl Proxy<'_> {
@@ -113,7 +114,10 @@ impl Proxy<'_> {
             self.responder().forward_response((server, asked), code, message);
             return;
         }
-        context.collect(code, message, self.transactions.account(), self.setup.settings.message);
+        let (setup, trusted) = (self.setup, self.trusted);
+        context.collect(code, message, self.transactions.account(), setup.settings.message, |edits| {
+            edit_identity(setup, edits, message, trusted, None);
+        });
         if code.class() == 6 {
             self.stop(slot);
         }
@@ -170,6 +174,10 @@ impl Proxy<'_> {
     fn pass(&mut self, slot: u32, code: StatusCode, message: &Message<'_>) {
         let Some(context) = self.contexts.get(slot) else { return };
         let (server, asked) = (context.server, context.oc);
+        if code != StatusCode::TRYING && belongs_to_dialog(message) {
+            let flow = self.transactions.server_flow(server).map(|(flow, _)| flow);
+            flow.into_iter().for_each(|flow| self.connections.identify(flow.connection));
+        }
         self.responder().forward_response((server, asked), code, message);
     }
 
@@ -339,4 +347,14 @@ fn forwarded(best: StatusCode, callee: bool) -> StatusCode {
         StatusCode::FLOW_FAILED if callee => StatusCode::TEMPORARILY_UNAVAILABLE,
         other => other,
     }
+}
+
+/// Whether a response to a request that was not refused shows that the two sides have a dialog, or set one
+/// up. A phone answers OPTIONS, MESSAGE and PUBLISH to anybody.
+fn belongs_to_dialog(message: &Message<'_>) -> bool {
+    const DIALOG_METHODS: [&[u8]; 7] =
+        [b"INVITE", b"SUBSCRIBE", b"UPDATE", b"INFO", b"NOTIFY", b"REFER", b"PRACK"];
+    let method =
+        message.first_value(HeaderName::CSeq).trim_ascii_end().rsplit(u8::is_ascii_whitespace).next();
+    method.is_some_and(|method| DIALOG_METHODS.contains(&method))
 }

@@ -72,9 +72,28 @@ impl Relay {
     /// Whether requests of this sender may go to other hosts.
     #[must_use]
     pub fn allows(&self, peer: &SocketAddr) -> bool {
-        self.open
-            || self.from.iter().any(|(network, prefix)| contains(*network, *prefix, peer.ip().to_canonical()))
+        self.open || self.names(peer)
     }
+
+    /// Whether a sender is in one of the networks.
+    pub(super) fn names(&self, peer: &SocketAddr) -> bool {
+        is_in(&self.from, peer)
+    }
+}
+
+/// Networks beside those of [`Relay`] whose assertions of identity are passed on (RFC 3325).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trusted(pub Vec<(IpAddr, u8)>);
+
+impl Trusted {
+    /// Whether a peer is in one of the networks.
+    pub(super) fn contains(&self, peer: &SocketAddr) -> bool {
+        is_in(&self.0, peer)
+    }
+}
+
+fn is_in(networks: &[(IpAddr, u8)], peer: &SocketAddr) -> bool {
+    networks.iter().any(|(network, prefix)| contains(*network, *prefix, peer.ip().to_canonical()))
 }
 
 /// Whether an address is in a network, given as an address and the length of its prefix.
@@ -103,6 +122,8 @@ pub struct Settings {
     pub advertised: Vec<Advertised>,
     /// Senders whose requests may go to other hosts.
     pub relay: Relay,
+    /// Networks whose assertions of identity are passed on.
+    pub trusted: Trusted,
     /// Aliases, and routes to trunks.
     pub directory: Directory,
     /// Registrations.
@@ -133,6 +154,7 @@ impl Default for Settings {
             domains: Vec::new(),
             advertised: Vec::new(),
             relay: Relay::default(),
+            trusted: Trusted::default(),
             directory: Directory::default(),
             registrar: RegistrarSettings::default(),
             service_route: Vec::new(),

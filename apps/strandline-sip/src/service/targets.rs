@@ -65,7 +65,7 @@ impl Router<'_> {
             Some(Over::Contact) | None => {}
         }
         let is_here = self.setup.is_here(binding);
-        let is_open = is_here && self.is_open(binding.flow.connection);
+        let is_open = is_here && !binding.has_ended && self.is_open(binding.flow.connection);
         let over_flow = match binding.flow_use {
             FlowUse::None | FlowUse::Last => None,
             FlowUse::Only if !is_here => None,

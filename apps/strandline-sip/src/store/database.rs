@@ -6,6 +6,9 @@
 //! writes its rows of bindings and journal.
 
 use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::bindings::Journal;
 
 use super::folding::User;
 use super::{Shared, StoreError};
@@ -21,6 +24,8 @@ pub(super) struct NodeRow {
     pub(super) age_ms: i64,
     /// The number of the last trimmed journal entry.
     pub(super) trimmed: i64,
+    /// Differs between the runs of the node.
+    pub(super) incarnation: i64,
 }
 
 /// A journal entry: its number and its changes.
@@ -51,7 +56,8 @@ pub(super) trait Database: Sized + Send + 'static {
     /// Appends a durable entry to the journal. Returns false if another run has replaced this one.
     fn append(&mut self, run: &Run, number: i64, changes: &[u8]) -> Result<bool, StoreError>;
 
-    /// The number of the last entry in a node's journal, or the last trimmed one.
+    /// The number of the last entry in a node's journal, or the last trimmed one. The next number must be
+    /// larger.
     fn last(&mut self, name: &str) -> Result<i64, StoreError>;
 
     /// Writes the states of users into the table of bindings; no row is removed. Returns false if another run
@@ -71,12 +77,43 @@ pub(super) trait Database: Sized + Send + 'static {
     fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError>;
 }
 
-/// For each node, the number of the last entry that was read.
-pub(super) type Positions = HashMap<String, i64>;
+/// How far the journal of a node was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Position {
+    /// The number of the last entry that was read, or that was trimmed before.
+    pub(super) number: i64,
+    /// A checksum of that entry, if it was read.
+    pub(super) entry: Option<i64>,
+    /// The run of the node that was seen last.
+    pub(super) incarnation: i64,
+}
+
+impl Position {
+    /// Before the entries of a node that were not trimmed.
+    pub(super) const fn before(row: &NodeRow) -> Self {
+        Self { number: row.trimmed, entry: None, incarnation: row.incarnation }
+    }
+
+    /// Records that an entry was read.
+    pub(super) fn read(&mut self, number: i64, changes: &[u8]) {
+        (self.number, self.entry) = (number, Some(checksum(changes)));
+    }
+}
+
+/// A checksum of an entry.
+pub(super) fn checksum(changes: &[u8]) -> i64 {
+    Journal::checksum_of(&[], changes)
+}
+
+/// For each node, how far its journal was read.
+pub(super) type Positions = HashMap<String, Position>;
 
 /// A row of the table of subscribers: user, domain, and the password or the hashes MD5, SHA-256 and
 /// SHA-512-256.
 pub(super) type SubscriberRow = (Vec<u8>, Vec<u8>, [Option<Vec<u8>>; 4]);
+
+/// How long a folded entry is kept for nodes that have not read it yet.
+pub(super) const KEEP: Duration = Duration::from_secs(10);
 
 /// The error for a node whose name another run uses.
 pub(super) fn taken(name: &str) -> StoreError {

@@ -26,7 +26,8 @@ pub(super) fn with<T>(work: impl FnOnce(&mut Tables) -> T) -> T {
 
 /// Adds a node.
 pub(super) fn add_node(name: &str, trimmed: i64) {
-    let row = NodeRow { name: name.to_owned(), address: String::new(), beat: 1, age_ms: 0, trimmed };
+    let (name, address) = (name.to_owned(), String::new());
+    let row = NodeRow { name, address, beat: 1, age_ms: 0, trimmed, incarnation: 1 };
     with(|tables| tables.nodes.push(row));
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::bindings::Journal;
 
-use super::database::{Database, NodeRow, Positions, Run, taken, trimmed};
+use super::database::{Database, KEEP, NodeRow, Position, Positions, Run, checksum, taken, trimmed};
 use super::stats::now;
 use super::{Damage, Shared, StoreError, StoreStats};
 
@@ -112,10 +112,17 @@ pub(super) struct Follower<D> {
     start: Instant,
     /// Damage found in the current step.
     damage: Damage,
+    /// Damage found while this node writes.
+    lost: Arc<Mutex<Damage>>,
 }
 
 impl<D: Database> Follower<D> {
-    pub(super) fn new(settings: Arc<Shared>, run: Run, positions: Positions) -> Self {
+    pub(super) fn new(
+        settings: Arc<Shared>,
+        run: Run,
+        positions: Positions,
+        lost: Arc<Mutex<Damage>>,
+    ) -> Self {
         Self {
             settings,
             run,
@@ -126,6 +133,7 @@ impl<D: Database> Follower<D> {
             looked: None,
             start: now(),
             damage: Damage::default(),
+            lost,
         }
     }
 
@@ -133,6 +141,7 @@ impl<D: Database> Follower<D> {
         let mut pause = BACK_OFF_MIN;
         loop {
             let stepped = self.step(report);
+            self.damage.add(std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner)));
             stats.on_damage(&std::mem::take(&mut self.damage));
             let wait = match stepped {
                 Ok(changes) => {
@@ -190,12 +199,15 @@ impl<D: Database> Follower<D> {
                 return Err(taken(&run.name));
             }
             let rows = self.database()?.nodes()?;
+            let unseen = self.looked.map_or(Duration::ZERO, |looked| looked.elapsed());
             self.look(&rows, report);
             looked = true;
             for row in rows.iter().filter(|row| row.name != run.name) {
                 // A node whose journal was trimmed beyond the position read, or that was never read, is read
                 // completely.
-                if self.positions.get(&row.name).is_none_or(|position| *position < row.trimmed) {
+                let is_behind =
+                    self.positions.get(&row.name).is_none_or(|position| position.number < row.trimmed);
+                if is_behind || self.has_lost_end(row, unseen)? {
                     self.read_all(row, report)?;
                 }
             }
@@ -235,15 +247,41 @@ impl<D: Database> Follower<D> {
         }
     }
 
+    /// Whether a new run of a node has found a shorter journal than was read here, as when a replica that lags
+    /// has taken over. The run then uses numbers again that were read with other contents. `unseen` is the time
+    /// since the last look at the nodes.
+    fn has_lost_end(&mut self, row: &NodeRow, unseen: Duration) -> Result<bool, StoreError> {
+        let Some(position) = self.positions.get(&row.name) else { return Ok(false) };
+        if position.incarnation == row.incarnation {
+            return Ok(false);
+        }
+        let Position { number, entry, .. } = *position;
+        let found = self.database()?.journal(&row.name, number - 1)?.into_iter().next();
+        let is_same = match found.filter(|(found, _)| *found == number) {
+            Some((_, changes)) => entry == Some(checksum(&changes)),
+            // An entry is trimmed some time after it was written, so it is the one that was read.
+            None => row.trimmed == number && unseen < KEEP,
+        };
+        if is_same {
+            if let Some(position) = self.positions.get_mut(&row.name) {
+                position.incarnation = row.incarnation;
+            }
+        } else {
+            let last = self.database()?.last(&row.name)?.min(number - 1);
+            self.damage.on_missing("journal", &row.name, last + 1, number);
+        }
+        Ok(!is_same)
+    }
+
     fn read_new(&mut self, name: &str, report: &mut dyn FnMut(News)) -> Result<usize, StoreError> {
         let mut count = 0;
         while let Some(position) = self.positions.get(name).copied() {
-            let entries = self.database()?.journal(name, position)?;
+            let entries = self.database()?.journal(name, position.number)?;
             if entries.is_empty() {
                 break;
             }
             for (number, changes) in entries {
-                let expected = self.positions.get(name).map_or(number, |position| position + 1);
+                let expected = self.positions.get(name).map_or(number, |position| position.number + 1);
                 if number > expected {
                     if trimmed(self.database()?, name)? >= expected {
                         // The next check reads the node completely.
@@ -253,12 +291,14 @@ impl<D: Database> Follower<D> {
                     }
                     self.damage.on_missing("journal", name, expected, number - 1);
                 }
+                if let Some(position) = self.positions.get_mut(name) {
+                    position.read(number, &changes);
+                }
                 let whole = self.damage.checked("journal", name, number, &changes).len();
                 if whole > 0 {
                     count += Journal::read(&changes).count();
                     report(News::Changes { node: name.to_owned(), changes });
                 }
-                self.positions.insert(name.to_owned(), number);
             }
         }
         Ok(count)
@@ -279,7 +319,7 @@ impl<D: Database> Follower<D> {
             }
         })?;
         flush(&mut some, report);
-        self.positions.insert(row.name.clone(), row.trimmed);
+        self.positions.insert(row.name.clone(), Position::before(row));
         self.read_new(&row.name, report).map(|_| ())
     }
 }

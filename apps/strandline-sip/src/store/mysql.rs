@@ -130,8 +130,15 @@ impl Database for MySql {
 
     fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
         let select = "SELECT name, address, beat, \
-                      TIMESTAMPDIFF(MICROSECOND, beaten_at, NOW(3)) DIV 1000, trimmed FROM sip_nodes ORDER BY name";
-        let row = |(name, address, beat, age_ms, trimmed)| NodeRow { name, address, beat, age_ms, trimmed };
+                      TIMESTAMPDIFF(MICROSECOND, beaten_at, NOW(3)) DIV 1000, trimmed, incarnation FROM sip_nodes ORDER BY name";
+        let row = |(name, address, beat, age_ms, trimmed, incarnation)| NodeRow {
+            name,
+            address,
+            beat,
+            age_ms,
+            trimmed,
+            incarnation,
+        };
         self.connection.query_map(select, row).map_err(error("reading the nodes"))
     }
 

@@ -142,8 +142,8 @@ impl Database for PostgreSql {
     fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
         self.run("reading the nodes", |client| async move {
             let select = "SELECT name, address, beat, \
-                          (extract(epoch FROM clock_timestamp() - beaten_at) * 1000)::bigint, trimmed \
-                          FROM sip_nodes ORDER BY name";
+                          (extract(epoch FROM clock_timestamp() - beaten_at) * 1000)::bigint, trimmed, \
+                          incarnation FROM sip_nodes ORDER BY name";
             let rows = client.query(select, &[]).await?;
             let node = |row: &tokio_postgres::Row| {
                 Ok(NodeRow {
@@ -152,6 +152,7 @@ impl Database for PostgreSql {
                     beat: row.try_get(2)?,
                     age_ms: row.try_get(3)?,
                     trimmed: row.try_get(4)?,
+                    incarnation: row.try_get(5)?,
                 })
             };
             rows.iter().map(node).collect()

@@ -4,9 +4,11 @@
 //! describes the node, `strandline:bindings:NAME` is a hash of its users, and `strandline:journal:NAME` is a
 //! stream with its journal.
 
+use std::collections::HashMap;
+
 use ::redis::{
     Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, RedisError,
-    TlsCertificates, cmd,
+    TlsCertificates, Value, cmd,
 };
 use strandline_tls::Verify;
 
@@ -151,12 +153,12 @@ impl Database for Redis {
         let mut rows = Vec::new();
         for name in names {
             let script = format!(
-                "{NOW} local n = redis.call('HMGET', KEYS[1], 'address', 'beat', 'beaten_at', 'trimmed') \
-                 return {{n[1] or '', tonumber(n[2] or -1), now - tonumber(n[3] or 0), tonumber(n[4] or 0)}}"
+                "{NOW} local n = redis.call('HMGET', KEYS[1], 'address', 'beat', 'beaten_at', 'trimmed', 'incarnation') \
+                 return {{n[1] or '', tonumber(n[2] or -1), now - tonumber(n[3] or 0), tonumber(n[4] or 0), n[5] or '0'}}"
             );
             let row = self.query(what, cmd("EVAL").arg(script).arg(1).arg(key("node", &name)))?;
-            let (address, beat, age_ms, trimmed) = row;
-            rows.push(NodeRow { name, address, beat, age_ms, trimmed });
+            let (address, beat, age_ms, trimmed, incarnation) = row;
+            rows.push(NodeRow { name, address, beat, age_ms, trimmed, incarnation });
         }
         Ok(rows)
     }
@@ -194,10 +196,18 @@ impl Database for Redis {
 
     fn last(&mut self, name: &str) -> Result<i64, StoreError> {
         let what = "reading the journal";
-        let mut command = cmd("XREVRANGE");
-        command.arg(key("journal", name)).arg("+").arg("-").arg("COUNT").arg(1);
-        let last: Vec<(String, Vec<Vec<u8>>)> = self.query(what, &command)?;
-        let last = last.first().and_then(|(id, _)| number(id)).unwrap_or(0);
+        let journal = key("journal", name);
+        // A stream refuses an ID that is not above all earlier ones, also above those of deleted entries.
+        let exists: bool = self.query(what, cmd("EXISTS").arg(&journal))?;
+        let last = match exists {
+            true => {
+                let info: HashMap<String, Value> =
+                    self.query(what, cmd("XINFO").arg("STREAM").arg(&journal))?;
+                info.get("last-generated-id").and_then(|id| number(&String::from_redis_value_ref(id).ok()?))
+            }
+            false => None,
+        };
+        let last = last.unwrap_or(0);
         let trimmed: Option<i64> = self.query(what, cmd("HGET").arg(key("node", name)).arg("trimmed"))?;
         Ok(last.max(trimmed.unwrap_or(0)))
     }

@@ -2,13 +2,13 @@
 //! into the table of bindings later. Each node writes the bindings created there, and reads those of all
 //! nodes.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::bindings::Journal;
 
-use super::database::{Database, Positions, Run, taken, trimmed};
+use super::database::{Database, KEEP, Position, Positions, Run, taken, trimmed};
 use super::feed::{Feed, Follower, News};
 use super::folding::Folding;
 use super::stats::now;
@@ -16,10 +16,10 @@ use super::{Damage, Each, Kind, MySql, PostgreSql, Redis, Shared, Store, StoreEr
 
 /// Approximate maximum size of a journal entry, in bytes. Larger changes are split.
 const ENTRY_BYTES: usize = 1 << 20;
-/// How long a folded entry is kept for nodes that have not read it yet.
-const KEEP: Duration = Duration::from_secs(10);
 /// The time within which another live run of this node shows a sign of life.
 const FRESH: Duration = Duration::from_millis(1500);
+/// Maximum size of the committed entries that are kept to be written again, in bytes.
+const RECENT_BYTES: usize = 8 << 20;
 /// How often loading may restart because the journal was trimmed meanwhile.
 const LOADS: usize = 5;
 
@@ -91,6 +91,28 @@ struct Journaled<D> {
     /// When the journal was folded, and up to which entry; these entries are removed after a while.
     folded: VecDeque<(Instant, i64)>,
     positions: Positions,
+    recent: Recent,
+    /// Damage found while writing, which the thread that follows other nodes reports.
+    lost: Arc<Mutex<Damage>>,
+}
+
+/// The last entries that were committed, in case a database loses them: a replica that takes over may lag.
+#[derive(Debug, Default)]
+struct Recent {
+    entries: VecDeque<(i64, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Recent {
+    fn push(&mut self, number: i64, entry: Vec<u8>) {
+        self.bytes += entry.len();
+        self.entries.push_back((number, entry));
+        while self.bytes > RECENT_BYTES
+            && let Some((_, oldest)) = self.entries.pop_front()
+        {
+            self.bytes -= oldest.len();
+        }
+    }
 }
 
 impl<D: Database> Journaled<D> {
@@ -103,6 +125,8 @@ impl<D: Database> Journaled<D> {
             folding: Folding::default(),
             folded: VecDeque::new(),
             positions: Positions::new(),
+            recent: Recent::default(),
+            lost: Arc::default(),
         })
     }
 
@@ -112,12 +136,59 @@ impl<D: Database> Journaled<D> {
             Some(database) => database,
             None => {
                 let mut database = D::connect(&self.settings)?;
-                // A write in progress when the connection was lost may have succeeded.
-                self.last = database.last(&self.run.name)?;
+                let last = database.last(&self.run.name)?;
+                if last < self.last {
+                    self.restore(&mut database, last)?;
+                } else {
+                    // A write in progress when the connection was lost may have succeeded.
+                    self.last = last;
+                }
                 database
             }
         };
         Ok(self.database.insert(database))
+    }
+
+    /// Handles the loss of the journal's end: the database has only the entries up to `last`, as when a
+    /// replica that lags has taken over. Writes the entries after it again, as far as they are kept. Their
+    /// numbers are not used for others, which nodes that have read them would not see.
+    fn restore(&mut self, database: &mut D, last: i64) -> Result<(), StoreError> {
+        let run = self.run.clone();
+        let row = database.nodes()?.into_iter().find(|row| row.name == run.name);
+        // What was folded may be lost too.
+        self.folded.clear();
+        let (mut users, mut after) = (HashMap::new(), row.map_or(0, |row| row.trimmed));
+        let mut note = |changes: &[u8]| {
+            users.extend(Journal::read(changes).map(|(aor, state)| (Box::from(aor), state.to_vec())));
+        };
+        loop {
+            let entries = database.journal(&run.name, after)?;
+            let Some((end, _)) = entries.last() else { break };
+            after = *end;
+            entries.iter().for_each(|(_, changes)| note(changes));
+        }
+        let lost: Vec<_> = self.recent.entries.iter().filter(|(number, _)| *number > last).collect();
+        for (number, entry) in &lost {
+            if !database.append(&run, *number, entry)? {
+                return Err(taken(&run.name));
+            }
+            note(entry);
+        }
+        tracing::error!(
+            node = run.name,
+            lost = self.last - last,
+            restored = lost.len(),
+            "the database has lost the end of the journal"
+        );
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).on_missing(
+            "journal",
+            &run.name,
+            last + 1,
+            self.last,
+        );
+        self.folding.put_back(Vec::new());
+        self.folding.put_back(users.into_iter().collect());
+        Ok(())
     }
 
     /// Drops the connection after an error.
@@ -137,13 +208,15 @@ impl<D: Database> Journaled<D> {
             let name = if is_own { "" } else { row.name.as_str() };
             let database = self.database()?;
             database.bindings(&row.name, &mut |aor, state| each(name, aor, state))?;
-            let mut position = row.trimmed;
+            let mut read = Position::before(&row);
             loop {
+                let position = read.number;
                 let entries = self.database()?.journal(&row.name, position)?;
                 if entries.is_empty() {
                     break;
                 }
                 for (number, changes) in &entries {
+                    let position = read.number;
                     if *number > position + 1 {
                         if trimmed(self.database()?, &row.name)? > position {
                             return Err(StoreError::new(
@@ -153,7 +226,7 @@ impl<D: Database> Journaled<D> {
                         }
                         damage.on_missing("journal", &row.name, position + 1, number - 1);
                     }
-                    position = *number;
+                    read.read(*number, changes);
                     for (aor, state) in damage.whole("journal", &row.name, *number, changes) {
                         each(name, aor, state);
                         if is_own {
@@ -165,7 +238,7 @@ impl<D: Database> Journaled<D> {
             if is_own {
                 before = Some(row);
             } else {
-                self.positions.insert(row.name, position);
+                self.positions.insert(row.name, read);
             }
         }
         let before = before.map(|row| (row.beat, Duration::from_millis(row.age_ms.max(0) as u64)));
@@ -202,10 +275,12 @@ impl<D: Database> Journaled<D> {
             let number = self.last + 1;
             self.database()?;
             let number = number.max(self.last + 1);
-            if !self.database()?.append(&run, number, &Journal::sealed(entry))? {
+            let entry = Journal::sealed(entry);
+            if !self.database()?.append(&run, number, &entry)? {
                 return Err(taken(&run.name));
             }
             self.last = number;
+            self.recent.push(number, entry);
         }
         Ok(())
     }
@@ -298,8 +373,9 @@ impl<D: Database> Opened for Journaled<D> {
     }
 
     fn follow(&self, stats: Arc<StoreStats>, tell: Box<dyn FnMut(News) + Send>) -> std::io::Result<Feed> {
-        let follower =
-            Follower::<D>::new(Arc::clone(&self.settings), self.run.clone(), self.positions.clone());
+        let lost = Arc::clone(&self.lost);
+        let (settings, run) = (Arc::clone(&self.settings), self.run.clone());
+        let follower = Follower::<D>::new(settings, run, self.positions.clone(), lost);
         Feed::start(follower, stats, tell)
     }
 }

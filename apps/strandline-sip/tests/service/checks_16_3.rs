@@ -202,3 +202,57 @@ fn a_via_may_end_with_a_semicolon() {
     let text = alice.request("MESSAGE", "sip:bob@example.com", "two", "").replacen(";rport", ";;rport", 1);
     assert_eq!(world.one(&alice, &text).first_line(), "SIP/2.0 400 Malformed parameter");
 }
+
+/// The lines of a message that end with a semicolon, or have one before a bracket.
+fn empty_params(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| line.trim_end().ends_with(';') || line.contains(";>")).collect()
+}
+
+#[test]
+fn addresses_may_end_with_a_semicolon() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
+    let none: [&str; 0] = [];
+    for end in [";", " ; "] {
+        let mut world = World::new();
+        for (cseq, contact) in [
+            (1, format!("<sip:bob@192.0.2.2:5060>{end}")),
+            (2, format!("<sip:bob@192.0.2.2:5060>;q=0.5{end}, <sip:bob@192.0.2.3>{end}")),
+            (3, "<sip:bob@192.0.2.2:5060;>".to_owned()),
+            (4, "<sip:bob@192.0.2.2:5060;ob;>".to_owned()),
+        ] {
+            let text = bob.register("bob", cseq, &format!("Contact: {contact}\r\n"));
+            let text = text.replace(";tag=r\r\n", &format!(";tag=r{end}\r\n"));
+            let text = text.replace("To: <sip:bob@example.com>", &format!("To: <sip:bob@example.com>{end}"));
+            let ok = world.one(&bob, &text);
+            assert_eq!(ok.first_line(), "SIP/2.0 200 OK", "{contact}");
+            assert_eq!(empty_params(&ok.text), none, "{}", ok.text);
+            assert!(ok.line("To").unwrap().starts_with("<sip:bob@example.com>;tag="), "{}", ok.text);
+        }
+        // As a request URI, and in Route, From and To of a request to the phone.
+        let mut world = World::new();
+        world.register_with(&bob, "bob", "Contact: <sip:bob@192.0.2.2:5060;>\r\n");
+        let more = format!("Route: <sip:198.51.100.1;lr>{end}\r\n");
+        let text = alice.request("MESSAGE", "sip:bob@example.com;", "u", &more);
+        let text = text.replace(";tag=alice\r\n", &format!(";tag=alice{end}\r\n"));
+        let sent = world.one(&alice, &text);
+        assert_eq!((sent.flow, sent.first_line()), (bob.0, "MESSAGE sip:bob@192.0.2.2:5060 SIP/2.0"));
+        assert_eq!(sent.line("Route"), None);
+    }
+    // Two are a mistake, and so is an empty one that isn't last.
+    let mut world = World::new();
+    for contact in ["<sip:bob@192.0.2.2>;;", "<sip:bob@192.0.2.2>;;q=1", "<sip:bob@192.0.2.2;;>"] {
+        let text = bob.register("bob", 9, &format!("Contact: {contact}\r\n"));
+        assert!(world.one(&bob, &text).first_line().starts_with("SIP/2.0 400"), "{contact}");
+    }
+}
+
+#[test]
+fn a_path_may_end_with_a_semicolon() {
+    let mut world = World::new();
+    let (alice, edge) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.9:5060"));
+    let more = "Supported: path\r\nContact: <sip:bob@10.0.0.1>\r\nPath: <sip:192.0.2.9;lr>;\r\n\
+                Path: <sip:192.0.2.8;lr>; ,<sip:192.0.2.7;lr>;x=1\r\n";
+    world.register_with(&edge, "bob", more);
+    let sent = world.one(&alice, &alice.request("MESSAGE", "sip:bob@example.com", "1", ""));
+    assert_eq!(sent.line("Route"), Some("<sip:192.0.2.9;lr>,<sip:192.0.2.8;lr>,<sip:192.0.2.7;lr>;x=1"));
+}

@@ -59,6 +59,7 @@ fn guesses_at_a_user_spare_its_phone() {
     let mut looked_at = 0;
     for number in 0..50 {
         let text = register(&mut world, &guesser(), ("bob", "guess"), 100 + 2 * number, "");
+        let text = text.replace("Call-ID: reg-bob", "Call-ID: guess");
         looked_at += u32::from(world.one(&guesser(), &text).first_line().starts_with("SIP/2.0 401"));
         if number % 10 == 0 {
             let again = register(&mut world, &phone(), bob(), 3 + 2 * number, CONTACT);
@@ -116,4 +117,29 @@ fn behind_an_edge_each_phone_counts_for_itself() {
     // The phone has never registered from there.
     assert_eq!(from("203.0.113.1", bob(), 1), "200");
     assert_eq!(from("203.0.113.66", ("carol", "carol-secret"), 1), "403");
+}
+
+/// Behind a NAT a phone has a new port for each connection. Its contact goes with the connection.
+#[test]
+fn a_phone_whose_user_is_guessed_reconnects() {
+    let tcp = |number: u64| Phone::tcp(&format!("192.0.2.1:{}", 40_000 + number), number);
+    let contact = "Contact: <sip:bob@10.0.0.7:5060;transport=tcp>\r\n";
+    let mut world = World::new();
+    ask(&mut world);
+    let mut registers = |number: u64| {
+        world.service.connection_opened(number);
+        let text = register(&mut world, &tcp(number), bob(), 10 * number as u32, contact);
+        let line = world.one(&tcp(number), &text).first_line().to_owned();
+        world.service.connection_closed(number);
+        // Guesses from new ports, too.
+        for guess in 0..30 {
+            let from = Phone::udp(&format!("192.0.2.1:{}", 50_000 + 100 * number + guess));
+            let text = register(&mut world, &from, ("bob", "guess"), 1000 + 2 * guess as u32, "");
+            world.one(&from, &text.replace("Call-ID: reg-bob", "Call-ID: guess"));
+        }
+        (line, world.service.access().guesses().wrong)
+    };
+    for number in 1..=3 {
+        assert_eq!(registers(number), ("SIP/2.0 200 OK".to_owned(), 10), "{number}");
+    }
 }

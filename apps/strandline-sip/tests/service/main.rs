@@ -21,6 +21,8 @@ mod guesses_22;
 mod harness;
 mod hops;
 mod hostile;
+mod identified;
+mod identity_rfc3325;
 mod ipv6;
 mod large_18_1_1;
 mod nat_contacts;

@@ -28,7 +28,7 @@ fn node(name: &str, ip: &str) -> World {
     world
 }
 
-fn knows(world: &mut World, name: &str, ip: &str, is_alive: bool) {
+pub fn knows(world: &mut World, name: &str, ip: &str, is_alive: bool) {
     let peer = Peer { name: name.to_owned(), address: Some(address(ip)), is_alive };
     world.service.set_nodes(vec![peer]);
 }

@@ -6,7 +6,7 @@ fn address(text: &str) -> Guesser {
 }
 
 fn at_port(text: &str, port: u16) -> Guesser {
-    Guesser { address: SocketAddr::new(text.parse().unwrap(), port), is_own_port: true, edge: None }
+    Guesser { address: SocketAddr::new(text.parse().unwrap(), port), is_own_port: true, edge: None, call: 0 }
 }
 
 /// Returns true if credentials of an unregistered user are rejected.
@@ -67,7 +67,7 @@ fn a_million_origins_take_no_more_memory() {
     let mut guesses = Guesses::new([7; 16], 3);
     for number in 0..200_000_u32 {
         let address = SocketAddr::new(IpAddr::from(number.to_be_bytes()), 5060);
-        guesses.wrong(at(0), &Guesser { address, is_own_port: true, edge: None }, b"bob");
+        guesses.wrong(at(0), &Guesser { address, is_own_port: true, edge: None, call: 0 }, b"bob");
     }
     assert_eq!(guesses.places.len() * WAYS, 65_536);
     // The origin with the most wrong passwords keeps its slot.
@@ -149,4 +149,44 @@ fn known_good_sources_are_bounded() {
         guesses.right(at(0), &address("192.0.2.1"), &number.to_be_bytes());
     }
     assert!(guesses.good.current.len() + guesses.good.last.len() <= 2 * GOOD_MAX);
+}
+
+#[test]
+fn reconnecting_phone_has_tries_of_its_own() {
+    let mut guesses = Guesses::new([7; 16], 3);
+    let call = |port: u16, text: &[u8]| Guesser {
+        call: Guesses::new([7; 16], 3).call(text),
+        ..at_port("192.0.2.1", port)
+    };
+    guesses.right(at(0), &call(1000, b"phone's"), b"bob");
+    guess_all(&mut guesses, &call(2000, b"guesser's"));
+    for port in [3000, 4000] {
+        assert!(!is_refused(&mut guesses, 100, &call(port, b"phone's"), b"bob"));
+        guesses.right(at(100), &call(port, b"phone's"), b"bob");
+    }
+    // It is another's for other users, from elsewhere, and with another Call-ID.
+    assert!(is_refused(&mut guesses, 100, &call(5000, b"phone's"), b"carol"));
+    assert!(is_refused(&mut guesses, 100, &call(5000, b"another"), b"bob"));
+    assert!(is_refused(&mut guesses, 100, &at_port("192.0.2.1", 5000), b"bob"));
+    // Whoever knows the Call-ID has as many guesses as any other source.
+    for port in 6000..6003 {
+        assert!(!is_refused(&mut guesses, 100, &call(port, b"phone's"), b"bob"));
+        guesses.wrong(at(100), &call(port, b"phone's"), b"bob");
+    }
+    assert!(is_refused(&mut guesses, 100, &call(7000, b"phone's"), b"bob"));
+    // One more attempt every half minute.
+    assert!(!is_refused(&mut guesses, 130, &call(7000, b"phone's"), b"bob"));
+}
+
+#[test]
+fn who_is_registered_may_reconnect() {
+    let mut guesses = Guesses::new([7; 16], 3);
+    guess_all(&mut guesses, &at_port("192.0.2.1", 2000));
+    let phone = Guesser { call: 5, ..at_port("192.0.2.1", 1000) };
+    assert!(!guesses.are_too_many(at(100), &phone, b"bob", Standing::Call));
+    for _ in 0..3 {
+        assert!(!guesses.are_too_many(at(100), &phone, b"bob", Standing::Call));
+        guesses.wrong(at(100), &Guesser { address: at_port("192.0.2.1", 7).address, ..phone }, b"bob");
+    }
+    assert!(guesses.are_too_many(at(100), &phone, b"bob", Standing::Call));
 }

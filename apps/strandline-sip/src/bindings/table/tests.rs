@@ -21,6 +21,7 @@ fn over(connection: u64) -> Binding {
         gruu: 0,
         stamp: 0,
         origin: None,
+        has_ended: false,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::codec::error::{Error, ErrorKind};
 use crate::codec::uri::Uri;
 use crate::codec::uri::sip::{SipUri, scheme};
 
-use super::params::{Params, same, whole_number};
+use super::params::{Params, same, whole_number, without_empty_param};
 use super::values::{Element, sealed};
 
 /// `"display name" <uri>;parameters`, or a URI without brackets, whose parameters then belong to the header.
@@ -30,7 +30,7 @@ pub struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// The URI as it was sent.
+    /// The URI as it was sent. A SIP URI in brackets is without a final `;`, which has no meaning there.
     #[must_use]
     pub fn uri_bytes(&self) -> &'a [u8] {
         self.text.get(self.uri_at..).unwrap_or(&[])
@@ -192,7 +192,13 @@ impl<'a> Address<'a> {
         }
         let uri_at = cursor.at();
         let uri = cursor.bracketed()?;
-        let text = cursor.since(0).get(..uri_at + uri.len()).unwrap_or(&[]);
+        let mut text = cursor.since(0).get(..uri_at + uri.len()).unwrap_or(&[]);
+        if let Some(before) = text.strip_suffix(b";")
+            && !before.ends_with(b";")
+            && scheme(text, uri_at).is_some()
+        {
+            text = before;
+        }
         Ok((name, text, uri_at, true))
     }
 }
@@ -243,13 +249,13 @@ impl<'a> Element<'a> for Route<'a> {
         if !address.bracketed {
             return Err(start.error(ErrorKind::Brackets));
         }
-        let text = cursor.since(start.at()).trim_ascii_end();
+        let text = without_empty_param(cursor.since(start.at()));
         Ok(Self { address, text })
     }
 }
 
 impl<'a> Route<'a> {
-    /// The whole value as it was sent, with its brackets and parameters.
+    /// The value as it was sent, with its brackets and parameters, without a final `;`.
     #[must_use]
     pub fn text(&self) -> &'a [u8] {
         self.text

@@ -68,22 +68,21 @@ as_sent!(Params, "All as they were sent, with the `;` before each.");
 
 impl<'a> Params<'a> {
     /// Takes all parameters and the white space after them, and passes each one to `see`. The resulting list
-    /// is well-formed.
+    /// is well-formed: a final `;` without a parameter, which some phones write, is skipped and not part of
+    /// it.
     #[inline(always)]
     pub(crate) fn take(
         cursor: &mut Cursor<'a>,
         mut see: impl FnMut(&'a [u8], Option<ParamValue<'a>>) -> core::result::Result<(), ErrorKind>,
     ) -> Result<Self> {
-        Self::take_placed(cursor, false, |name, value, _| see(name, value)).map(|(params, _)| params)
+        Self::take_placed(cursor, |name, value, _| see(name, value)).map(|(params, _)| params)
     }
 
     /// As [`take`](Self::take), but also passes the range of each parameter to `see`, and returns that of
-    /// all. A range starts at the end of what precedes the parameter. If `lenient` is set, it stops before a
-    /// final `;` without a parameter.
+    /// all. A range starts at the end of what precedes the parameter.
     #[inline(always)]
     pub(crate) fn take_placed(
         cursor: &mut Cursor<'a>,
-        lenient: bool,
         mut see: impl FnMut(&'a [u8], Option<ParamValue<'a>>, Span) -> core::result::Result<(), ErrorKind>,
     ) -> Result<(Self, Span)> {
         let start = cursor.at();
@@ -91,10 +90,13 @@ impl<'a> Params<'a> {
         cursor.skip_space();
         while cursor.peek() == Some(b';') {
             let at = *cursor;
-            if lenient && is_empty_param(at) {
-                break;
-            }
-            let (name, value) = take_param(cursor)?;
+            let (name, value) = match take_param(cursor) {
+                Ok(param) => param,
+                Err(error) => {
+                    *cursor = after_empty_param(at).ok_or(error)?;
+                    break;
+                }
+            };
             see(name, value, (end.at(), cursor.at())).map_err(|kind| at.error(kind))?;
             end = *cursor;
             cursor.skip_space();
@@ -149,12 +151,19 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Returns true if nothing follows the `;` at the cursor.
-#[inline(always)]
-fn is_empty_param(mut cursor: Cursor<'_>) -> bool {
+/// The end of the value, if nothing but white space follows the `;` at the cursor.
+#[cold]
+fn after_empty_param(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
     cursor.advance(1);
     cursor.skip_space();
-    matches!(cursor.peek(), None | Some(b','))
+    matches!(cursor.peek(), None | Some(b',')).then_some(cursor)
+}
+
+/// A header or a value without the `;` that may end it.
+#[inline]
+pub(crate) fn without_empty_param(text: &[u8]) -> &[u8] {
+    let text = text.trim_ascii_end();
+    text.strip_suffix(b";").map_or(text, <[u8]>::trim_ascii_end)
 }
 
 /// Takes one parameter. The cursor must be at its `;`.

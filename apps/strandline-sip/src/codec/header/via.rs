@@ -133,23 +133,12 @@ impl<'a> Via<'a> {
         let (host, port, host_placed) = sent_by(&mut place)?;
         let mut seen = Seen::default();
         let mut placed = Placed { host: host_placed, ..Placed::default() };
-        let (params, params_placed) = Params::take_placed(&mut place, true, |name, value, span| {
-            seen.see(name, value, span, &mut placed)
-        })?;
+        let (params, params_placed) =
+            Params::take_placed(&mut place, |name, value, span| seen.see(name, value, span, &mut placed))?;
         placed.params = params_placed;
-        skip_empty_param(&mut place);
         *cursor = place;
         let Seen { branch, received, rport, oc, alias } = seen;
         Ok((Self { transport, host, port, params, branch, received, rport, oc, alias }, placed))
-    }
-}
-
-/// Skips a `;` without a parameter at the end of a Via. Some phones write one, and it has no meaning.
-#[inline(always)]
-fn skip_empty_param(cursor: &mut Cursor<'_>) {
-    if cursor.peek() == Some(b';') {
-        cursor.advance(1);
-        cursor.skip_space();
     }
 }
 

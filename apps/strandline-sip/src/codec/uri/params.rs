@@ -16,12 +16,17 @@ pub struct UriParams<'a> {
 as_sent!(UriParams, "All as they were sent, each with the `;` before it.");
 
 impl<'a> UriParams<'a> {
-    /// Takes all parameters. The resulting list is well-formed.
+    /// Takes all parameters. The resulting list is well-formed: a final `;` without a parameter, which some
+    /// phones write, is skipped and not part of it.
     #[inline(always)]
     pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         let start = cursor.at();
         while cursor.eat(b';') {
             let name = cursor.escaped(class::PARAM)?;
+            if name.is_empty() && matches!(cursor.peek(), None | Some(b'?')) {
+                let taken = cursor.since(start);
+                return Ok(Self { raw: taken.strip_suffix(b";").unwrap_or(taken) });
+            }
             let valued = cursor.eat(b'=');
             if name.is_empty() || valued && cursor.escaped(class::PARAM)?.is_empty() {
                 return Err(cursor.error(ErrorKind::Parameter));

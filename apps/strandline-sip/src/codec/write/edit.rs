@@ -7,6 +7,7 @@ use bytes::BytesMut;
 
 use crate::codec::cursor::Cursor;
 use crate::codec::header::address::Address;
+use crate::codec::header::params::without_empty_param;
 use crate::codec::header::values::{Element, line_cursor};
 use crate::codec::header::via::Via;
 use crate::codec::message::Message;
@@ -239,8 +240,9 @@ impl<'a> Edits<'a> {
         if !untagged || check_name(tag).is_err() {
             return self.fail(WriteError::Target);
         }
-        let end = line.value_offset() + line.value().len();
-        self.splice(end, end, 0, Insert::Tag(tag))
+        let (start, value) = (line.value_offset(), line.value());
+        let end = start + without_empty_param(value).len();
+        self.splice(end, start + value.len(), 0, Insert::Tag(tag))
     }
 
     /// Adds a header after all others.
@@ -296,6 +298,17 @@ impl<'a> Edits<'a> {
         for line in self.message.lines(name) {
             let start = line.offset();
             self.splice(start, start + line.line().len(), 0, Insert::Nothing);
+        }
+        self
+    }
+
+    /// Removes all lines of a header that has no [`HeaderName`].
+    pub(crate) fn remove_named(&mut self, name: &[u8]) -> &mut Self {
+        for line in self.message.lines(HeaderName::Other) {
+            if line.name_bytes().eq_ignore_ascii_case(name) {
+                let start = line.offset();
+                self.splice(start, start + line.line().len(), 0, Insert::Nothing);
+            }
         }
         self
     }

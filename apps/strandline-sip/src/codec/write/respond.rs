@@ -6,6 +6,7 @@ use bytes::BytesMut;
 
 use crate::codec::cursor::Cursor;
 use crate::codec::header::address::Address;
+use crate::codec::header::params::without_empty_param;
 use crate::codec::message::{Header, Message};
 use crate::codec::name::HeaderName;
 use crate::codec::status::StatusCode;
@@ -75,7 +76,7 @@ impl Reply<'_> {
         }
         let first = |name| request.lines(name).next();
         if let Some(from) = first(HeaderName::From) {
-            lines.copy(&from);
+            lines.copy_address(&from);
         }
         if let Some(to) = first(HeaderName::To) {
             self.to(&to, &mut lines);
@@ -114,9 +115,9 @@ impl Reply<'_> {
     /// Copies To, and adds the tag if it has none. A malformed To is copied unchanged.
     fn to(&self, to: &Header<'_>, lines: &mut Lines<'_, '_, '_>) {
         let untagged = || is_bracketed(to) || to.parse::<Address<'_>>().is_ok_and(|to| to.tag.is_none());
-        let Some(tag) = self.to_tag.filter(|_| untagged()) else { return lines.copy(to) };
+        let Some(tag) = self.to_tag.filter(|_| untagged()) else { return lines.copy_address(to) };
         lines.writer.check(check_name(tag).map_err(|_| WriteError::Name));
-        lines.range(to.offset(), to.offset() + to.line().trim_ascii_end().len());
+        lines.range(to.offset(), to.offset() + without_empty_param(to.line()).len());
         let out = lines.buffer();
         out.extend_from_slice(b";tag=");
         out.extend_from_slice(tag);
@@ -142,6 +143,16 @@ struct Lines<'r, 'w, 'b> {
 impl Lines<'_, '_, '_> {
     fn copy(&mut self, line: &Header<'_>) {
         self.range(line.offset(), line.end());
+    }
+
+    /// Copies a line without a final `;`, which other parsers may not take.
+    fn copy_address(&mut self, line: &Header<'_>) {
+        let (whole, kept) = (line.line().trim_ascii_end(), without_empty_param(line.line()));
+        if kept.len() == whole.len() {
+            return self.copy(line);
+        }
+        self.range(line.offset(), line.offset() + kept.len());
+        self.range(line.end() - b"\r\n".len(), line.end());
     }
 
     fn range(&mut self, from: usize, to: usize) {

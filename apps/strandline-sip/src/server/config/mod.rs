@@ -13,6 +13,7 @@ mod flaws;
 pub(super) mod fuzzing;
 mod hep;
 mod host;
+mod identity;
 mod limits;
 mod listen;
 mod metrics;
@@ -70,6 +71,7 @@ struct File {
     registrar: registrar::Table,
     timers: timers::Table,
     relay: relay::Table,
+    identity: identity::Table,
     limits: limits::Table,
     connections: connections::Table,
     overload: overload::Table,
@@ -276,6 +278,7 @@ fn check(file: File, files: &mut Files) -> Result<Config, ConfigError> {
         mode,
         domains,
         relay: relay::check(&file.relay)?,
+        trusted: identity::check(&file.identity)?,
         directory,
         registrar: registrar::check(&file.registrar)?,
         service_route: registrar::service_route(&file.registrar)?,

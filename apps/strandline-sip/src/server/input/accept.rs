@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 
 use crate::server::hub::Hub;
 use crate::server::socket::ConnectionLimits;
+use crate::service::is_identified;
 use crate::transaction::Protocol;
 
 use super::epoll_set::Set;
@@ -85,9 +86,12 @@ fn take(
     fresh: &Fresh,
 ) -> io::Result<()> {
     let now = hub.clock.elapsed();
-    if !hub.intake.inbox(|inbox| inbox.admits(now, peer.ip()))
-        || !hub.transports.connections.makes_room(peer, &hub.transports.room.get(), now)
-    {
+    let makes_room = || {
+        let service = hub.service.borrow();
+        let is_served = |connection| is_identified(&service, connection);
+        hub.transports.connections.makes_room(peer, &hub.transports.room.get(), now, is_served)
+    };
+    if !hub.intake.inbox(|inbox| inbox.admits(now, peer.ip())) || !makes_room() {
         return Ok(());
     }
     if protocol == Protocol::Tcp {
@@ -101,7 +105,7 @@ fn take(
 }
 
 /// Pauses after an error. If descriptors or memory are exhausted, it first closes connections that have
-/// ended, and the oldest ones without a message.
+/// ended, and some of strangers.
 async fn recover(error: &io::Error, errors: &mut AcceptErrors, hub: &Rc<Hub>, fresh: &Fresh) {
     let found = errors.on_error(error);
     if let Some(unlogged) = found.log {
@@ -110,7 +114,7 @@ async fn recover(error: &io::Error, errors: &mut AcceptErrors, hub: &Rc<Hub>, fr
     let mut pause = found.pause;
     if found.is_exhausted {
         fresh.look_again(hub);
-        if hub.transports.connections.shed_strangers(hub.clock.elapsed()) > 0 {
+        if hub.shed_strangers() > 0 {
             pause = SHED;
         }
     }

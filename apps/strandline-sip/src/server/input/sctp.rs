@@ -7,6 +7,7 @@ use strandline::{Association, AssociationId, Message, Notification};
 use crate::codec::Datagram;
 use crate::server::hub::Hub;
 use crate::server::socket::{FIRST, Failed, Many, Met, One, Opened, REFUSED};
+use crate::service::is_identified;
 use crate::transaction::Flow;
 
 /// Maximum number of messages received at a time from a one-to-many socket.
@@ -68,13 +69,14 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
     }
 }
 
-/// Makes room for a new association. If there are too many, the oldest one without a message is closed, and
-/// its number is added to `shed`.
+/// Makes room for a new association. If there are too many, one of a stranger is closed, and its number is
+/// added to `shed`.
 fn makes_room(many: &Many, hub: &Hub, shed: &mut Vec<u64>) -> bool {
     let below = hub.transports.connections.settled_below(hub.clock.elapsed());
     let room = hub.transports.room.get().connections;
     if many.len() > room {
-        shed.extend(many.shed(below));
+        let service = hub.service.borrow();
+        shed.extend(many.shed(below, |connection| is_identified(&service, connection)));
     }
     many.len() <= room
 }
@@ -82,7 +84,7 @@ fn makes_room(many: &Many, hub: &Hub, shed: &mut Vec<u64>) -> bool {
 /// Reports closed associations to the service.
 fn closed(hub: &Rc<Hub>, shed: Vec<u64>) {
     for connection in shed {
-        tracing::debug!(connection, "association without a message aborted to make room");
+        tracing::debug!(connection, "association of a stranger aborted to make room");
         hub.with(|service, _| service.connection_closed(connection));
     }
 }
@@ -118,7 +120,7 @@ pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
                 // It counts before its task runs: in a burst the next one is accepted before that.
                 let association = Rc::new(association);
                 let Some(flow) = one.add(&hub.transports.connections, &association) else { continue };
-                one.is_silent(&flow);
+                one.is_of_stranger(&flow);
                 tokio::task::spawn_local(receive(Rc::clone(&one), Rc::clone(&hub), association, flow));
             }
             Err(error) => {
@@ -129,11 +131,14 @@ pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
     }
 }
 
-/// Returns true if there is room for another association, after closing the oldest one without a message if
-/// need be.
+/// Returns true if there is room for another association, after closing one of a stranger if need be.
 fn has_place(one: &One, hub: &Hub) -> bool {
     let below = hub.transports.connections.settled_below(hub.clock.elapsed());
-    one.len() < hub.transports.room.get().connections || one.shed(below)
+    let shed = || {
+        let service = hub.service.borrow();
+        one.shed(below, |connection| is_identified(&service, connection))
+    };
+    one.len() < hub.transports.room.get().connections || shed()
 }
 
 /// Returns true if the peer has access.
@@ -187,9 +192,7 @@ async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>, flow:
             Ok(0) | Err(_) => break,
             Ok(_) => hub.take_in(|taking| {
                 for Message { data, .. } in messages.into_iter().filter(is_sip) {
-                    if first_left == FIRST {
-                        one.on_message(&flow);
-                    }
+                    one.on_message(&hub.transports.connections, &flow);
                     match first_left.checked_sub(1) {
                         Some(left) => {
                             first_left = left;

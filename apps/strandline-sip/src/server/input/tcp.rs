@@ -111,11 +111,8 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
         || connect(connection.protocol, connection.peer, from, name.clone(), tls.clone(), limits);
     let opened = tokio::time::timeout(OPEN, async {
         match connecting().await {
-            // Connections without a message make way for one that a request needs.
-            Err(error)
-                if is_exhausted(&error)
-                    && hub.transports.connections.shed_strangers(hub.clock.elapsed()) > 0 =>
-            {
+            // Connections of strangers make way for one that a request needs.
+            Err(error) if is_exhausted(&error) && hub.shed_strangers() > 0 => {
                 tokio::time::sleep(SHED).await;
                 connecting().await
             }

@@ -55,6 +55,11 @@ impl Activity {
         !self.spoke.get()
     }
 
+    /// When the last message or sign of life was received, as far as the checks can tell; never too early.
+    pub(super) fn last_heard(&self, now_secs: u32) -> u32 {
+        if self.heard.get() { now_secs } else { self.heard_secs.get() }
+    }
+
     /// The time since which nothing was received, as far as the checks can tell; never too early.
     pub(super) fn silent_since(&self, now_secs: u32) -> u32 {
         if self.received.replace(false) || self.received_secs.get() == 0 {

@@ -49,3 +49,62 @@ fn commits_are_sealed() {
     let written = with(|tables| tables.journal.values().next().cloned());
     assert_eq!(written, Some(Journal::sealed(changes.as_bytes())));
 }
+
+fn change(user: &str) -> Journal {
+    let mut changes = Journal::default();
+    changes.record_with(user.as_bytes(), |out| out.extend_from_slice(b"state\n"));
+    changes
+}
+
+fn entries() -> Vec<(i64, Vec<u8>)> {
+    with(|tables| tables.journal.iter().map(|((_, number), entry)| (*number, entry.clone())).collect())
+}
+
+#[test]
+fn journals_lost_end_is_written_again() {
+    let mut store = Journaled::<Fake>::open(&Arc::new(settings()), 1).unwrap();
+    store.load(&mut |_, _, _| {}).unwrap();
+    for number in 1..=4 {
+        store.commit(&change(&format!("u{number}"))).unwrap();
+    }
+    // All of them are folded.
+    while store.folding.take(store.last).1.is_none() {}
+    store.folded.push_back((now(), 4));
+    let before = entries();
+    // The connection ends, and the database that answers then has only two.
+    with(|tables| tables.journal.retain(|(_, number), _| *number <= 2));
+    store.database = None;
+    store.commit(&change("u5")).unwrap();
+    let after = entries();
+    assert_eq!((after.len(), &after[..4]), (5, &before[..]));
+    assert_eq!(after[4], (5, entry("u5")));
+    assert_eq!(store.lost.lock().unwrap().missing, 2);
+    // They are folded again before they are trimmed.
+    assert!(store.folded.is_empty());
+    let (mut users, through) = store.folding.take(store.last);
+    users.sort_unstable();
+    let users: Vec<&[u8]> = users.iter().map(|(aor, _)| &aor[..]).collect();
+    assert_eq!(
+        (users, through),
+        ([b"u1", b"u2", b"u3", b"u4", b"u5"].map(|user| &user[..]).to_vec(), Some(5))
+    );
+}
+
+#[test]
+fn numbers_of_lost_entries_are_not_used_again() {
+    let mut store = Journaled::<Fake>::open(&Arc::new(settings()), 1).unwrap();
+    store.load(&mut |_, _, _| {}).unwrap();
+    // More than is kept.
+    let large = "u".repeat(RECENT_BYTES / 4);
+    for number in 1..=8 {
+        store.commit(&change(&format!("{number}{large}"))).unwrap();
+    }
+    let kept: Vec<i64> = store.recent.entries.iter().map(|(number, _)| *number).collect();
+    assert_eq!(kept, [6, 7, 8]);
+    with(|tables| tables.journal.clear());
+    store.database = None;
+    store.commit(&change("u9")).unwrap();
+    let numbers: Vec<i64> = entries().iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [6, 7, 8, 9]);
+    assert_eq!(store.lost.lock().unwrap().missing, 8);
+}

@@ -1,7 +1,7 @@
 //! One socket for all associations (one-to-many style).
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use crate::server::socket::{Connections, FIRST};
 use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
-use super::silent::Silent;
+use super::strangers::Strangers;
 use super::{Failed, REFUSED, TAKEN_AWAY, Unsent, Waiting, report, unordered};
 
 /// The state of an association.
@@ -40,7 +40,9 @@ pub(in crate::server) struct Many {
     pub(in crate::server) endpoint: Endpoint,
     flows: RefCell<HashMap<AssociationId, Known>>,
     ids: RefCell<HashMap<u64, AssociationId, Numbers>>,
-    silent: Silent,
+    strangers: Strangers,
+    /// Established associations that this server has set up.
+    own: RefCell<HashSet<AssociationId>>,
     waiting: Waiting,
     /// Messages sent to peers whose association is being set up.
     begun: RefCell<HashMap<AssociationId, Vec<Unsent>>>,
@@ -55,7 +57,8 @@ impl Many {
             endpoint,
             flows: RefCell::default(),
             ids: RefCell::default(),
-            silent: Silent::default(),
+            strangers: Strangers::default(),
+            own: RefCell::default(),
             waiting: Waiting::default(),
             begun: RefCell::default(),
             failed,
@@ -65,6 +68,7 @@ impl Many {
 
     /// Records that an association set up by this server is established.
     pub(in crate::server) fn stands(&self, id: AssociationId) {
+        self.own.borrow_mut().insert(id);
         self.begun.borrow_mut().remove(&id);
     }
 
@@ -89,8 +93,8 @@ impl Many {
     ) -> Option<Met> {
         if let Some(known) = self.flows.borrow_mut().get_mut(&id) {
             let is_first = known.received < FIRST;
-            if message && known.received == 0 {
-                self.silent.remove(known.flow.connection);
+            if message {
+                self.strangers.on_message(known.flow.connection, connections.now_secs.get());
             }
             known.received = known.received.saturating_add(u8::from(message));
             return Some(Met { flow: known.flow, is_new: false, is_first });
@@ -101,19 +105,21 @@ impl Many {
         let flow = Flow { connection: connections.number(), ..Flow::to(Protocol::Sctp, peer) };
         self.flows.borrow_mut().insert(id, Known { flow, received: u8::from(message) });
         self.ids.borrow_mut().insert(flow.connection, id);
-        if !message {
-            self.silent.add(flow.connection);
+        if !self.own.borrow().contains(&id) && !self.begun.borrow().contains_key(&id) {
+            self.strangers.add(flow.connection);
+        }
+        if message {
+            self.strangers.on_message(flow.connection, connections.now_secs.get());
         }
         Some(Met { flow, is_new: true, is_first: true })
     }
 
-    /// Closes the oldest association without a message, if its number is lower than `below`. Returns its
-    /// number.
-    pub(in crate::server) fn shed(&self, below: u64) -> Option<u64> {
-        let oldest = self.silent.take_oldest(below)?;
-        let id = self.ids.borrow().get(&oldest).copied()?;
+    /// Closes the association of a stranger whose number is lower than `below`. Returns its number.
+    pub(in crate::server) fn shed(&self, below: u64, is_identified: impl Fn(u64) -> bool) -> Option<u64> {
+        let stranger = self.strangers.take(below, is_identified)?;
+        let id = self.ids.borrow().get(&stranger).copied()?;
         self.refuse(id);
-        Some(oldest)
+        Some(stranger)
     }
 
     /// Closes an association for which there is no room, or whose peer has no access.
@@ -128,9 +134,10 @@ impl Many {
     /// Removes an association that has ended, and returns its flow.
     pub(in crate::server) fn ended(&self, id: AssociationId) -> Option<Flow> {
         report(&self.failed, self.begun.borrow_mut().remove(&id).unwrap_or_default());
+        self.own.borrow_mut().remove(&id);
         let flow = self.flows.borrow_mut().remove(&id)?.flow;
         self.ids.borrow_mut().remove(&flow.connection);
-        self.silent.remove(flow.connection);
+        self.strangers.remove(flow.connection);
         Some(flow)
     }
 
@@ -138,6 +145,7 @@ impl Many {
     pub(in crate::server) fn missed(&self) -> Vec<AssociationId> {
         let mut ids: Vec<AssociationId> = self.flows.borrow().keys().copied().collect();
         ids.extend(self.begun.borrow().keys().copied());
+        ids.extend(self.own.borrow().iter().copied());
         ids.retain(|id| self.endpoint.control(*id).is_err());
         ids
     }

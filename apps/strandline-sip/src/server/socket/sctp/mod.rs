@@ -3,7 +3,7 @@
 
 mod many;
 mod one;
-mod silent;
+mod strangers;
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::server::socket::Connections;
 use crate::transaction::{ClientId, Flow, Protocol};
 
-use super::silent::Silent;
+use super::strangers::Strangers;
 use super::{Failed, REFUSED, TAKEN_AWAY, Unsent, Waiting, report, unordered};
 
 /// Yields the peers of associations set up by this server, so that they are received from.
@@ -28,7 +28,7 @@ pub(in crate::server) struct One {
     begun: RefCell<HashMap<SocketAddr, Begun>>,
     /// Sends the peers of associations that were begun.
     wanted: UnboundedSender<SocketAddr>,
-    silent: Silent,
+    strangers: Strangers,
     waiting: Waiting,
     failed: UnboundedSender<Unsent>,
 }
@@ -52,7 +52,7 @@ impl One {
             by_peer: RefCell::default(),
             begun: RefCell::default(),
             wanted,
-            silent: Silent::default(),
+            strangers: Strangers::default(),
             waiting: Waiting::default(),
             failed,
         };
@@ -90,21 +90,21 @@ impl One {
         Some(flow)
     }
 
-    /// Records that no message has arrived yet. The association makes way if there are too many.
-    pub(in crate::server) fn is_silent(&self, flow: &Flow) {
-        self.silent.add(flow.connection);
+    /// Records that a peer has set up the association. It makes way if there are too many.
+    pub(in crate::server) fn is_of_stranger(&self, flow: &Flow) {
+        self.strangers.add(flow.connection);
     }
 
     /// Records that a SIP message has arrived.
-    pub(in crate::server) fn on_message(&self, flow: &Flow) {
-        self.silent.remove(flow.connection);
+    pub(in crate::server) fn on_message(&self, connections: &Connections, flow: &Flow) {
+        self.strangers.on_message(flow.connection, connections.now_secs.get());
     }
 
-    /// Closes the oldest association without a message, if its number is lower than `below`. Returns whether
-    /// there was one.
-    pub(in crate::server) fn shed(&self, below: u64) -> bool {
-        let oldest = self.silent.take_oldest(below);
-        let found = oldest.and_then(|oldest| self.associations.borrow_mut().remove(&oldest));
+    /// Closes the association of a stranger whose number is lower than `below`. Returns whether there was
+    /// one.
+    pub(in crate::server) fn shed(&self, below: u64, is_identified: impl Fn(u64) -> bool) -> bool {
+        let stranger = self.strangers.take(below, is_identified);
+        let found = stranger.and_then(|stranger| self.associations.borrow_mut().remove(&stranger));
         // The task that receives from it finds the end.
         found.is_some_and(|association| {
             association.abort(REFUSED);
@@ -114,7 +114,7 @@ impl One {
 
     /// Removes an association that has ended.
     pub(in crate::server) fn remove(&self, flow: &Flow) {
-        self.silent.remove(flow.connection);
+        self.strangers.remove(flow.connection);
         self.associations.borrow_mut().remove(&flow.connection);
         let mut by_peer = self.by_peer.borrow_mut();
         if by_peer.get(&flow.peer) == Some(&flow.connection) {

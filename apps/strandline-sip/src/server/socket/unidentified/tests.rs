@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 
@@ -31,13 +32,14 @@ fn is_closed(mut peer: &TcpStream) -> bool {
 fn old_strangers_are_shed_and_phones_stay() {
     let (connections, _wanted) = Connections::new(1);
     let all: Vec<_> = (0..3).map(|_| pair(&connections)).collect();
-    all[0].0.life.on_message();
-    assert_eq!(connections.shed_strangers(ms(0)), 0, "all are too young");
+    let phone = all[0].0.id;
+    let shed = |now| connections.shed_strangers(ms(now), |connection| connection == phone);
+    assert_eq!(shed(0), 0, "all are too young");
     let young = pair(&connections);
-    assert_eq!(connections.shed_strangers(ms(600)), 2);
+    assert_eq!(shed(600), 2);
     let closed: Vec<bool> = all.iter().chain([&young]).map(|(_, peer)| is_closed(peer)).collect();
     assert_eq!(closed, [false, true, true, false]);
-    assert_eq!(connections.shed_strangers(ms(601)), 0, "looked a moment ago");
+    assert_eq!(shed(601), 0, "looked a moment ago");
 }
 
 #[test]
@@ -45,19 +47,46 @@ fn strangers_make_room_and_phones_do_not() {
     let (connections, _wanted) = Connections::new(1);
     let room = Room { connections: 2, of_source: None };
     let newcomer = "192.0.2.1:5060".parse().unwrap();
-    assert!(connections.makes_room(newcomer, &room, ms(0)));
+    let phones = RefCell::new(Vec::new());
+    let makes_room =
+        |now| connections.makes_room(newcomer, &room, ms(now), |one| phones.borrow().contains(&one));
+    assert!(makes_room(0));
     let (phone, stranger) = (pair(&connections), pair(&connections));
-    phone.0.life.on_message();
-    assert!(!connections.makes_room(newcomer, &room, ms(200)), "both are too young");
-    assert!(connections.makes_room(newcomer, &room, ms(900)));
+    phones.borrow_mut().push(phone.0.id);
+    assert!(!makes_room(200), "both are too young");
+    assert!(makes_room(900));
     assert!(is_closed(&stranger.1));
-    assert!(!connections.makes_room(newcomer, &room, ms(901)), "one went, one came");
+    assert!(!makes_room(901), "one went, one came");
     connections.remove(&stranger.0);
     stranger.0.ended();
     let second = pair(&connections);
-    second.0.life.on_message();
-    assert!(!connections.makes_room(newcomer, &room, ms(2000)), "only phones are left");
+    phones.borrow_mut().push(second.0.id);
+    assert!(!makes_room(2000), "only phones are left");
     assert!(!is_closed(&phone.1));
+}
+
+/// A stranger that has sent a message is one still.
+#[test]
+fn strangers_that_spoke_are_shed_after_silent_ones() {
+    let (connections, _wanted) = Connections::new(1);
+    let all: Vec<_> = (0..3 * SHED_MIN).map(|_| pair(&connections)).collect();
+    let is_served = |connection| connection == all[0].0.id;
+    let places = |from: usize| all.iter().skip(from).step_by(3);
+    let (served, busy, silent) = (places(0), places(1), places(2));
+    assert_eq!(connections.shed_strangers(ms(0), is_served), 0, "all are too young");
+    served.clone().chain(busy.clone()).for_each(|(one, _)| one.life.on_message());
+    // Those that were heard last are shed last.
+    all.iter().for_each(|(one, _)| assert_eq!(one.life.silent_since(1), 1));
+    busy.clone().for_each(|(one, _)| one.life.on_message());
+    connections.now_secs.set(40);
+    assert_eq!(connections.shed_strangers(ms(40_000), is_served), SHED_MIN);
+    assert!(silent.clone().all(|(_, peer)| is_closed(peer)));
+    assert!(served.clone().chain(busy.clone()).all(|(_, peer)| !is_closed(peer)));
+    silent.for_each(|(one, _)| connections.remove(one));
+    assert_eq!(connections.shed_strangers(ms(41_000), is_served), SHED_MIN);
+    assert_eq!(served.clone().filter(|(_, peer)| is_closed(peer)).count(), SHED_MIN - 1);
+    assert!(!is_closed(&all[0].1), "a phone stays");
+    assert_eq!(busy.clone().filter(|(_, peer)| is_closed(peer)).count(), 1);
 }
 
 #[test]
@@ -65,8 +94,8 @@ fn the_limit_of_a_source_sheds_nobody() {
     let (connections, _wanted) = Connections::new(1);
     let room = Room { connections: 2, of_source: Some(1) };
     let stranger = pair(&connections);
-    assert!(!connections.makes_room(stranger.0.peer, &room, ms(0)));
-    assert!(!connections.makes_room(stranger.0.peer, &room, ms(900)));
+    assert!(!connections.makes_room(stranger.0.peer, &room, ms(0), |_| false));
+    assert!(!connections.makes_room(stranger.0.peer, &room, ms(900), |_| false));
     assert!(!is_closed(&stranger.1));
 }
 
@@ -78,7 +107,7 @@ async fn a_stranger_in_a_handshake_is_shed() {
     let (stream, address) = listener.accept().await.unwrap();
     let connection = connections.add(Protocol::Wss, address);
     connection.greeting(Rc::new(strandline_tls::Wire::plain(stream)));
-    assert_eq!(connections.shed_strangers(ms(100)), 0, "too young");
-    assert_eq!(connections.shed_strangers(ms(700)), 1);
+    assert_eq!(connections.shed_strangers(ms(100), |_| false), 0, "too young");
+    assert_eq!(connections.shed_strangers(ms(700), |_| false), 1);
     assert!(is_closed(&peer));
 }

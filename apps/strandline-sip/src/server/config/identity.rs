@@ -1,0 +1,18 @@
+//! `[identity]`: the peers whose assertions of identity are passed on.
+
+use serde::Deserialize;
+
+use crate::service::Trusted;
+
+use super::error::ConfigError;
+use super::host::networks;
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    trust: Vec<String>,
+}
+
+pub(super) fn check(file: &Table) -> Result<Trusted, ConfigError> {
+    networks("identity.trust", &file.trust).map(Trusted)
+}
