@@ -57,7 +57,7 @@ impl Activity {
 
     /// When the last message or sign of life was received, as far as the checks can tell; never too early.
     pub(super) fn last_heard(&self, now_secs: u32) -> u32 {
-        if self.heard.get() { now_secs } else { self.heard_secs.get() }
+        if self.received.get() { now_secs } else { self.received_secs.get() }
     }
 
     /// The time since which nothing was received, as far as the checks can tell; never too early.
