@@ -288,7 +288,8 @@ impl Scenario {
             attacks,
             icmp: features.icmp,
             calm_at,
-            settle_max: Duration::from_secs(180) + rto_max * 8,
+            // Of hosts that never find each other again, each gives up by itself.
+            settle_max: Duration::from_secs(180) + rto_max * if lost { 16 } else { 8 },
             tampered: features.tampering.then_some((0, 1)),
             clean,
             features: names,

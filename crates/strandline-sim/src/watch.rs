@@ -262,6 +262,8 @@ impl Watch {
             self.round.push(id);
         }
         self.touch(id);
+        // Of two associations under one tag it is not certain which one sends.
+        let is_alone = self.memory.values().filter(|memory| is_of(memory, &packet)).count() == 1;
         let Some(memory) = self.memory.get_mut(&id) else { return Ok(()) };
         memory.learn();
         if rested {
@@ -275,7 +277,7 @@ impl Watch {
         demand(!forwards || before.status.extensions.partial_reliability, || {
             format!("{id:?}: FORWARD TSN to a peer that does not support it")
         })?;
-        if let Some(key) = key_of(&packet) {
+        if let Some(key) = key_of(&packet).filter(|_| is_alone) {
             memory.keys.check(now, key).map_err(of)?;
         }
         let moves = memory.moves.on_departure(&packet, datagram);
@@ -317,11 +319,7 @@ impl Watch {
 
     /// Returns the association that a packet belongs to.
     fn sender_of(&self, packet: &Packet<'_>, to: SocketAddr) -> Option<AssociationId> {
-        let (tag, port) = (packet.verification_tag(), packet.destination_port());
-        let is_of = |memory: &Memory| {
-            let before = memory.before.as_ref();
-            before.is_some_and(|before| before.status.peer_tag == tag && before.status.peer_port == port)
-        };
+        let is_of = |memory: &Memory| is_of(memory, packet);
         let has_path = |memory: &Memory| {
             let before = memory.before.as_ref();
             before.is_some_and(|before| before.paths.iter().any(|path| path.address == to))
@@ -380,6 +378,13 @@ impl Watch {
         self.memory.remove(&id);
         self.touched.remove(&id);
     }
+}
+
+/// True if a packet that is sent has the tag and port of this association's peer.
+fn is_of(memory: &Memory, packet: &Packet<'_>) -> bool {
+    let (tag, port) = (packet.verification_tag(), packet.destination_port());
+    let before = memory.before.as_ref();
+    before.is_some_and(|before| before.status.peer_tag == tag && before.status.peer_port == port)
 }
 
 /// True if losses are detected by time.

@@ -309,4 +309,6 @@ pub const SEEDS: &[(u64, &str)] = &[
         18_000_014_574,
         "a message on a stream that the peer had added and opened before the answer came (of the checker)",
     ),
+    (18_000_051_119, "both hosts had changed their ports and gave up a little too late (of the checker)"),
+    (18_000_051_734, "two associations under one tag had different keys (of the checker)"),
 ];
