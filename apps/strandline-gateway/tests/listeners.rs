@@ -215,7 +215,7 @@ fn a_reverse_forward_brings_datagrams_here() {
 }
 
 #[test]
-fn listening_for_datagrams_needs_a_rule_of_its_own() {
+fn listening_for_datagrams_needs_its_own_rule() {
     let at = free_address();
     let world = World::with(&format!("--allow-listen {at}"), &format!("--reverse udp/{at}=127.0.0.1:1"));
     at_last("it is refused", || world.near.log().contains("the peer does not listen"));

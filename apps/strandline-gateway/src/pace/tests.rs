@@ -21,7 +21,7 @@ fn a_peer_that_moves_often_is_followed_slowly() {
 }
 
 #[test]
-fn associations_that_are_refused_are_tried_ever_more_slowly() {
+fn refused_associations_are_tried_ever_more_slowly() {
     let mut pace = Pace::default();
     for _ in 0..3 {
         assert!(!pace.goes_on(Ending::Lost, SHORT));
