@@ -400,8 +400,15 @@ fn path(message: &Message<'_>) -> Vec<u8> {
     };
     let routes: Result<Vec<Route<'_>>, _> = message.values(HeaderName::Path).collect();
     match routes {
-        Ok(routes) => routes.iter().for_each(|route| add(route.text())),
-        Err(_) => message.lines(HeaderName::Path).for_each(|line| add(line.value())),
+        Ok(routes) if message.lines(HeaderName::Path).any(|line| may_end_empty(line.value())) => {
+            routes.iter().for_each(|route| add(route.text()));
+        }
+        _ => message.lines(HeaderName::Path).for_each(|line| add(line.value())),
     }
     path
+}
+
+/// Whether a value may end with a `;` without a parameter; a quoted string may look like one.
+fn may_end_empty(line: &[u8]) -> bool {
+    line.split(|byte| *byte == b',').any(|value| value.trim_ascii_end().ends_with(b";"))
 }
