@@ -123,10 +123,6 @@ impl ClientShare {
 
 impl Drop for ClientShare {
     fn drop(&mut self) {
-        if self.left > 0 {
-            // The number may be used again.
-            self.set_weight(0);
-        }
         let mut clients = self.lanes.lock();
         if let Some(known) = clients.get_mut(&self.client) {
             known.lanes = known.lanes.saturating_sub(1);

@@ -4,6 +4,7 @@
 //!
 //!     strandline-instructions transfer MESSAGE_BYTES COUNT
 //!     strandline-instructions set-up COUNT
+//!     strandline-instructions set-up-without-extensions COUNT
 //!
 //! Prints the number of each kind of operation.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool of those who work on the stack")]
@@ -13,6 +14,7 @@ mod transfer;
 mod world;
 
 use anyhow::{Context, Result, bail};
+use strandline_proto::config::ExtensionsConfig;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -21,8 +23,11 @@ fn main() -> Result<()> {
     };
     let counts = match words.first().map(String::as_str) {
         Some("transfer") => transfer::run(number(1)?, number(2)?)?,
-        Some("set-up") => set_up::run(number(1)?)?,
-        _ => bail!("usage: strandline-instructions transfer MESSAGE_BYTES COUNT | set-up COUNT"),
+        Some("set-up") => set_up::run(ExtensionsConfig::default(), number(1)?)?,
+        Some("set-up-without-extensions") => set_up::run(ExtensionsConfig::NONE, number(1)?)?,
+        _ => bail!(
+            "usage: strandline-instructions transfer MESSAGE_BYTES COUNT | set-up COUNT | set-up-without-extensions COUNT"
+        ),
     };
     for (name, count) in counts {
         println!("{name} {count}");

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
+use strandline_proto::config::ExtensionsConfig;
 use strandline_proto::endpoint::Endpoint;
 use strandline_proto::event::{AssociationId, Datagram, Event};
 use strandline_proto::time::Time;
@@ -12,8 +13,8 @@ use crate::{Counts, begin};
 
 const WARM_UP: usize = 20;
 
-pub(crate) fn run(count: usize) -> Result<Counts> {
-    let mut world = World::new()?;
+pub(crate) fn run(extensions: ExtensionsConfig, count: usize) -> Result<Counts> {
+    let mut world = World::new(extensions)?;
     for _ in 0..WARM_UP {
         one(&mut world)?;
     }

@@ -1,6 +1,7 @@
 //! Messages from the client to the server, as fast as possible.
 
 use anyhow::{Context, Result};
+use strandline_proto::config::ExtensionsConfig;
 use strandline_proto::endpoint::Endpoint;
 use strandline_proto::event::{AssociationId, Datagram, SendInfo};
 use strandline_proto::time::Time;
@@ -19,7 +20,7 @@ struct Tally {
 }
 
 pub(crate) fn run(message_bytes: usize, count: usize) -> Result<Counts> {
-    let mut world = World::new()?;
+    let mut world = World::new(ExtensionsConfig::default())?;
     let id = world.connect()?;
     while world.exchange() {
         world.step();

@@ -1,10 +1,11 @@
 //! Two endpoints and the network between them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use strandline_proto::config::EndpointConfig;
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ExtensionsConfig};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram};
 use strandline_proto::time::Time;
@@ -26,10 +27,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(extensions: ExtensionsConfig) -> Result<Self> {
         let now = Time::ZERO;
-        let client = Endpoint::new(EndpointConfig::default(), [1; 32], now)?;
-        let mut server = Endpoint::new(EndpointConfig::default(), [2; 32], now)?;
+        let association = Arc::new(AssociationConfig { extensions, ..AssociationConfig::default() });
+        let config = EndpointConfig { association, ..EndpointConfig::default() };
+        let client = Endpoint::new(config.clone(), [1; 32], now)?;
+        let mut server = Endpoint::new(config, [2; 32], now)?;
         server.listen(PORT)?;
         Ok(Self { client, server, now, buffer: vec![0; BUFFER_BYTES] })
     }

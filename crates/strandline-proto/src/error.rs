@@ -270,6 +270,42 @@ pub enum AddressError {
     TooMany,
 }
 
+/// Errors of changes of the local addresses that new associations list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LocalAddressError {
+    /// The address is multicast, broadcast, or unspecified.
+    #[error("{address} is not a unicast address")]
+    NotUnicast {
+        /// The address.
+        address: core::net::IpAddr,
+    },
+    /// The address to add is listed already.
+    #[error("{address} is a local address already")]
+    AlreadyLocal {
+        /// The address.
+        address: core::net::IpAddr,
+    },
+    /// The address to remove is not listed.
+    #[error("{address} is not a local address")]
+    NotLocal {
+        /// The address.
+        address: core::net::IpAddr,
+    },
+    /// A listener that is bound to addresses needs at least one.
+    #[error("{address} is the last address that the listener is bound to")]
+    LastAddress {
+        /// The address.
+        address: core::net::IpAddr,
+    },
+    /// The listener is not bound to addresses of its own: it has those of its stack.
+    #[error("the socket is not bound to addresses: change those of the stack")]
+    NotBound,
+    /// An association has at most 8 local addresses.
+    #[error("an association has at most {} local addresses", crate::config::PATHS_MAX)]
+    TooMany,
+}
+
 /// Errors of changes of shared keys (RFC 4895, RFC 6458 section 8.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]

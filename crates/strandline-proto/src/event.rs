@@ -130,6 +130,8 @@ pub enum Event {
     PeerError {
         /// The cause code of RFC 9260 section 3.3.10.
         code: u16,
+        /// The cause's content as the peer sent it, without code and length; at most 256 bytes.
+        data: Bytes,
     },
     /// The association has ended; no event follows. `recv` still returns what arrived before.
     Closed(CloseReason),
@@ -202,7 +204,8 @@ pub struct SendInfo {
     pub immediate: bool,
     /// Returned with a failure, so that the application can identify the message.
     pub context: u32,
-    /// How long the message is transmitted and retransmitted.
+    /// How long the message is transmitted and retransmitted. Default: as all messages of the association without a limit of
+    /// their own.
     pub reliability: Reliability,
 }
 

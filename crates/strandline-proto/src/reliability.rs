@@ -54,8 +54,13 @@ pub enum Limit {
 }
 
 impl Reliability {
-    /// The message is retransmitted until it is acknowledged. The default.
-    pub const FULL: Self = Self(0);
+    /// The limit of messages of the association ([`default_reliability`]), which is none unless one is set.
+    ///
+    /// [`default_reliability`]: crate::config::ExtensionsConfig::default_reliability
+    pub const DEFAULT: Self = Self(0);
+
+    /// The message is retransmitted until it is acknowledged, whatever the limit of the association is.
+    pub const FULL: Self = Self(1);
 
     /// Gives the message up after this time, in milliseconds, at most 2^30 - 1 of them, which is 12 days (RFC 3758
     /// section 4.1). What is in flight then is given up once it is lost.
@@ -95,11 +100,18 @@ impl Reliability {
         }
     }
 
-    /// True if only the acknowledgement ends the transmission.
+    /// True if only the acknowledgement ends the transmission, unless the association has a limit for
+    /// [`DEFAULT`](Self::DEFAULT).
     #[inline]
     #[must_use]
     pub const fn is_full(self) -> bool {
-        self.0 == 0
+        self.0 >> VALUE_BITS == 0
+    }
+
+    /// Returns this limit, or the one of the association if it is [`DEFAULT`](Self::DEFAULT).
+    #[inline]
+    pub(crate) const fn or(self, association: Self) -> Self {
+        if self.0 == Self::DEFAULT.0 { association } else { self }
     }
 }
 

@@ -44,6 +44,11 @@ pub fn key_of(address: IpAddr, zone: u32) -> IpAddr {
     }
 }
 
+/// True if two addresses are the same, whatever their form and zone.
+pub(crate) fn is_same(a: IpAddr, b: IpAddr) -> bool {
+    bare(a).to_canonical() == bare(b).to_canonical()
+}
+
 /// Returns the zone of an address that [`key`] returned; 0 if it has none.
 #[must_use]
 pub fn zone_of(key: IpAddr) -> u32 {

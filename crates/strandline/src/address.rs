@@ -72,6 +72,11 @@ impl Address {
         zone::key_of(self.ip, self.zone)
     }
 
+    /// The address of a key of the engine.
+    pub(crate) fn of_key(key: IpAddr) -> Self {
+        Self::in_zone(zone::bare(key), zone::zone_of(key))
+    }
+
     /// The socket address with a port: for SCTP that is the UDP port of the encapsulation.
     #[must_use]
     pub fn with_port(self, port: u16) -> SocketAddr {

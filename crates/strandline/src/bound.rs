@@ -1,12 +1,13 @@
 //! A port bound on all shards of a stack, which the application uses as one socket.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use strandline_proto::endpoint::Listen;
-use strandline_proto::error::ListenError;
+use strandline_proto::endpoint::{Listen, LocalAddresses};
+use strandline_proto::error::{ListenError, LocalAddressError};
 use strandline_proto::event::AssociationId as EngineId;
+use strandline_proto::time::Time;
 
 use crate::bind::Bind;
 use crate::error::BindError;
@@ -14,6 +15,7 @@ use crate::id::AssociationId;
 use crate::shard::any::Everywhere;
 use crate::shard::core::Shard;
 use crate::shard::socket::Kind;
+use crate::shard::state::State;
 use crate::stack::{Stack, StackInner};
 
 /// Limit of attempts to pick another port when a port free on the first shard is taken on another.
@@ -28,7 +30,7 @@ pub(crate) struct Bound {
     sockets: Vec<u32>,
     pub(crate) port: u16,
     /// Local addresses of its associations; none for those of the stack.
-    pub(crate) addresses: Vec<IpAddr>,
+    addresses: Mutex<Vec<IpAddr>>,
     turn: AtomicUsize,
 }
 
@@ -38,7 +40,8 @@ impl Bound {
         let inner = &stack.inner;
         let (port, addresses) = bind.into_parts();
         for _ in 0..PICKS_MAX {
-            let (stack, addresses, turn) = (Arc::clone(inner), addresses.clone(), AtomicUsize::new(0));
+            let (stack, turn) = (Arc::clone(inner), AtomicUsize::new(0));
+            let addresses = Mutex::new(addresses.clone());
             let mut bound = Self { stack, kind, sockets: Vec::new(), port, addresses, turn };
             match inner.shards.iter().try_for_each(|shard| bound.add(shard, port == 0)) {
                 Ok(()) => {
@@ -55,7 +58,7 @@ impl Bound {
     /// Binds the port on the next shard: on the first shard the requested port (or one that it picks), on
     /// others the same port as on the first.
     fn add(&mut self, shard: &Shard, picks: bool) -> Result<(), BindError> {
-        let (port, kind, addresses) = (self.port, self.kind, self.addresses.clone());
+        let (port, kind, addresses) = (self.port, self.kind, self.local_addresses());
         let (socket, port) = shard.with(|state, _| {
             if picks && port != 0 && state.engine.uses_port(port) {
                 return Err(ListenError::PortInUse(port).into());
@@ -64,6 +67,37 @@ impl Bound {
         })?;
         self.sockets.push(socket);
         self.port = port;
+        Ok(())
+    }
+
+    /// Returns the local addresses of its associations; none for those of the stack.
+    pub(crate) fn local_addresses(&self) -> Vec<IpAddr> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds an address that it is bound to.
+    pub(crate) fn add_address(&self, address: IpAddr) -> Result<(), LocalAddressError> {
+        self.change(|now, addresses| addresses.add(now, address))
+    }
+
+    /// Removes an address that it is bound to.
+    pub(crate) fn remove_address(&self, address: IpAddr) -> Result<(), LocalAddressError> {
+        self.change(|now, addresses| addresses.remove(now, address))
+    }
+
+    fn change(
+        &self,
+        change: impl Fn(Time, &mut LocalAddresses<'_>) -> Result<(), LocalAddressError>,
+    ) -> Result<(), LocalAddressError> {
+        let mut own = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stack.change_local(|now, engine| {
+            let of_port = LocalAddresses::of_listener(engine, self.port);
+            change(now, &mut of_port.ok_or(LocalAddressError::NotBound)?)
+        })?;
+        let list = |state: &mut State, _| {
+            LocalAddresses::of_listener(&mut state.engine, self.port).map(|bound| bound.list().to_vec())
+        };
+        *own = self.stack.shard(0).with(list).unwrap_or_default();
         Ok(())
     }
 

@@ -126,8 +126,9 @@ impl StackBuilder {
         self
     }
 
-    /// Addresses of this host that peers are told (multi-homing). None: peers use the one that packets come from. A link-local
-    /// IPv6 address is named only to link-local peers in its zone, or in any if it has none.
+    /// Addresses of this host that peers are told (multi-homing), at most 8. None: peers use the one that packets come from. A
+    /// link-local IPv6 address is named only to link-local peers in its zone, or in any if it has none.
+    /// [`Stack::add_local_address`] and [`Stack::remove_local_address`] change them later.
     #[must_use]
     pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = impl Into<Address>>) -> Self {
         self.config.local_addresses = addresses.into_iter().map(|address| address.into().key()).collect();
@@ -141,8 +142,9 @@ impl StackBuilder {
     /// reports each outcome. Link-local addresses are left alone. Needs a socket that is bound to all addresses. Default
     /// false.
     ///
-    /// Changes are gathered for 200 ms, and about 25,000 associations of a shard are visited per second. New associations
-    /// are set up from the [local addresses](Self::local_addresses) of the stack, and adapt as soon as they are established.
+    /// Changes are gathered for 200 ms, and about 25,000 associations of a shard are visited per second. The
+    /// [local addresses](Self::local_addresses) of the stack follow, too, if there are some: new associations list the ones of
+    /// now. Those that [sockets are bound to](crate::Bind) stay; associations adapt as soon as they are established.
     #[must_use]
     pub fn follow_addresses(mut self, follow: bool) -> Self {
         self.follows_addresses = follow;

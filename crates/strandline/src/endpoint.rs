@@ -5,10 +5,11 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use strandline_proto::endpoint::Connect;
-use strandline_proto::error::ConnectError as Refusal;
+use strandline_proto::error::{ConnectError as Refusal, LocalAddressError};
 use strandline_proto::event::{AssociationId as EngineId, Message, SendInfo};
 use strandline_proto::zone;
 
+use crate::address::Address;
 use crate::association::Association;
 use crate::bind::Bind;
 use crate::bound::Bound;
@@ -83,6 +84,25 @@ impl Endpoint {
     /// If the port is already bound in this stack, no port is left, or an address is not the stack's.
     pub fn bind(stack: &Stack, bind: impl Into<Bind>) -> Result<Self, BindError> {
         Ok(Self { bound: Arc::new(Bound::new(stack, Kind::Many, bind.into())?) })
+    }
+
+    /// Adds an address to those that the endpoint is bound to ([`Bind::at`]): associations that are set up from now on have it.
+    /// Existing ones keep theirs. A socket without addresses of its own has those of its stack:
+    /// [`Stack::add_local_address`].
+    ///
+    /// # Errors
+    /// If the endpoint is not bound to addresses, it has the address or 8 of them, or the address is not unicast.
+    pub fn add_local_address(&self, address: impl Into<Address>) -> Result<(), LocalAddressError> {
+        self.bound.add_address(address.into().key())
+    }
+
+    /// Removes an address from those that the endpoint is bound to, for associations that are set up from now on. Packets of new
+    /// ones to it are answered as if nothing listened there.
+    ///
+    /// # Errors
+    /// If the endpoint is not bound to the address, or to no other one.
+    pub fn remove_local_address(&self, address: impl Into<Address>) -> Result<(), LocalAddressError> {
+        self.bound.remove_address(address.into().key())
     }
 
     /// Returns the SCTP port.
@@ -255,7 +275,7 @@ impl Endpoint {
 
     fn request(&self, peer: &Peer) -> Result<Connect, Refusal> {
         let remotes = self.bound.stack.remotes(peer)?;
-        let (local_port, local) = (self.bound.port, self.bound.addresses.clone());
+        let (local_port, local) = (self.bound.port, self.bound.local_addresses());
         Ok(Connect { local_port, peer_port: peer.port(), remotes, local, config: None })
     }
 

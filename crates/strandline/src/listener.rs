@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::task::Poll;
 
+use strandline_proto::error::LocalAddressError;
 use strandline_proto::event::AssociationId as EngineId;
 
+use crate::address::Address;
 use crate::association::Association;
 use crate::bind::Bind;
 use crate::bound::Bound;
@@ -67,6 +69,25 @@ impl Listener {
         backlog: usize,
     ) -> Result<Self, BindError> {
         Ok(Self { bound: Arc::new(Bound::new(stack, Kind::Listener { backlog }, bind.into())?) })
+    }
+
+    /// Adds an address to those that the listener is bound to ([`Bind::at`]): associations that are set up from now on have it.
+    /// Existing ones keep theirs. A socket without addresses of its own has those of its stack:
+    /// [`Stack::add_local_address`].
+    ///
+    /// # Errors
+    /// If the listener is not bound to addresses, it has the address or 8 of them, or the address is not unicast.
+    pub fn add_local_address(&self, address: impl Into<Address>) -> Result<(), LocalAddressError> {
+        self.bound.add_address(address.into().key())
+    }
+
+    /// Removes an address from those that the listener is bound to, for associations that are set up from now on. Packets of new
+    /// ones to it are answered as if nothing listened there.
+    ///
+    /// # Errors
+    /// If the listener is not bound to the address, or to no other one.
+    pub fn remove_local_address(&self, address: impl Into<Address>) -> Result<(), LocalAddressError> {
+        self.bound.remove_address(address.into().key())
     }
 
     /// Returns the SCTP port.

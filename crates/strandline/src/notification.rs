@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use strandline_proto::authentication::AuthenticationEvent;
 use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};
 use strandline_proto::event::{AssociationId, Event, FailedMessage, PathChange};
@@ -119,6 +120,9 @@ pub enum Notification {
     PeerError {
         /// The error cause in the peer's ERROR chunk.
         cause: ErrorCause,
+        /// Its content as the peer sent it (RFC 9260 section 3.3.10), such as the chunk that it doesn't know; the first 256
+        /// bytes.
+        data: Bytes,
     },
     /// The association has ended.
     #[non_exhaustive]
@@ -160,7 +164,7 @@ impl Notification {
             Event::AdaptationLayer { code_point } => Self::AdaptationLayer { code_point },
             Event::SenderDry => Self::SenderDry,
             Event::PeerShutdown => Self::PeerShutdown,
-            Event::PeerError { code } => Self::PeerError { cause: ErrorCause::from_code(code) },
+            Event::PeerError { code, data } => Self::PeerError { cause: ErrorCause::from_code(code), data },
             Event::Closed(reason) => Self::Closed {
                 how: Ended::of(&reason),
                 addresses: addresses(engine, id),

@@ -7,18 +7,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use strandline_io::Steering;
 use strandline_proto::congestion::Algorithm;
-use strandline_proto::endpoint::{Connect, KeyChange};
-use strandline_proto::error::{ConnectError as Refusal, KeyError};
+use strandline_proto::endpoint::{Connect, KeyChange, LocalAddresses};
+use strandline_proto::error::{ConnectError as Refusal, KeyError, LocalAddressError};
 use strandline_proto::event::AssociationId as EngineId;
 use strandline_proto::stats::{Buffers, EndpointStats};
+use strandline_proto::time::Time;
 use strandline_proto::zone;
 
+use crate::address::Address;
+use crate::engine::Engine;
 use crate::error::{BindError, ConnectError, Ended};
 use crate::peer::Peer;
 use crate::ports::ReservedPorts;
 use crate::shard::attempt::Attempt;
 use crate::shard::core::Shard;
 use crate::shard::place::Place;
+use crate::shard::state::State;
 use crate::shard::steer;
 use crate::shard::table::Owner;
 
@@ -137,6 +141,19 @@ impl StackInner {
             }
         }
         Ok(remotes)
+    }
+
+    /// Changes local addresses of new associations on all shards. Returns the outcome of the first.
+    pub(crate) fn change_local(
+        &self,
+        change: impl Fn(Time, &mut Engine) -> Result<(), LocalAddressError>,
+    ) -> Result<(), LocalAddressError> {
+        let mut outcomes =
+            self.shards.iter().map(|shard| shard.with(|state, now| change(now, &mut state.engine)));
+        outcomes.next().unwrap_or(Ok(()))?;
+        // A shard that already follows the host's addresses may be ahead.
+        outcomes.for_each(drop);
+        Ok(())
     }
 
     /// With encryption: notes the name by which the user knows a peer.
@@ -340,6 +357,54 @@ impl Stack {
     #[must_use]
     pub fn congestion(&self) -> Algorithm {
         self.inner.shard(0).look().engine.congestion()
+    }
+
+    /// Adds an address of this host that peers are told when associations are set up from now on. Existing ones keep the
+    /// addresses that their peers know: [`Control::request_addresses`](crate::Control::request_addresses) changes these.
+    /// Packets to the address must arrive at the stack: a UDP socket is bound to all addresses, or the stack is on raw IP.
+    ///
+    /// ```
+    /// use std::net::IpAddr;
+    /// use strandline::{Association, Listener, Peer, Stack};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// let (first, second): (IpAddr, IpAddr) = ("10.0.0.2".parse()?, "10.1.0.2".parse()?);
+    /// // A host with two addresses, of which peers are told one at first.
+    /// let there = Stack::builder().local_addresses([first]).memory(&network, [first, second])?;
+    /// let listener = Listener::bind(&there, 7)?;
+    /// let before = Association::connect(&here, Peer::new(first, 7)).await?;
+    /// there.add_local_address(second)?;
+    /// let after = Association::connect(&here, Peer::new(first, 7)).await?;
+    /// assert_eq!((before.paths().len(), after.paths().len()), (1, 2));
+    /// # drop(listener);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the address is listed already or is not unicast, or there are 8.
+    pub fn add_local_address(&self, address: impl Into<Address>) -> Result<(), LocalAddressError> {
+        let address = address.into().key();
+        self.inner.change_local(|now, engine| LocalAddresses::of(engine).add(now, address))
+    }
+
+    /// Removes an address that peers are told when associations are set up. Existing ones keep it. Without any, peers use the
+    /// address that packets come from.
+    ///
+    /// # Errors
+    /// If the address is not listed.
+    pub fn remove_local_address(&self, address: impl Into<Address>) -> Result<(), LocalAddressError> {
+        let address = address.into().key();
+        self.inner.change_local(|now, engine| LocalAddresses::of(engine).remove(now, address))
+    }
+
+    /// Returns the addresses that peers are told when associations are set up.
+    #[must_use]
+    pub fn local_addresses(&self) -> Vec<Address> {
+        let listed = |state: &mut State, _| LocalAddresses::of(&mut state.engine).list().to_vec();
+        self.inner.shard(0).with(listed).into_iter().map(Address::of_key).collect()
     }
 
     /// Changes the shared keys (RFC 4895) that future associations begin with, on both sides of a set-up. At first there

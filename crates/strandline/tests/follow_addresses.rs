@@ -76,15 +76,25 @@ impl Drop for Hosts {
 }
 
 fn stack(follow: bool) -> Result<Stack, StackError> {
-    let extensions = ExtensionsConfig { dynamic_addresses: true, ..ExtensionsConfig::default() };
-    let association = AssociationConfig {
-        extensions,
+    stack_at(follow, &[])
+}
+
+fn stack_at(follow: bool, addresses: &[IpAddr]) -> Result<Stack, StackError> {
+    Stack::builder()
+        .association(config(true))
+        .follow_addresses(follow)
+        .local_addresses(addresses.iter().copied())
+        .udp(ENCAPSULATION.parse().unwrap())
+}
+
+fn config(dynamic_addresses: bool) -> AssociationConfig {
+    AssociationConfig {
+        extensions: ExtensionsConfig { dynamic_addresses, ..ExtensionsConfig::default() },
         rto_min: Duration::from_millis(200),
         rto_initial: Duration::from_millis(200),
         rto_max: Duration::from_secs(2),
         ..AssociationConfig::default()
-    };
-    Stack::builder().association(association).follow_addresses(follow).udp(ENCAPSULATION.parse().unwrap())
+    }
 }
 
 /// Echoes until the end, and says when it has begun to listen. Returns the addresses of the peer at that time.
@@ -170,6 +180,49 @@ fn second_address_replaces_the_first_one() {
             association.shutdown().await;
         });
         assert_eq!(server.join().unwrap(), [IpAddr::from([10, 88, 2, 1])]);
+    });
+}
+
+/// Echoes one message of each of two associations, and waits for the end of the second one. Returns the addresses of its
+/// peer.
+async fn accept_two(listens: Sender<()>) -> Vec<IpAddr> {
+    let listener = Listener::bind(&stack(false).unwrap(), PORT).unwrap();
+    listens.send(()).unwrap();
+    let mut accepted = Vec::new();
+    for _ in 0..2 {
+        let association = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        let message = timeout(PATIENCE, association.recv()).await.unwrap().unwrap().unwrap();
+        association.send_bytes(message.data, SendInfo::default()).await.unwrap();
+        accepted.push(association);
+    }
+    let peers = accepted[1].paths().iter().map(|path| path.address.ip()).collect();
+    assert_eq!(timeout(PATIENCE, accepted[1].recv()).await.unwrap(), Ok(None));
+    peers
+}
+
+/// New associations list the addresses of now, also those that agree on no changes later.
+#[test]
+fn new_associations_list_what_the_host_has() {
+    let hosts = Hosts::new("new");
+    hosts.ip("c", "addr add 10.88.2.1/24 dev v2");
+    let [first, second, third] = [[10, 88, 1, 1], [10, 88, 2, 1], [10, 88, 1, 9]].map(IpAddr::from);
+    std::thread::scope(|scope| {
+        let (sender, listens) = channel();
+        let server = scope.spawn(|| hosts.enter("s", async || accept_two(sender).await));
+        listens.recv().unwrap();
+        hosts.enter("c", async || {
+            let (stack, to) = (stack_at(true, &[first, second]).unwrap(), Peer::new([10, 88, 1, 2], PORT));
+            let association = Association::connect(&stack, to.clone()).await.unwrap();
+            let mut events = association.events();
+            exchange(&association, "before").await;
+            hosts.ip("c", "addr del 10.88.2.1/24 dev v2");
+            hosts.ip("c", "addr add 10.88.1.9/24 dev v1");
+            outcomes(&mut events, 2).await;
+            let later = Association::connect_with(&stack, to, 0, config(false)).await.unwrap();
+            exchange(&later, "afterwards").await;
+            later.shutdown().await;
+        });
+        assert_eq!(server.join().unwrap(), [first, third]);
     });
 }
 

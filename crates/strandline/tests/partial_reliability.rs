@@ -12,7 +12,7 @@ use strandline::{
     Association, AssociationConfig, Ended, ExtensionsConfig, Message, Notification, RecvError, RecvStream,
     Reliability, SendInfo, Ssn, StreamId,
 };
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const STREAM: StreamId = StreamId(5);
 const ONCE: Reliability = Reliability::retransmissions(0);
@@ -158,4 +158,25 @@ async fn peer_without_partial_reliability() {
     for ssn in 0..50 {
         assert_eq!(server.recv().await.unwrap().unwrap().ssn, Ssn(ssn));
     }
+}
+
+/// What is written as bytes is never given up, whatever the limit of other messages is.
+#[tokio::test(start_paused = true)]
+async fn written_bytes_have_no_default_limit() {
+    let (network, dead) = with_switch();
+    let extensions = ExtensionsConfig { default_reliability: ONCE, ..ExtensionsConfig::default() };
+    let config = AssociationConfig { extensions, ..AssociationConfig::default() };
+    let (here, there) = stacks_with(network, &config);
+    let (client, server) = pair(&here, &there).await;
+    let mut events = client.events();
+    let mut writer = client.open_send(STREAM).unwrap();
+    dead.store(true, Ordering::Relaxed);
+    writer.write_all(b"bytes").await.unwrap();
+    writer.send(bytes::Bytes::from_static(b"message")).await.unwrap();
+    while !matches!(events.next().await.unwrap(), Notification::SendFailed(failed) if failed.data == "message")
+    {
+    }
+    dead.store(false, Ordering::Relaxed);
+    assert_eq!(server.recv().await.unwrap().unwrap().data, "bytes");
+    assert_eq!(client.shutdown().await, Ended::ShutDown);
 }

@@ -9,6 +9,8 @@ mod encryption;
 mod ends;
 mod examples;
 mod follow_addresses;
+mod local_addresses;
+mod notifications;
 mod one_to_many;
 mod one_to_one;
 mod partial_reliability;

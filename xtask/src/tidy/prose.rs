@@ -97,12 +97,12 @@ fn begins_with(text: &str, words: &str) -> bool {
 }
 
 /// `#[test]`, `#[tokio::test]`, `#[tokio::test(...)]`.
-fn is_test_attribute(line: &str) -> bool {
+pub(super) fn is_test_attribute(line: &str) -> bool {
     let name = line.strip_prefix("#[").and_then(|rest| rest.split(['(', ']']).next());
     name.is_some_and(|name| name == "test" || name.ends_with("::test"))
 }
 
-fn function(line: &str) -> Option<&str> {
+pub(super) fn function(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
     rest.split(['(', '<']).next()
 }

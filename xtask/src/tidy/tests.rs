@@ -231,10 +231,54 @@ fn anchors_without_heading_are_reported() {
 fn missing_tests_in_documents_are_reported() {
     let found = found(&[
         ("crates/c/Cargo.toml", "[package]\n"),
-        ("crates/c/src/lib.rs", "fn a_test_that_is_there() {}\n"),
-        ("docs/conformance.md", "| rule | `a_test_that_is_there`, `a_test_that_is_not`, `no_test` |\n"),
+        ("crates/c/src/lib.rs", "#[test]\nfn a_test_that_is_there() {}\nfn helper_of_two_tests() {}\n"),
+        (
+            "docs/conformance.md",
+            "`a_test_that_is_there`, `a_test_that_is_not`, `no_test`, `helper_of_two_tests`\n",
+        ),
     ]);
-    assert_eq!(found, ["docs/conformance.md:1: there is no test `a_test_that_is_not`: name one that exists"]);
+    let missing = |name| format!("docs/conformance.md:1: there is no test `{name}`: name one that exists");
+    assert_eq!(found, ["a_test_that_is_not", "helper_of_two_tests"].map(missing));
+}
+
+/// Each row of the table of requirements has a test or a marked exception, and its files exist.
+#[test]
+fn requirements_without_tests_are_reported() {
+    let with = |row: &str| {
+        let table = format!("| rule | code | test |\n|---|---|---|\n{row}\n");
+        let tests =
+            "#[tokio::test(start_paused = true)]\n#[cfg(unix)]\nasync fn it_works() {}\nfn helper() {}\n";
+        found(&[
+            ("crates/strandline-proto/src/a/b.rs", tests),
+            ("crates/strandline-wire/src/chunk/c.rs", ""),
+            ("crates/strandline-io/src/send.rs", ""),
+            ("docs/conformance.md", &table),
+        ])
+    };
+    for fine in [
+        "| 1 | `a/b.rs`, `a`, `wire/chunk`, `wire/chunk/c.rs`, `a/b`, `strandline-io/src/send.rs` | `it_works` |",
+        "| 1 | `strandline-io` (`IP_MTU`), `SomeType::method` | harness |",
+        "| 1 | | the same; `it_works` |",
+        "| 1 | | **not done**: `Control::set_primary` does |",
+        "| 1 | | **no test**: the type makes it impossible |",
+        "| **Not done**: all of it | | |",
+    ] {
+        assert_eq!(with(fine), Vec::<String>::new(), "{fine}");
+    }
+    for (row, told) in [
+        ("| 1 | `a/b.rs` | `helper` |", "there is no test `helper`"),
+        ("| 1 | `a/b.rs` | `it_works`, `wire` |", "there is no test `wire`"),
+        ("| 1 | `a/b.rs` | |", "this rule has no test"),
+        ("| 1 | `a/b.rs` | the application asserts it |", "this rule has no test"),
+        ("| 1 | `a/c.rs` | `it_works` |", "there is no `a/c.rs`"),
+        ("| 1 | `wire/a` | `it_works` |", "there is no `wire/a`"),
+        ("| 1 | `b.rs` | `it_works` |", "there is no `b.rs`"),
+        ("| 1 | `strandline-sim` | `it_works` |", "there is no `strandline-sim`"),
+    ] {
+        let found = with(row);
+        let begins = format!("docs/conformance.md:3: {told}");
+        assert!(found.len() == 1 && found[0].starts_with(&begins), "{row}: {found:?}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::Association;
 use super::abandon::settle_timers;
 use super::asconf_state::{is_withheld, move_path};
 use super::context::{EndpointContext, is_unicast};
+use super::features::Extensions;
 use crate::config::PATHS_MAX;
 use crate::error::PathError;
 use crate::event::PathChange;
@@ -15,7 +16,7 @@ use crate::outbound::partial::forward_again;
 use crate::path::Path;
 use crate::path_index::PathIndex;
 use crate::time::Time;
-use crate::zone;
+use crate::zone::{self, is_same};
 
 /// Adds an address of the peer. Data is sent to it once it has answered a HEARTBEAT (RFC 9260 section 5.4). Does nothing
 /// if the peer has the address.
@@ -138,6 +139,25 @@ pub(crate) fn set_local(association: &mut Association, addresses: &[IpAddr]) -> 
     association.paths.set_local(local);
     reset_sources(association);
     Ok(())
+}
+
+/// Lets an association that has the local addresses of its endpoint keep `listed`, which these were until now: the peer
+/// knows them. It matters only for changes by ASCONF. An address at which packets arrive is one of them, too.
+pub(crate) fn keep_local(association: &mut Association, listed: &[IpAddr]) {
+    let may_change = association.state.in_setup() || association.features.has(Extensions::DYNAMIC_ADDRESSES);
+    if listed.is_empty() || !may_change || !association.paths.local().is_empty() {
+        return;
+    }
+    let mut local = listed.to_vec();
+    for (_, path) in association.paths.iter() {
+        let known = |address| local.iter().any(|own| is_same(*own, address));
+        if let Some(address) = path.local.filter(|address| !known(*address))
+            && local.len() < PATHS_MAX
+        {
+            local.push(address);
+        }
+    }
+    association.paths.set_local(local);
 }
 
 /// Gives another source address to paths whose own is no longer one of the association's, or is being added or deleted.

@@ -9,7 +9,7 @@ use crate::dynamic_addresses::{AddressRequest, REQUESTS_MAX};
 use crate::number::{AsconfNumber, Tsn};
 use crate::path_index::PathIndex;
 use crate::time::Time;
-use crate::zone;
+use crate::zone::is_same;
 
 /// Maximum number of requests in an ASCONF chunk of ours. With these it fits the minimum MTU of IPv4 (section 5.1.1 rule
 /// C5).
@@ -152,11 +152,6 @@ pub(in crate::association) fn state_of(association: &Association) -> Option<&Dyn
 /// Returns the state, if there is one.
 pub(in crate::association) fn state_mut(association: &mut Association) -> Option<&mut DynamicAddresses> {
     association.extras.as_deref_mut()?.dynamic.as_deref_mut()
-}
-
-/// True if the two addresses are the same, whatever their form.
-pub(in crate::association) fn is_same(a: IpAddr, b: IpAddr) -> bool {
-    zone::bare(a).to_canonical() == zone::bare(b).to_canonical()
 }
 
 /// True if the local address is being deleted: the peer was asked for it.

@@ -6,9 +6,11 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
 use rand_core::RngCore;
 use siphasher::sip::SipHasher13;
+use strandline_wire::cause::RawCause;
 use strandline_wire::number::{Tsn, VerificationTag};
 
 use super::cookie::CookieKeys;
@@ -26,6 +28,8 @@ use crate::zone;
 /// Maximum number of events kept for an application that does not poll. Beyond it, only events that a peer can cause
 /// at will are dropped.
 const EVENTS_SOFT_MAX: usize = 1 << 16;
+/// Maximum number of bytes of an error cause that are kept for the application.
+const CAUSE_LEN_MAX: usize = 256;
 /// Maximum number of associations that may keep their buffers for all of `idle_release` after the last exchange.
 const BUFFERS_KEPT: u32 = 1 << 12;
 /// Fraction of the limit on received data by which data that releases held data may exceed it.
@@ -144,6 +148,14 @@ impl EndpointContext {
     /// True if there is room for an event that a peer can cause as often as it likes.
     pub(crate) fn has_event_room(&self) -> bool {
         self.events.len() < EVENTS_SOFT_MAX
+    }
+
+    /// Queues the report of an error cause that does not end the association.
+    pub(crate) fn peer_error(&mut self, id: AssociationId, raw: &RawCause<'_>) {
+        if self.has_event_room() {
+            let data = raw.value.get(..CAUSE_LEN_MAX).unwrap_or(raw.value);
+            self.event(id, Event::PeerError { code: raw.code, data: Bytes::copy_from_slice(data) });
+        }
     }
 
     /// Queues an event that a peer can cause as often as it likes.

@@ -237,11 +237,9 @@ impl Association {
             let Ok(raw) = raw else { return };
             if raw.code == code::STALE_COOKIE {
                 self.on_stale_cookie(cx, now);
-            } else if raw.code == code::UNRECOGNISED_CHUNK && self.extras.is_some() {
-                asconf::on_unknown_chunk(self, cx, raw.value);
-                cx.event_if_room(self.id, Event::PeerError { code: raw.code });
             } else if !self.state.in_setup() || raw.code != code::UNRECOGNISED_PARAMETERS {
-                cx.event_if_room(self.id, Event::PeerError { code: raw.code });
+                asconf::on_unknown_chunk(self, cx, &raw);
+                cx.peer_error(self.id, &raw);
             }
         }
     }
@@ -284,6 +282,11 @@ impl Association {
             self.announce_readable(cx);
             self.touch_idle(now);
         }
+        // Nearly all packets.
+        if matches!(self.state, State::Established) && self.reconfig.is_none() && !self.flags.cookie_ack_again
+        {
+            return;
+        }
         // It waits only for a SACK that is sent by itself.
         if self.flags.cookie_ack_again && (!self.inbound.sack_pending() || !self.state.receives_data()) {
             self.flags.cookie_ack_again = false;
@@ -305,11 +308,8 @@ impl Association {
     /// Changes the path of SACKs after a duplicate, because the acknowledgement may have been lost on its path
     /// (section 6.4). If the sender has changed paths already, the change leads back to that path.
     fn vary_sack_path(&mut self, before: Option<PathIndex>) {
-        if before == Some(self.sack_path)
-            && let Some(other) = self.paths.alternate(self.sack_path)
-        {
-            self.sack_path = other;
-        }
+        let other = self.paths.alternate(self.sack_path).filter(|_| before == Some(self.sack_path));
+        self.sack_path = other.unwrap_or(self.sack_path);
     }
 
     /// Sends `Readable` once until the application has read everything.

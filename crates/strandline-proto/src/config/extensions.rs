@@ -6,6 +6,7 @@ use super::Recovery;
 use crate::authentication::Authentication;
 use crate::error::ConfigError;
 use crate::reconfiguration::PeerRequests;
+use crate::reliability::Reliability;
 
 /// An alternate error detection method (RFC 9653 section 3), which makes the checksum of SCTP superfluous. An
 /// application that selects one guarantees for the lower layer, on all paths and in both directions:
@@ -139,6 +140,9 @@ pub struct ExtensionsConfig {
     /// Partial reliability (RFC 3758): either side may give up messages of its own that are out of date, and the other
     /// side skips them. Default true, since nothing happens before an application sends such a message.
     pub partial_reliability: bool,
+    /// Limit of messages that have none of their own (SCTP_DEFAULT_PRINFO of RFC 6458 section 8.1.11). It applies to those that
+    /// are given after it is set, also while the association exists. Default [`Reliability::DEFAULT`]: none.
+    pub default_reliability: Reliability,
     /// Interleaving of user messages (RFC 8260): fragments of messages on different streams may alternate, so that a large
     /// message does not hold up the others. [`stream_scheduler`](super::AssociationConfig::stream_scheduler) decides
     /// about the order. Parts of large messages of several streams may then be received in turn (see
@@ -200,6 +204,7 @@ impl ExtensionsConfig {
         zero_checksum: None,
         stream_reconfiguration: false,
         partial_reliability: false,
+        default_reliability: Reliability::DEFAULT,
         interleaving: false,
         stream_credit: None,
         authentication: None,

@@ -232,7 +232,7 @@ impl Endpoint {
     ) -> Result<(), SendError> {
         let len = data.len();
         let give =
-            |association: &mut Association, pressure| association.send_slice(now, info, data, pressure);
+            |association: &mut Association, info, pressure| association.send_slice(now, info, data, pressure);
         match self.send_with(now, id, (info, len), give) {
             Err(SendError::WouldBlock) if has_made_room(self, now, id, &info, len) => {
                 // As bytes: with a second caller the compiler would no longer inline `Association::send_slice`.
@@ -247,12 +247,13 @@ impl Endpoint {
         &mut self,
         now: Time,
         id: AssociationId,
-        (info, len): (SendInfo, usize),
-        give: impl FnOnce(&mut Association, Pressure) -> Result<(), SendError>,
+        (mut info, len): (SendInfo, usize),
+        give: impl FnOnce(&mut Association, SendInfo, Pressure) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
         let mut timed = association.idle_deadline() != Time::MAX;
-        give(association, self.context.send_pressure())?;
+        info.reliability = info.reliability.or(association.config.extensions.default_reliability);
+        give(association, info, self.context.send_pressure())?;
         self.context.memory.on_given(len);
         if !info.reliability.is_full() {
             watch_lifetimes(association);
@@ -550,8 +551,8 @@ fn send_bytes(
     data: &mut Bytes,
 ) -> Result<(), SendError> {
     let len = data.len();
-    endpoint
-        .send_with(now, id, (info, len), |association, pressure| association.send(now, info, data, pressure))
+    let give = |association: &mut Association, info, pressure| association.send(now, info, data, pressure);
+    endpoint.send_with(now, id, (info, len), give)
 }
 
 /// Gives up messages of a lower priority for one that the send buffer has no room for. Returns true if there is room now.
@@ -559,5 +560,9 @@ fn send_bytes(
 #[inline(never)]
 fn has_made_room(endpoint: &mut Endpoint, now: Time, id: AssociationId, info: &SendInfo, len: usize) -> bool {
     let Some(association) = endpoint.table.by_id_mut(id) else { return false };
-    make_room(association, &mut endpoint.context, now, info, len)
+    let info = SendInfo {
+        reliability: info.reliability.or(association.config.extensions.default_reliability),
+        ..*info
+    };
+    make_room(association, &mut endpoint.context, now, &info, len)
 }

@@ -76,7 +76,7 @@ impl Endpoint {
             // Only an INIT has tag 0, and it must be alone (section 8.5.1 A).
             return self.handle_init(now, packet, datagram);
         }
-        if starts_with(packet, kind::COOKIE_ECHO) || echoes_behind_auth(packet) {
+        if echoes_cookie(packet) {
             return self.handle_cookie_echo(now, packet, datagram);
         }
         if let Some(slot) = owner {
@@ -96,7 +96,7 @@ impl Endpoint {
     fn deliver(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let Some(association) = self.table.at_mut(slot) else { return };
         let from = association.paths.by_address(datagram.source.ip());
-        let waits = matches!(association.state, State::CookieWait(_));
+        let in_setup = association.state.in_setup();
         let precheck = Precheck::of(packet);
         if matches!(precheck, Precheck::Bundled) {
             self.context.stats.malformed += 1;
@@ -106,7 +106,10 @@ impl Endpoint {
             self.context.stats.unknown_address += 1;
             return;
         }
-        if waits && starts_with(packet, kind::INIT_ACK) {
+        if in_setup
+            && matches!(association.state, State::CookieWait(_))
+            && starts_with(packet, kind::INIT_ACK)
+        {
             return deliver_reindexed(self, now, slot, packet, datagram);
         }
         if association.features.has(Extensions::DYNAMIC_ADDRESSES) {
@@ -120,7 +123,7 @@ impl Endpoint {
             self.context.stats.unknown_address += 1;
             return diagnostics::discarded(datagram, "its source is not one of the peer's addresses");
         }
-        if association.state.in_setup() && contains(packet, kind::SHUTDOWN_ACK) {
+        if in_setup && contains(packet, kind::SHUTDOWN_ACK) {
             // Section 8.5.1 E: handled as out of the blue, and the set-up continues.
             return self.handle_out_of_the_blue(packet, datagram);
         }
@@ -213,8 +216,7 @@ impl Endpoint {
         packet: &Packet<'_>,
         datagram: &Datagram<'_>,
     ) -> bool {
-        let echoes = starts_with(packet, kind::COOKIE_ECHO) || echoes_behind_auth(packet);
-        if packet.verification_tag().0 == 0 || echoes {
+        if packet.verification_tag().0 == 0 || echoes_cookie(packet) {
             return false;
         }
         let slot = owner.or_else(|| find_by_peer(self, &PeerKey::of(packet, datagram)));
@@ -305,11 +307,16 @@ impl Precheck {
     }
 }
 
-/// True if the packet begins with AUTH and COOKIE ECHO (RFC 4895 section 6.3).
+/// True if the packet begins with COOKIE ECHO, or with AUTH and COOKIE ECHO (RFC 4895 section 6.3).
 #[inline]
-fn echoes_behind_auth(packet: &Packet<'_>) -> bool {
-    packet.first_kind() == Some(kind::AUTH)
-        && matches!(packet.chunks().nth(1), Some(Ok(raw)) if raw.kind == kind::COOKIE_ECHO)
+fn echoes_cookie(packet: &Packet<'_>) -> bool {
+    let place = match packet.first_kind() {
+        Some(kind::DATA) => return false, // Nearly all packets.
+        Some(kind::COOKIE_ECHO) => 0,
+        Some(kind::AUTH) => 1,
+        _ => return false,
+    };
+    matches!(packet.chunks().nth(place), Some(Ok(raw)) if raw.kind == kind::COOKIE_ECHO)
 }
 
 /// True if the packet must never be answered (section 8.4 rule 2).

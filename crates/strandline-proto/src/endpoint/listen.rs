@@ -15,9 +15,9 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::{abort_replied, abort_reply, discarded, ignored};
 use super::input::never_answered;
+use super::local_addresses::LocalAddresses;
 use super::look_up::{find_by_named, find_held};
 use super::used_cookies::PeerInit;
-use crate::association::addresses::set_local;
 use crate::association::auth::{admits_cookie, auth_of, of_cookie, verified_ahead};
 use crate::association::context::{EndpointContext, Route};
 use crate::association::cookie::{Cookie, CookieError};
@@ -472,8 +472,7 @@ impl Endpoint {
         let id = self.table.next_id();
         let config = Arc::clone(&self.context.config.association);
         let mut association = Association::accept(&mut self.context, now, id, config, cookie);
-        // They were checked when the listener was bound.
-        let _ = set_local(&mut association, self.ports.bound(cookie.local_port));
+        LocalAddresses::adopt(self, &mut association, cookie.created);
         // DATA may follow in the same packet if it comes from an address in the cookie.
         if association.paths.by_address(datagram.source.ip()).is_some() {
             verified_ahead(&mut association, verified);

@@ -14,6 +14,7 @@ mod input;
 mod key_change;
 mod linear_hash;
 mod listen;
+mod local_addresses;
 mod look_up;
 mod operation;
 mod out_of_the_blue;
@@ -43,6 +44,8 @@ pub use self::dry_reports::DryReports;
 pub use self::dynamic_streams::DynamicStreams;
 pub use self::gaps::Gaps;
 pub use self::key_change::KeyChange;
+use self::local_addresses::EarlierLists;
+pub use self::local_addresses::LocalAddresses;
 pub use self::look_up::find_named;
 pub use self::operation::Operation;
 use self::ports::Ports;
@@ -124,6 +127,8 @@ pub struct Endpoint {
     demux: Demux,
     ports: Ports,
     used_cookies: UsedCookies,
+    /// Local addresses that INIT ACKs have listed which may still be answered.
+    earlier_lists: EarlierLists,
     inits: InitBudget,
     wheel: TimerWheel,
     /// Slots of the associations that may have something to send.
@@ -169,6 +174,7 @@ impl Endpoint {
             demux,
             ports,
             used_cookies,
+            earlier_lists: EarlierLists::default(),
             inits: InitBudget::new(config.init_rate_max, init_keys, now),
             wheel: TimerWheel::new(now),
             ready: VecDeque::new(),

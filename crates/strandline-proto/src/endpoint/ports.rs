@@ -119,6 +119,13 @@ impl Ports {
         free
     }
 
+    /// Sets the local addresses of the port's listener.
+    pub(super) fn rebind(&mut self, port: u16, addresses: Vec<IpAddr>) {
+        if let Some(own) = self.listening.get_mut(&port) {
+            *own = addresses.into_boxed_slice();
+        }
+    }
+
     pub(super) fn close(&mut self, port: u16) {
         self.listening.remove(&port);
     }

@@ -65,6 +65,11 @@ impl Table {
         self.slots.get_mut(slot as usize)?.association.as_deref_mut()
     }
 
+    /// Returns all associations.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Association> {
+        self.slots.iter_mut().filter_map(|slot| slot.association.as_deref_mut())
+    }
+
     pub(super) fn by_id(&self, id: AssociationId) -> Option<&Association> {
         self.at(id.slot).filter(|association| association.id == id)
     }

@@ -70,6 +70,28 @@ pub(super) struct Info {
     pub(super) context: u32,
 }
 
+/// Whether the transmission of a message is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limits {
+    /// Not, nor is that of others without a limit of their own.
+    ByDefault,
+    /// Not, whatever the limit of others is.
+    Never,
+    /// By a limit that [`Partial`](super::partial::Partial) knows.
+    Limited,
+}
+
+impl Limits {
+    #[inline]
+    const fn of(reliability: Reliability) -> Self {
+        match reliability {
+            Reliability::DEFAULT => Self::ByDefault,
+            other if other.is_full() => Self::Never,
+            _ => Self::Limited,
+        }
+    }
+}
+
 /// A user message.
 #[derive(Debug)]
 pub(super) struct Message {
@@ -80,8 +102,7 @@ pub(super) struct Message {
     pub(super) ssn: Ssn,
     /// Bytes that have a TSN.
     sent: u32,
-    /// True if its transmission is limited; the limit is that of [`Partial`](super::partial::Partial).
-    pub(super) limited: bool,
+    limits: Limits,
     /// The next message of its [`List`], or the next free entry of the slab.
     next: MessageKey,
 }
@@ -92,8 +113,14 @@ impl Message {
     pub(super) fn new(info: SendInfo, payload: Payload) -> Self {
         let SendInfo { stream, ppid, unordered, immediate, context, reliability } = info;
         let info = Info { stream, ppid, unordered, immediate, context };
-        let limited = !reliability.is_full();
-        Self { payload, info, ssn: Ssn(0), sent: 0, limited, next: MessageKey::NONE }
+        let limits = Limits::of(reliability);
+        Self { payload, info, ssn: Ssn(0), sent: 0, limits, next: MessageKey::NONE }
+    }
+
+    /// Returns true if its transmission is limited.
+    #[inline]
+    pub(super) fn is_limited(&self) -> bool {
+        self.limits == Limits::Limited
     }
 
     /// Returns the bytes of user data.
@@ -222,7 +249,11 @@ impl Messages {
     ) -> Option<FailedMessage> {
         let entry = self.entries.get_mut(key.index()).filter(|entry| entry.len() > 0)?;
         let Info { stream, ppid, unordered, immediate, context } = entry.info;
-        let reliability = if entry.limited { limit(key) } else { Reliability::FULL };
+        let reliability = match entry.limits {
+            Limits::ByDefault => Reliability::DEFAULT,
+            Limits::Never => Reliability::FULL,
+            Limits::Limited => limit(key),
+        };
         let info = SendInfo { stream, ppid, unordered, immediate, context, reliability };
         let sent = entry.is_begun();
         let data = match core::mem::replace(&mut entry.payload, Payload::GONE) {

@@ -160,7 +160,7 @@ impl Partial {
         let Self { terms, expiries, priorities, .. } = self;
         if terms.len().max(expiries.len()).max(priorities.len()) > most {
             terms.retain(|key, _| {
-                messages.get(*key).is_some_and(|message| message.limited && message.len() > 0)
+                messages.get(*key).is_some_and(|message| message.is_limited() && message.len() > 0)
             });
             expiries.retain(|(at, key)| terms.get(key).is_some_and(|terms| terms.expires_at == *at));
             priorities
@@ -174,7 +174,7 @@ impl Partial {
     }
 
     fn terms(&self, key: MessageKey, message: &Message) -> Option<&Terms> {
-        self.terms.get(&key).filter(|_| message.limited)
+        self.terms.get(&key).filter(|_| message.is_limited())
     }
 
     /// Records that a chunk of a message is retransmitted.

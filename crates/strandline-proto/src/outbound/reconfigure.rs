@@ -3,6 +3,7 @@
 use super::interleaving;
 use super::recovery::on_sack::Cumulative;
 use super::recovery::send_window::SendWindow;
+use super::scheduling;
 use super::send_queue::held::Held;
 use super::{Busy, Outbound, queue_settings};
 use crate::config::{AssociationConfig, Recovery};
@@ -73,6 +74,8 @@ pub(crate) fn renumber(outbound: &mut Outbound, next: Tsn) {
     if let Some(interleaving) = interleaving::state_mut(&mut outbound.numbers) {
         interleaving.renumber();
     }
+    // Streams that were opened at run time are lost.
+    scheduling::forget_dynamic(outbound);
     outbound.idle_next = next;
     if let Some(busy) = &mut outbound.busy {
         debug_assert!(busy.sent.outstanding.is_empty(), "its TSNs would be lost");

@@ -44,9 +44,27 @@ pub(crate) fn value(outbound: &Outbound, stream: StreamId) -> Result<u16, Stream
     Ok(settings.map_or(0, |settings| settings.value(stream)))
 }
 
-/// Takes over the settings of an association that has restarted, of which nothing is left.
+/// Forgets the value of a stream whose number may be used for another purpose. Nothing of it waits to be sent.
+pub(crate) fn forget_value(outbound: &mut Outbound, stream: StreamId) {
+    if value(outbound, stream).is_ok_and(|value| value != 0) {
+        // The association has the stream.
+        let _ = set_value(outbound, stream, 0);
+    }
+}
+
+/// Forgets the values of all streams that are opened and closed at run time.
+pub(super) fn forget_dynamic(outbound: &mut Outbound) {
+    if outbound.busy.is_some() || outbound.numbers.state().is_some() {
+        change(outbound, Settings::forget_dynamic);
+    }
+}
+
+/// Takes over the settings of an association that has restarted, of which nothing is left, except the values of streams
+/// that are lost with their uses.
 pub(crate) fn keep_settings(outbound: &mut Outbound, mut before: Outbound) {
-    put_settings(&mut outbound.numbers, take_settings(&mut before.numbers));
+    let mut settings = take_settings(&mut before.numbers);
+    settings.forget_dynamic();
+    put_settings(&mut outbound.numbers, settings);
     limit_streams(outbound);
 }
 

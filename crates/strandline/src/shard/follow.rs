@@ -31,21 +31,51 @@ pub(crate) struct HostAddresses {
     lost: Vec<IpAddr>,
 }
 
+/// Addresses that the host has gained and lost.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) gained: Vec<IpAddr>,
+    pub(super) lost: Vec<IpAddr>,
+}
+
+impl Changes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.gained.is_empty() && self.lost.is_empty()
+    }
+
+    /// Applies the changes to the addresses that new associations list. Without any they list none, and the last one stays
+    /// until another one takes its place.
+    pub(super) fn apply_to(&self, listed: &[IpAddr]) -> Vec<IpAddr> {
+        if listed.is_empty() {
+            return Vec::new();
+        }
+        let mut kept: Vec<_> =
+            listed.iter().copied().filter(|address| !self.lost.contains(address)).collect();
+        for address in &self.gained {
+            if kept.len() < PATHS_MAX && !kept.contains(address) {
+                kept.push(*address);
+            }
+        }
+        if kept.is_empty() { listed.to_vec() } else { kept }
+    }
+}
+
 impl HostAddresses {
     fn new(current: Vec<LocalAddress>) -> Self {
         Self { current, ..Self::default() }
     }
 
-    /// Takes over a new list. Returns whether an address was gained or lost. Addresses that only one link has are left
-    /// alone: another host may have the same.
-    pub(super) fn update(&mut self, list: Vec<LocalAddress>) -> bool {
+    /// Takes over a new list. Returns the addresses that were gained or lost. Those that only one link has are left alone:
+    /// another host may have the same.
+    pub(super) fn update(&mut self, list: Vec<LocalAddress>) -> Changes {
         let has = |list: &[LocalAddress], address| list.iter().any(|local| local.address == address);
         let on_a_link = |local: &&LocalAddress| local.scope == Scope::LinkLocal;
         let new: Vec<_> =
             list.iter().filter(|local| !on_a_link(local) && !has(&self.current, local.address)).collect();
         let gone = self.current.iter().filter(|local| !on_a_link(local) && !has(&list, local.address));
         let gone: Vec<IpAddr> = gone.map(|local| local.address).collect();
-        let changed = !new.is_empty() || !gone.is_empty();
+        let gained = new.iter().map(|local| local.address).collect();
+        let changes = Changes { gained, lost: gone.clone() };
         self.gained.retain(|local| !gone.contains(&local.address));
         self.lost.retain(|address| !has(&list, *address));
         self.gained.extend(new.into_iter().cloned());
@@ -54,7 +84,7 @@ impl HostAddresses {
         let excess = self.lost.len().saturating_sub(REMEMBERED_MAX);
         self.lost.drain(..excess);
         self.current = list;
-        changed
+        changes
     }
 
     pub(super) fn is_unchanged(&self) -> bool {

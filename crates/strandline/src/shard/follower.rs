@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use strandline_io::{AddressChanges, LocalAddress};
+use strandline_proto::endpoint::LocalAddresses;
 use strandline_proto::event::AssociationId;
 use strandline_proto::time::Time;
 use tokio::io::unix::AsyncFd;
@@ -33,7 +34,7 @@ pub(super) async fn follow(shard: Arc<Shard>, changes: AsyncFd<AddressChanges>) 
                 while changes.get_ref().take() {}
                 ready.clear_ready();
                 match strandline_io::local_addresses() {
-                    Ok(list) => shard.with(|state, _| take_over(state, list)),
+                    Ok(list) => shard.with(|state, now| take_over(state, now, list)),
                     Err(error) => tracing::warn!(%error, "listing this host's addresses failed"),
                 }
             }
@@ -44,13 +45,19 @@ pub(super) async fn follow(shard: Arc<Shard>, changes: AsyncFd<AddressChanges>) 
     }
 }
 
-/// Takes over the list of the host's addresses.
-fn take_over(state: &mut State, list: Vec<LocalAddress>) {
-    if let Some(following) = &mut state.following
-        && following.host.update(list)
-    {
-        tracing::info!(host = ?following.host, "the addresses of this host have changed");
-        following.next_slot = Some(0);
+/// Takes over the list of the host's addresses, for new associations and for existing ones.
+fn take_over(state: &mut State, now: Time, list: Vec<LocalAddress>) {
+    let Some(following) = &mut state.following else { return };
+    let changes = following.host.update(list);
+    if changes.is_empty() {
+        return;
+    }
+    tracing::info!(host = ?following.host, "the addresses of this host have changed");
+    following.next_slot = Some(0);
+    let mut addresses = LocalAddresses::of(&mut state.engine);
+    let listed = changes.apply_to(addresses.list());
+    if let Err(error) = addresses.set(now, listed) {
+        tracing::warn!(%error, "new associations list the addresses of before");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use strandline_proto::endpoint::{DynamicStreams as Engine, StreamCredits};
+use strandline_proto::endpoint::{DynamicStreams as Engine, StreamCredits, StreamValue};
 use strandline_proto::error::SendError as EngineSendError;
 use strandline_proto::event::{AssociationId, CloseReason, Event, Message};
 use strandline_proto::number::StreamId;
@@ -99,6 +99,7 @@ impl<'a> DynamicOf<'a> {
         }
         let streams = status.outbound_streams.min(status.inbound_streams);
         if let Some(key) = dynamic.take_number(streams) {
+            self.forget_value(id, key);
             return Poll::Ready(Ok(key));
         }
         if dynamic.growth == Growth::Idle && streams < u16::MAX {
@@ -113,6 +114,16 @@ impl<'a> DynamicOf<'a> {
         Poll::Pending
     }
 
+    /// Sets the stream's parameter for the scheduler to that of a new stream: it may have been set while the number was not
+    /// in use.
+    fn forget_value(&mut self, id: AssociationId, Key { stream, .. }: Key) {
+        let engine = &mut self.state.engine;
+        if StreamValue::of(engine, id, stream).is_ok_and(|found| found.value != 0) {
+            // The association has the stream.
+            let _ = StreamValue { stream, value: 0 }.set(engine, id);
+        }
+    }
+
     /// Returns the next stream that the peer has opened.
     pub(crate) fn poll_accept_stream(&mut self, id: AssociationId) -> Poll<Result<Key, OpenStreamError>> {
         let status = self.state.engine.status(id);
@@ -125,6 +136,7 @@ impl<'a> DynamicOf<'a> {
         let dynamic = cell.routes.as_mut().and_then(|routes| routes.dynamic.as_deref_mut());
         let Some(dynamic) = dynamic else { return Poll::Ready(Err(OpenStreamError::NotDynamic)) };
         if let Some(key) = dynamic.accept() {
+            self.forget_value(id, key);
             return Poll::Ready(Ok(key));
         }
         let lacks = |status: &strandline_proto::stats::Status| {

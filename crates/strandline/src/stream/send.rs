@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use strandline_proto::endpoint::StreamValue;
+use strandline_proto::error::StreamValueError;
 use strandline_proto::event::SendInfo;
 use strandline_proto::number::{Ppid, StreamId};
+use strandline_proto::reliability::Reliability;
 use tokio::io::AsyncWrite;
 
 use super::io_error;
@@ -24,6 +27,9 @@ use crate::wait::Token;
 const WRITE_MAX: usize = 16 << 10;
 
 /// The outgoing direction of a stream. Any number of handles may send on one stream with a fixed number.
+///
+/// What is written through [`AsyncWrite`] is sent reliably, whatever
+/// [`default_reliability`](crate::ExtensionsConfig::default_reliability) says.
 ///
 /// Dropping that of a dynamic stream [resets](Self::reset) it, unless it was [finished](Self::finish): what its task could
 /// not complete never looks complete to the peer.
@@ -59,6 +65,47 @@ impl SendStream {
     /// Sets the payload protocol identifier of messages sent from now on. Default: 0.
     pub fn set_ppid(&mut self, ppid: Ppid) {
         self.ppid = ppid;
+    }
+
+    /// Sets the stream's parameter for the scheduler, as [`Control::set_stream_value`](crate::Control::set_stream_value) does:
+    /// its priority ([`StreamScheduler::Priority`](crate::StreamScheduler::Priority)) or its weight
+    /// ([`StreamScheduler::WeightedFairQueueing`](crate::StreamScheduler::WeightedFairQueueing)). Each use of the number of
+    /// a dynamic stream begins with 0.
+    ///
+    /// ```
+    /// use strandline::{Association, DynamicStreams, Listener, Peer, Stack, StreamScheduler};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// # let server = listener.accept().await?;
+    /// # client.set_dynamic_streams(DynamicStreams::default())?;
+    /// client.control().set_stream_scheduler(StreamScheduler::Priority);
+    /// let (_, mut bulk) = client.open_stream().await?.into_split();
+    /// bulk.set_scheduler_value(10)?; // The others have 0, which is the highest priority.
+    /// bulk.send(vec![0; 100_000].into()).await?;
+    /// assert_eq!(client.control().stream_value(bulk.id())?, 10);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the association has ended, or a dynamic stream is finished, stopped or lost: see [`SendError`].
+    pub fn set_scheduler_value(&mut self, value: u16) -> Result<(), SendError> {
+        let (id, stream, dynamic) = (self.handle.id(), self.stream, self.dynamic);
+        self.handle.shard().with(|state, _| {
+            dynamic.map_or(Ok(()), |key| DynamicOf::of(state).check_sending(id, key))?;
+            let set = StreamValue { stream, value }.set(&mut state.engine, id);
+            set.map_err(|error| match error {
+                StreamValueError::InvalidStream { stream, streams } => {
+                    SendError::InvalidStream { stream, streams }
+                }
+                _ => SendError::ShuttingDown,
+            })
+        })
     }
 
     /// The queue in which [`AsyncWrite`] waits.
@@ -105,15 +152,66 @@ impl SendStream {
         SendInfo::on(self.stream).ppid(self.ppid)
     }
 
-    /// Sends one message. Waits while the send buffer is full. Messages of one stream are sent in the order of the calls.
+    /// Sends one message in the order of the stream. Waits while the send buffer is full. Messages of one stream are sent in
+    /// the order of the calls.
     ///
     /// # Errors
     /// If the message can't be sent: see [`SendError`].
     ///
     /// # Cancel safety
     /// If the future is dropped before it completes, the message was not sent.
-    pub async fn send(&mut self, mut data: Bytes) -> Result<(), SendError> {
-        let (id, info, dynamic) = (self.handle.id(), self.info(), self.dynamic);
+    pub async fn send(&mut self, data: Bytes) -> Result<(), SendError> {
+        self.send_with(data, self.info()).await
+    }
+
+    /// Sends one message with a lifetime, a context, or out of order. [`SendInfo::stream`] is replaced by this stream; the
+    /// payload protocol identifier is that of `info`, not the one of [`set_ppid`](Self::set_ppid). Otherwise it is as
+    /// [`send`](Self::send).
+    ///
+    /// A message that is given up is reported as [`SendFailed`](crate::Notification::SendFailed) with its context. The
+    /// peer's reader gets [`RecvError::Abandoned`](crate::RecvError::Abandoned) in its place, if it was in order, and goes
+    /// on. The end of a dynamic stream is clean behind it, unless the last message was given up: the peer can't tell this
+    /// from a [reset](Self::reset), and its reader gets [`RecvError::Unfinished`](crate::RecvError::Unfinished).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use strandline::{Association, DynamicStreams, Listener, Peer, Ppid, Reliability, SendInfo, Stack};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// # let server = listener.accept().await?;
+    /// # for association in [&client, &server] {
+    /// #     association.set_dynamic_streams(DynamicStreams::default())?;
+    /// # }
+    /// let (_, mut samples) = client.open_stream().await?.into_split();
+    /// // Worth nothing after a second, each by itself.
+    /// let sample = SendInfo::default().reliability(Reliability::lifetime(Duration::from_secs(1))).unordered();
+    /// for number in 0..3_u32 {
+    ///     let data = number.to_be_bytes().to_vec();
+    ///     samples.send_with(data.into(), sample.context(number).ppid(Ppid(number))).await?;
+    /// }
+    /// samples.finish()?;
+    ///
+    /// let (mut arriving, _) = server.accept_stream().await?.into_split();
+    /// while let Some(message) = arriving.recv().await? {
+    ///     assert!(message.unordered && message.data.ends_with(&[message.ppid.0 as u8]));
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the message can't be sent: see [`SendError`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the message was not sent.
+    pub async fn send_with(&mut self, mut data: Bytes, mut info: SendInfo) -> Result<(), SendError> {
+        let (id, dynamic) = (self.handle.id(), self.dynamic);
+        info.stream = self.stream;
         let len = data.len();
         let run = |state: &mut State, now| match dynamic {
             None => state.poll_send(now, id, info, &mut data),
@@ -139,7 +237,8 @@ impl AsyncWrite for SendStream {
         let Some(part) = buf.get(..buf.len().min(WRITE_MAX)).filter(|part| !part.is_empty()) else {
             return Poll::Ready(Ok(0));
         };
-        let (id, info) = (this.handle.id(), this.info());
+        // Bytes that are missing in the middle would be of no use.
+        let (id, info) = (this.handle.id(), this.info().reliability(Reliability::FULL));
         let dynamic = this.dynamic;
         let run = |state: &mut State, now| match dynamic {
             None => state.poll_send_slice(now, id, info, part),

@@ -8,6 +8,8 @@
 )]
 
 mod ends;
+mod messages;
+mod scheduler_values;
 
 use std::io::ErrorKind;
 use std::sync::Arc;

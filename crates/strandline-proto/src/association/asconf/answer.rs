@@ -7,7 +7,7 @@ use strandline_wire::UnrecognisedAction;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Asconf, AsconfAck};
 use strandline_wire::parameter::asconf::AsconfParameter;
-use strandline_wire::parameter::{Parameters, RawParameter};
+use strandline_wire::parameter::{Parameters, RawParameter, kind};
 
 use super::super::Association;
 use super::super::addresses::{add_path_at, nearest, remove_path_of_peer};
@@ -135,6 +135,8 @@ fn perform(
             }
             // Responses that appear where they are not allowed (section 4.2).
             Some(_) => continue,
+            // Parameters of INIT and INIT ACK are ignored in other chunks (sections 4.2.6 and 4.2.7).
+            None if matches!(raw.kind, kind::ADAPTATION_LAYER | kind::SUPPORTED_EXTENSIONS) => continue,
             None => match raw.unrecognised_action() {
                 UnrecognisedAction::Stop => break,
                 UnrecognisedAction::Skip => continue,

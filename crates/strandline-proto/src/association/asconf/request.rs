@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use strandline_wire::cause::{Cause, Causes, code};
+use strandline_wire::cause::{Cause, Causes, RawCause, code};
 use strandline_wire::chunk::{Asconf, AsconfAck, kind};
 use strandline_wire::parameter::Parameters;
 use strandline_wire::parameter::asconf::AsconfParameter;
@@ -12,7 +12,7 @@ use strandline_wire::{TlvWriter, write_checksum};
 
 use super::super::Association;
 use super::super::addresses::nearest;
-use super::super::asconf_state::{Outstanding, is_same, is_to_be_deleted, is_withheld, state_mut, state_of};
+use super::super::asconf_state::{Outstanding, is_to_be_deleted, is_withheld, state_mut, state_of};
 use super::super::build::{CONTROL_PACKET_LEN_MAX, finish_control};
 use super::super::context::{EndpointContext, Route, is_unicast};
 use super::super::error_counts::UNANSWERED;
@@ -26,7 +26,7 @@ use crate::event::{CloseReason, Event};
 use crate::number::AsconfNumber;
 use crate::path_index::PathIndex;
 use crate::time::Time;
-use crate::zone;
+use crate::zone::{self, is_same};
 
 /// Length in bytes of the longest parameters of an ASCONF of ours.
 const PARAMETERS_LEN_MAX: usize = 8 * 28;
@@ -426,15 +426,15 @@ pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Endpoin
     transmit(association, cx, now);
 }
 
-/// Handles an ERROR of the peer about a chunk that it does not know. If it was an ASCONF, no more are sent (section 5.1
+/// Handles an error cause of the peer. If it is about an ASCONF, which the peer does not know, no more are sent (section 5.1
 /// rule A9).
 #[cold]
 pub(in super::super) fn on_unknown_chunk(
     association: &mut Association,
     cx: &mut EndpointContext,
-    chunk: &[u8],
+    cause: &RawCause<'_>,
 ) {
-    if chunk.first() != Some(&kind::ASCONF) {
+    if cause.code != code::UNRECOGNISED_CHUNK || cause.value.first() != Some(&kind::ASCONF) {
         return;
     }
     let Some(dynamic) = state_mut(association) else { return };

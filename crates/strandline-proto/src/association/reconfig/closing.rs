@@ -20,6 +20,7 @@ use crate::number::{StreamId, Tsn};
 use crate::outbound::Outbound;
 use crate::outbound::dynamic_streams as outgoing;
 use crate::outbound::reconfigure::is_acked;
+use crate::outbound::scheduling;
 use crate::path::proven_len;
 use crate::reconfiguration::{OpenedBy, StreamDirection, Streams};
 use crate::time::Time;
@@ -55,7 +56,8 @@ pub(crate) fn opens_even(association: &Association) -> Option<bool> {
     (!state.in_setup() && own != peers).then_some(own < peers)
 }
 
-/// Closes an outgoing stream: it is reset once all that was given is acknowledged.
+/// Closes an outgoing stream: it is reset once all that was given is acknowledged. Its value for the scheduler is forgotten
+/// once all of it is sent.
 pub(crate) fn close(association: &mut Association, cx: &mut EndpointContext, now: Time, stream: StreamId) {
     enqueue(association, stream);
     progress_own(association, cx, now);
@@ -64,6 +66,7 @@ pub(crate) fn close(association: &mut Association, cx: &mut EndpointContext, now
 fn enqueue(association: &mut Association, stream: StreamId) {
     let last = association.outbound.next_tsn().previous();
     if outgoing::close(&mut association.outbound, stream) {
+        scheduling::forget_value(&mut association.outbound, stream);
         reconfig_mut(association).closing.drained.push_back((last, stream));
     } else {
         reconfig_mut(association);
@@ -124,6 +127,7 @@ pub(crate) fn is_closing(association: &Association) -> bool {
 pub(super) fn advance(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     let drained = outgoing::take_drained(&mut association.outbound);
     if !drained.is_empty() {
+        drained.iter().for_each(|stream| scheduling::forget_value(&mut association.outbound, *stream));
         let last = association.outbound.next_tsn().previous();
         let closing = &mut reconfig_mut(association).closing;
         closing.drained.extend(drained.into_iter().map(|stream| (last, stream)));

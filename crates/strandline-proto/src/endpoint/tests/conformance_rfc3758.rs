@@ -4,6 +4,7 @@ mod negotiation;
 mod receiver;
 mod reconfiguration;
 mod restart;
+mod sender;
 
 use strandline_wire::chunk::forward_tsn;
 use strandline_wire::number::{Ssn, Tsn};

@@ -343,3 +343,28 @@ fn interleaved_messages_survive_loss() {
     });
     assert!(alternates);
 }
+
+/// Section 2.1: the I bit of I-DATA is answered at once, and set as that of DATA is: on the last fragment of a message whose
+/// application asks for it.
+#[test]
+fn section_2_1_i_bit_of_i_data() {
+    let mut raw = open();
+    let data = |tsn, mid, immediate| IData { immediate, ..IData::whole(tsn, StreamId(0), Mid(mid), b"x") };
+    let first = raw.tsn;
+    raw.say_all(&[&data(first, 0, false)]);
+    assert!(raw.say_all(&[&data(first + 1, 1, false)]).is_empty(), "the first of two waits");
+    assert_eq!(sacks(&raw.wait(Duration::from_millis(250)))[0].cumulative, first + 1);
+    let answer = raw.say_all(&[&data(first + 2, 2, true)]);
+    assert_eq!(sacks(&answer)[0].cumulative, first + 2);
+    // Outstanding data, so that no other reason asks for an answer.
+    send(&mut raw, SendInfo::on(StreamId(1)), 3000);
+    send(&mut raw, SendInfo::on(StreamId(1)).immediate(), 3000);
+    let sent = raw.heard();
+    let bits = sent.iter().flat_map(chunks).filter_map(|chunk| match chunk {
+        Chunk::IData(data) => Some((data.mid.0, data.ending, data.immediate)),
+        _ => None,
+    });
+    let bits: Vec<_> = bits.collect();
+    assert_eq!(bits.iter().filter(|(mid, ..)| *mid == 1).count(), 3, "{bits:?}");
+    assert!(bits.iter().all(|(mid, ends, immediate)| *immediate == (*mid == 1 && *ends)), "{bits:?}");
+}

@@ -220,3 +220,65 @@ fn confirmed_address_identifies_the_association() {
     assert_eq!(server.set_up(NATS[1], 2).0, [kind::ABORT]);
     assert_eq!(server.counts(), (1, 0));
 }
+
+/// An INIT of another client at the client's address, as it comes over raw IP (port 0) or from an encapsulation port. Returns
+/// the answer.
+fn init_from(pair: &mut Pair, port: u16) -> Sent {
+    let mut other = neighbour(pair, 9);
+    let mut buffer = vec![0; 2048];
+    let transmit = other.endpoint.poll_transmit(pair.now, &mut buffer, 1).unwrap();
+    let mut source = address(CLIENT, 0);
+    source.set_port(port);
+    let (destination, bytes) = (transmit.destination, buffer[..transmit.len].to_vec());
+    pair.deliver(&Sent { source, destination, bytes, fragment: false });
+    pair.wire.pop_front().expect("an answer")
+}
+
+/// draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4 rules 4 to 6: an INIT for an association that comes over UDP instead of
+/// raw IP, or the other way round, gets an ABORT the way that it came; one that comes as the association's packets do is
+/// processed.
+#[test]
+fn rules_4_to_6_of_inits_with_and_without_encapsulation() {
+    for (own, new) in [(0, 9899), (0, 0), (9899, 0)] {
+        let mut pair = Pair::new();
+        for host in [CLIENT, SERVER] {
+            pair.hosts[host].addresses[0].set_port(own);
+        }
+        let remotes = vec![pair.hosts[SERVER].addresses[0]];
+        let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
+        let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+        pair.run();
+        let server = pair.accepted();
+        let answer = init_from(&mut pair, new);
+        assert_eq!(answer.destination.port(), new, "the answer goes the way that the INIT came");
+        if own == new {
+            assert_eq!(answer.kinds(), [kind::INIT_ACK]);
+            continue;
+        }
+        let packet = Packet::parse(&answer.bytes).unwrap();
+        let Chunk::Abort(abort) = packet.chunks().next().unwrap().unwrap().parse().unwrap() else {
+            panic!("{:?}", answer.kinds())
+        };
+        let cause = abort.causes.iter().next().unwrap().unwrap().parse();
+        assert_eq!(cause, Ok(Cause::RestartWithNewEncapsulationPort { current: own, new }));
+        let paths = pair.hosts[SERVER].endpoint.paths(server).unwrap();
+        assert_eq!(paths[0].address.port(), own, "rules 1 to 3: it changes no port");
+        assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    }
+}
+
+/// Section 3: answers to packets out of the blue are encapsulated if the packets were, and not otherwise.
+#[test]
+fn section_3_answers_out_of_the_blue_come_back_alike() {
+    for port in [0, 9899, 40_000] {
+        let mut pair = Pair::new();
+        let data = Data::whole(Tsn(1), StreamId(0), Ssn(0), b"out of the blue");
+        let mut sent =
+            pair.forge(CLIENT, (9, PORT), VerificationTag(5), |packet| assert!(packet.push(&data)));
+        sent.source.set_port(port);
+        pair.deliver(&sent);
+        let answer = pair.wire.pop_front().expect("an answer");
+        assert_eq!((answer.kinds(), answer.destination.port()), (vec![kind::ABORT], port));
+        assert_eq!(init_from(&mut pair, port).destination.port(), port);
+    }
+}

@@ -128,3 +128,23 @@ fn abandoned_messages_leave_a_dry_sender() {
     pair.pass(Duration::from_secs(5));
     assert_eq!(dry(&mut pair, CLIENT), 1);
 }
+
+/// COMMUNICATION ERROR: the cause's content is reported as the peer sent it, up to a limit.
+#[test]
+fn error_causes_are_reported_with_their_content() {
+    let mut raw = raw::Raw::new();
+    raw.heard();
+    raw.pair.hosts[SERVER].events.clear();
+    let long = [7; 300];
+    let mut causes = vec![0, 77, 0, 7, b'w', b'h', b'y', 0, 0, 6, 0, 8, 0xfe, 1, 0, 4, 1, 44];
+    causes.extend([1, 48].iter().chain(&long));
+    let value: &[u8] = &causes;
+    raw.say_all(&[&raw::AnyChunk { kind: kind::ERROR, flags: 0, value }]);
+    let of = |(_, event): &(AssociationId, Event)| match event {
+        Event::PeerError { code, data } => Some((*code, data.to_vec())),
+        _ => None,
+    };
+    let told: Vec<_> = raw.pair.hosts[SERVER].events.iter().filter_map(of).collect();
+    assert_eq!(told, [(77, b"why".to_vec()), (6, vec![0xfe, 1, 0, 4]), (300, vec![7; 256])]);
+    assert_eq!(raw.state(), "ESTABLISHED");
+}

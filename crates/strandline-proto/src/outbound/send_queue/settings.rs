@@ -49,6 +49,13 @@ impl Settings {
         }
     }
 
+    /// Forgets the values of all dynamic streams, whose numbers begin anew.
+    pub(crate) fn forget_dynamic(&mut self) {
+        if let Some(Set { dynamic_from: Some(first), values, .. }) = self.0.as_deref_mut() {
+            values.split_off(first);
+        }
+    }
+
     /// Returns the first dynamic stream.
     pub(crate) fn dynamic_from(&self) -> Option<StreamId> {
         self.0.as_ref()?.dynamic_from

@@ -18,7 +18,7 @@ enum Item {
 /// How a stream ends.
 #[derive(Debug, Clone)]
 enum End {
-    /// The peer has finished it, and nothing is missing.
+    /// The peer has finished it.
     Clean,
     Error(RecvError),
 }
@@ -39,10 +39,8 @@ pub(crate) struct Queue {
     end: Option<End>,
     /// The SSN of the next message.
     next: Ssn,
-    /// The last message is incomplete.
+    /// A message is incomplete. Whole ones may follow its first part.
     is_partial: bool,
-    /// Something was missing.
-    has_gap: bool,
     pub(crate) waiters: WaitQueue,
 }
 
@@ -54,22 +52,24 @@ impl Queue {
             }
             self.next = message.ssn.next();
         }
-        self.is_partial = !message.ends;
+        if !(message.begins && message.ends) {
+            self.is_partial = !message.ends;
+        }
         self.items.push_back(Item::Message(message));
     }
 
     /// Records that something is missing here.
     pub(super) fn cut(&mut self) {
-        self.has_gap = true;
         self.is_partial = false;
         if !matches!(self.items.back(), Some(Item::Gap)) {
             self.items.push_back(Item::Gap);
         }
     }
 
-    /// Ends the stream, of which the message after the last one would have the SSN `next`.
+    /// Ends the stream, of which the message after the last one would have the SSN `next`. The end is clean unless messages are
+    /// missing immediately before it: messages that were given up earlier have their gaps.
     pub(super) fn end(&mut self, next: Option<Ssn>) {
-        let is_clean = next == Some(self.next) && !self.has_gap && !self.is_partial;
+        let is_clean = next == Some(self.next) && !self.is_partial;
         let end = if is_clean { End::Clean } else { End::Error(RecvError::Unfinished) };
         self.end.get_or_insert(end);
     }

@@ -20,24 +20,24 @@ fn peer() -> SocketAddr {
 #[test]
 fn gained_addresses_are_added_and_lost_ones_deleted() {
     let mut followed = HostAddresses::new(host(&["10.0.0.1", "10.0.1.1"]));
-    assert!(!followed.update(host(&["10.0.1.1", "10.0.0.1"])));
-    assert!(followed.update(host(&["10.0.1.1", "10.0.2.1"])));
+    assert!(followed.update(host(&["10.0.1.1", "10.0.0.1"])).is_empty());
+    assert!(!followed.update(host(&["10.0.1.1", "10.0.2.1"])).is_empty());
     let [gained, lost] = ["10.0.2.1", "10.0.0.1"].map(|address| address.parse().unwrap());
     let both = [AddressRequest::Add(gained), AddressRequest::Delete(lost)];
     assert_eq!(followed.requests(&ips(&["10.0.0.1", "10.0.1.1"]), peer()), both);
     assert_eq!(followed.requests(&ips(&["10.0.0.1"]), peer()), both);
     assert_eq!(followed.requests(&ips(&["10.0.1.1", "10.0.2.1"]), peer()), []);
     // It returns: an association that deleted it adds it again.
-    assert!(followed.update(host(&["10.0.0.1", "10.0.1.1", "10.0.2.1"])));
+    assert!(!followed.update(host(&["10.0.0.1", "10.0.1.1", "10.0.2.1"])).is_empty());
     assert_eq!(followed.requests(&ips(&["10.0.1.1", "10.0.2.1"]), peer()), [AddressRequest::Add(lost)]);
 }
 
 #[test]
 fn last_address_stays_until_it_is_replaced() {
     let mut followed = HostAddresses::new(host(&["10.0.0.1"]));
-    assert!(followed.update(Vec::new()));
+    assert!(!followed.update(Vec::new()).is_empty());
     assert_eq!(followed.requests(&ips(&["10.0.0.1"]), peer()), []);
-    assert!(followed.update(host(&["10.0.1.1"])));
+    assert!(!followed.update(host(&["10.0.1.1"])).is_empty());
     assert_eq!(followed.requests(&ips(&["10.0.0.1"]), peer()).len(), 2);
 }
 
@@ -45,10 +45,10 @@ fn last_address_stays_until_it_is_replaced() {
 fn unreachable_addresses_are_not_added() {
     let mut followed = HostAddresses::new(host(&["10.0.0.1"]));
     let more = ["10.0.0.1", "127.0.0.2", "169.254.0.9", "fe80::1", "2001:db8::1"];
-    assert!(followed.update(host(&more)));
+    assert!(!followed.update(host(&more)).is_empty());
     assert_eq!(followed.requests(&ips(&["10.0.0.1"]), peer()), []);
     // An association without known addresses, or without the extension, asks for nothing that exists already.
-    assert!(!followed.update(host(&more)));
+    assert!(followed.update(host(&more)).is_empty());
 }
 
 #[test]
@@ -66,4 +66,21 @@ fn requests_and_memory_are_bounded() {
         followed.update(host(&many[round * 20..]));
     }
     assert!(followed.gained.len() <= REMEMBERED_MAX && followed.lost.len() <= REMEMBERED_MAX);
+}
+
+/// New associations list what the host has now, without what was never listed.
+#[test]
+fn listed_addresses_follow_the_host() {
+    let mut followed = HostAddresses::new(host(&["10.0.0.1", "10.0.1.1", "10.0.2.1"]));
+    let listed = ips(&["10.0.0.1", "10.0.1.1"]);
+    let changes = followed.update(host(&["10.0.1.1", "10.0.3.1"]));
+    assert_eq!(changes, Changes { gained: ips(&["10.0.3.1"]), lost: ips(&["10.0.0.1", "10.0.2.1"]) });
+    assert_eq!(changes.apply_to(&listed), ips(&["10.0.1.1", "10.0.3.1"]));
+    assert!(changes.apply_to(&[]).is_empty());
+    assert_eq!(changes.apply_to(&ips(&["10.0.3.1"])), ips(&["10.0.3.1"]));
+    let changes = followed.update(Vec::new());
+    assert_eq!(changes.apply_to(&ips(&["10.0.1.1"])), ips(&["10.0.1.1"]), "the last one stays");
+    let many: Vec<_> = (0..20).map(|n| format!("10.1.{n}.1")).collect();
+    let changes = followed.update(host(&many.iter().map(String::as_str).collect::<Vec<_>>()));
+    assert_eq!(changes.apply_to(&listed).len(), PATHS_MAX);
 }

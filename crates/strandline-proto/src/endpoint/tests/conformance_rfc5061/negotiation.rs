@@ -202,3 +202,32 @@ fn init_ack_asks_for_a_primary_address() {
     assert_eq!(pair.state(CLIENT, client), "COOKIE-ECHOED");
     assert_eq!(primary(&pair, CLIENT, client), second);
 }
+
+/// Section 4.2.7: an INIT or INIT ACK has one Supported Extensions Parameter, whatever it lists.
+#[test]
+fn section_4_2_7_extensions_are_listed_once() {
+    let everything = |host| {
+        let extensions = ExtensionsConfig {
+            dynamic_addresses: true,
+            interleaving: true,
+            partial_reliability: true,
+            stream_reconfiguration: true,
+            nr_sack: true,
+            stream_credit: Some(Default::default()),
+            adaptation_layer: Some(1),
+            ..ExtensionsConfig::default()
+        };
+        let association = Arc::new(AssociationConfig { extensions, ..AssociationConfig::default() });
+        EndpointConfig { association, ..config(2, host) }
+    };
+    let (pair, ..) = Pair::with(everything(CLIENT), everything(SERVER)).establish();
+    for kind in [kind::INIT, kind::INIT_ACK] {
+        let init = match chunks(first(&pair, kind)).into_iter().next() {
+            Some(Chunk::Init(init) | Chunk::InitAck(init)) => init,
+            other => panic!("{other:?}"),
+        };
+        let listed = strandline_wire::parameter::kind::SUPPORTED_EXTENSIONS;
+        assert_eq!(init.parameters.iter().flatten().filter(|raw| raw.kind == listed).count(), 1);
+        assert!(declared(first(&pair, kind)).0.len() >= 8);
+    }
+}

@@ -356,3 +356,28 @@ fn address_is_probed_when_heard_again() {
     pair.pass(Duration::from_secs(7));
     assert_eq!(pair.recv(CLIENT, client).unwrap().data, "over the new address");
 }
+
+/// Sections 4.2.6 and 4.2.7: parameters of INIT and INIT ACK mean nothing in other chunks.
+#[test]
+fn parameters_of_the_set_up_are_ignored_elsewhere() {
+    let mut peer = Peer::new(1);
+    let set_up =
+        [Parameter::AdaptationLayer { code_point: 7 }, Parameter::SupportedExtensions(&[kind::NR_SACK; 4])];
+    let mut parameters = conformance_rfc4895::encode(&set_up);
+    parameters.extend(encode(&[add(1, new_address(CLIENT, 0))]));
+    let bytes = peer.asconf_of(peer.number, address(CLIENT, 0), &parameters);
+    let sent = peer.say_from(address(CLIENT, 0), &bytes);
+    assert_eq!(refused(&sent, 1000), [], "they are not reported");
+    assert!(peer.known().contains(&new_address(CLIENT, 0)), "the request behind them is performed");
+    let id = peer.id();
+    let mut asked = sender::ask(&mut peer, &[AddressRequest::Add(new_address(SERVER, 0).ip())]);
+    asked.retain(has(kind::ASCONF));
+    assert_eq!(asked.len(), 1);
+    let number = sender::asconfs(&asked)[0].0;
+    let ack = AsconfAck { number: AsconfNumber(number), responses: Parameters::new(&parameters[..16]) };
+    peer.inner.say_behind_auth(&[&ack]);
+    assert_eq!(sender::results(&mut peer), [AddressOutcome::Performed]);
+    let adapted = |(_, event): &(AssociationId, Event)| matches!(event, Event::AdaptationLayer { .. });
+    assert!(!peer.pair().hosts[SERVER].events.iter().any(adapted));
+    assert!(!peer.pair().hosts[SERVER].endpoint.status(id).unwrap().extensions.nr_sack);
+}

@@ -448,3 +448,32 @@ fn shutdown_waits_for_the_confirmation() {
     assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("CLOSED", "CLOSED"));
     assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown));
 }
+
+/// Section 6: wildcards, which an attacker on the path could redirect, are sent only if the application asks for one.
+#[test]
+fn section_6_wildcards_are_sent_on_request_only() {
+    let wildcards = |asked: &[AddressRequest]| {
+        let mut peer = Peer::new(2);
+        let sent = ask(&mut peer, asked);
+        let mut addresses = Vec::new();
+        for chunk in sent.iter().flat_map(chunks) {
+            let Chunk::Asconf(asconf) = chunk else { continue };
+            addresses.push(asconf.address);
+            for raw in asconf.parameters.iter().flatten() {
+                match raw.parse_asconf().unwrap().unwrap() {
+                    AsconfParameter::AddIp { address, .. }
+                    | AsconfParameter::DeleteIp { address, .. }
+                    | AsconfParameter::SetPrimary { address, .. } => addresses.push(address),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert_eq!(addresses.len(), asked.len() + 1, "{addresses:?}");
+        addresses.iter().filter(|address| address.is_unspecified()).count()
+    };
+    let (first, second) = (address(SERVER, 0).ip(), address(SERVER, 1).ip());
+    let new = new_address(SERVER, 0).ip();
+    let named = [AddressRequest::Add(new), AddressRequest::Delete(second), AddressRequest::SetPrimary(first)];
+    assert_eq!(wildcards(&named), 0);
+    assert_eq!(wildcards(&[AddressRequest::Add(wildcard().ip())]), 1);
+}

@@ -433,7 +433,7 @@ fn no_response_from_a_peer_that_shuts_down() {
 /// Fills the queue of events as far as a peer could.
 fn fill_events(raw: &mut Raw) {
     let (id, events) = (raw.server, &mut raw.pair.hosts[SERVER].endpoint.context.events);
-    events.extend((0..1 << 16).map(|_| (id, Event::PeerError { code: 1 })));
+    events.extend((0..1 << 16).map(|_| (id, Event::PeerError { code: 1, data: bytes::Bytes::new() })));
 }
 
 /// The outcome of a request is reported even if the application has fetched no event for long. Then the peer's requests are
