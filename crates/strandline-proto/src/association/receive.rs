@@ -237,10 +237,8 @@ impl Association {
             let Ok(raw) = raw else { return };
             if raw.code == code::STALE_COOKIE {
                 self.on_stale_cookie(cx, now);
-            } else if raw.code == code::UNRECOGNISED_CHUNK && self.extras.is_some() {
-                asconf::on_unknown_chunk(self, cx, raw.value);
-                cx.peer_error(self.id, &raw);
             } else if !self.state.in_setup() || raw.code != code::UNRECOGNISED_PARAMETERS {
+                asconf::on_unknown_chunk(self, cx, &raw);
                 cx.peer_error(self.id, &raw);
             }
         }

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use strandline_wire::cause::{Cause, Causes, code};
+use strandline_wire::cause::{Cause, Causes, RawCause, code};
 use strandline_wire::chunk::{Asconf, AsconfAck, kind};
 use strandline_wire::parameter::Parameters;
 use strandline_wire::parameter::asconf::AsconfParameter;
@@ -427,15 +427,15 @@ pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Endpoin
     transmit(association, cx, now);
 }
 
-/// Handles an ERROR of the peer about a chunk that it does not know. If it was an ASCONF, no more are sent (section 5.1
+/// Handles an error cause of the peer. If it is about an ASCONF, which the peer does not know, no more are sent (section 5.1
 /// rule A9).
 #[cold]
 pub(in super::super) fn on_unknown_chunk(
     association: &mut Association,
     cx: &mut EndpointContext,
-    chunk: &[u8],
+    cause: &RawCause<'_>,
 ) {
-    if chunk.first() != Some(&kind::ASCONF) {
+    if cause.code != code::UNRECOGNISED_CHUNK || cause.value.first() != Some(&kind::ASCONF) {
         return;
     }
     let Some(dynamic) = state_mut(association) else { return };
