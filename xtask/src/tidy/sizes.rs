@@ -44,7 +44,7 @@ const PROCEDURES: &str =
 const THIS_FILE: &str = "xtask/src/tidy/sizes.rs";
 
 /// Types that may be larger, and how large. A figure only goes down; a new entry needs a reason that holds.
-const LARGER: [Larger; 12] = [
+const LARGER: [Larger; 13] = [
     larger("apps/strandline-load", "sip::args::Args", (32, METHODS_MAX), LIST),
     larger("apps/strandline-load", "sip::outcome::SipReport", (34, METHODS_MAX), LIST),
     larger(
@@ -70,6 +70,12 @@ const LARGER: [Larger; 12] = [
         "the variables of draft-ietf-ccwg-bbr section 2",
     ),
     larger("crates/strandline-proto", "outbound::Outbound", (FIELDS_MAX, 63), PROCEDURES),
+    larger(
+        "crates/strandline-proto",
+        "outbound::send_queue::queue::Queue",
+        (FIELDS_MAX, 43),
+        "the order of messages, those that wait for credit, and the room, in a file for each",
+    ),
     larger(
         "crates/strandline-proto",
         "path::destination::Path",

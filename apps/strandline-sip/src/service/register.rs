@@ -118,11 +118,8 @@ impl Core {
             stands: &stands,
             service_route: &setup.settings.service_route,
         };
-        let result = match before {
-            Some(Outcome::Bound) => Registered::Same,
-            Some(Outcome::Refused(refusal)) => Registered::Refused(refusal),
-            _ => registrations.register(&request, aor, &mut output.journal),
-        };
+        let result =
+            already(before).unwrap_or_else(|| registrations.register(&request, aor, &mut output.journal));
         self.access.set_outcome(now, key, result.into());
         match result {
             Registered::Refused(refusal) => log_answer(message, flow, refusal.code(), None),
@@ -166,5 +163,14 @@ impl Core {
             Err(_) if within_limit.is_ok() => Err((StatusCode::BAD_REQUEST, None)),
             _ => Ok(()),
         }
+    }
+}
+
+/// Returns the result of a REGISTER that was processed before.
+fn already(before: Option<Outcome>) -> Option<Registered> {
+    match before? {
+        Outcome::Bound => Some(Registered::Same),
+        Outcome::Refused(refusal) => Some(Registered::Refused(refusal)),
+        _ => None,
     }
 }
