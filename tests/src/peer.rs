@@ -17,6 +17,8 @@ pub struct PeerProcess {
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     seen: Vec<String>,
+    /// False if nothing answers for an association that has ended. Its SHUTDOWN COMPLETE must not be lost then.
+    pub answers_after_the_end: bool,
 }
 
 impl PeerProcess {
@@ -47,7 +49,9 @@ impl PeerProcess {
     /// If the program doesn't exist: `make test-deps` builds it.
     #[must_use]
     pub fn pion(arguments: &str) -> Self {
-        Self::start(&built("pion-peer", "make test-deps"), arguments)
+        let mut peer = Self::start(&built("pion-peer", "make test-deps"), arguments);
+        peer.answers_after_the_end = false;
+        peer
     }
 
     /// Starts the peer on the Linux kernel's SCTP, in the instance `A` that tests/interop/run-all started.
@@ -81,7 +85,7 @@ impl PeerProcess {
             }
         });
         let name = format!("{} {arguments}", program.display());
-        let mut peer = Self { name, child, input, lines, seen: Vec::new() };
+        let mut peer = Self { name, child, input, lines, seen: Vec::new(), answers_after_the_end: true };
         peer.expect("READY");
         peer
     }

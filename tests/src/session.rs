@@ -165,6 +165,9 @@ impl Session {
     /// Makes the peer shut down after what it has sent with limits. Returns the PPIDs of what arrived.
     fn receive_rest_with_limits(mut self, plan: &[Planned], skips: u8, reports: bool) -> Vec<u32> {
         let (mut received, mut parts) = (Vec::new(), Vec::new());
+        if !self.peer.answers_after_the_end {
+            self.driver.lose(0);
+        }
         self.peer.tell("shutdown");
         let id = self.id;
         let reason = self.driver.until("the shutdown", |driver| {
