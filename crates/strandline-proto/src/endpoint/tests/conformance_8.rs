@@ -6,6 +6,7 @@ use strandline_wire::parameter::Parameters;
 
 use super::raw::*;
 use super::*;
+use crate::config::Recovery;
 use crate::event::{IcmpError, IcmpKind, PathChange};
 use crate::stats::Reachability;
 
@@ -53,6 +54,34 @@ fn section_8_1_the_association_error_counter() {
     assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
     let failed = |(_, event): &&(AssociationId, Event)| matches!(event, Event::SendFailed(_));
     assert_eq!(raw.pair.hosts[SERVER].events.iter().filter(failed).count(), 1);
+}
+
+/// Acknowledgements of later chunks do not reset the count for the earliest one, which may be too long for the path: its
+/// stream would stand still without an error.
+#[test]
+fn later_acknowledgements_hide_no_missing_chunk() {
+    for recovery in [Recovery::Rfc9260, Recovery::Rack] {
+        let mut raw = Raw::configured(|config| {
+            config.recovery = recovery;
+            config.association_retrans_max = 5;
+            config.heartbeat_interval = None;
+        });
+        raw.server_sends(100);
+        let mut acknowledged = 0;
+        while raw.pair.closed(SERVER).is_none() {
+            raw.server_sends(10);
+            raw.wait(Duration::from_millis(100));
+            // Everything but the first chunk has arrived.
+            let first = raw.server_tsn;
+            let last = tsns(&raw.pair.log).concat().iter().map(|tsn| tsn.distance_from(first)).max().unwrap();
+            let gap = (last > 0).then_some((2, last as u16 + 1));
+            raw.say_sack(0, 65_536, gap.as_slice());
+            acknowledged = last;
+            assert!(raw.pair.now.since(Time::ZERO) < secs(300), "{recovery:?}: no error");
+        }
+        assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
+        assert!(acknowledged > 10, "{recovery:?}: {acknowledged} later chunks");
+    }
 }
 
 /// Unanswered HEARTBEATs on an unused path do not affect the association and make only that path inactive.
