@@ -461,8 +461,11 @@ impl App {
                 Ok(false)
             }
             Err(SendError::StreamBlocked { stream: blocked }) => {
-                let waits = StreamCredits::of(cx.endpoint, end.id).is_awaited(StreamId(stream));
-                demand(blocked == stream && waits == Ok(true), || {
+                // Or a dynamic stream has queued as much as it may beyond its credit.
+                let mut credits = StreamCredits::of(cx.endpoint, end.id);
+                let (waits, room) = (credits.is_awaited(StreamId(stream)), credits.room(StreamId(stream)));
+                let limited = matches!(room, Ok(Some(_)));
+                demand(blocked == stream && (waits == Ok(true) || limited), || {
                     format!("{end:?}: stream {blocked} is said to wait for credit, and {stream}: {waits:?}")
                 })?;
                 self.blocked = true;
