@@ -45,10 +45,9 @@ proptest! {
     }
 
     #[test]
-    fn cut_openings_are_malformed(opening in opening(), keep in 0_usize..100) {
+    fn cut_openings_are_malformed(opening in opening(), keep in any::<prop::sample::Index>()) {
         let bytes = opening.encode(&[]);
-        prop_assume!(keep < bytes.len());
-        prop_assert_eq!(Opening::decode(&bytes[..keep]), Err(Malformed::Length));
+        prop_assert_eq!(Opening::decode(&bytes[..keep.index(bytes.len())]), Err(Malformed::Length));
     }
 
     #[test]
