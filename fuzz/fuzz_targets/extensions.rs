@@ -94,6 +94,7 @@ impl Offer {
             ecn: has(0),
             stream_reconfiguration: has(1),
             partial_reliability: has(2),
+            default_reliability: Reliability::DEFAULT,
             interleaving: has(3),
             stream_credit: (has(3) && has(4)).then_some(StreamCredit::new(1 << 12, 1 << 16)),
             authentication: has(5).then(|| Authentication { chunks, ..Authentication::default() }),
