@@ -34,7 +34,8 @@ fn every_parameter_is_in_the_configuration_document() {
 #[test]
 fn every_decision_is_listed_by_its_title() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/decisions");
-    let list = include_str!("../../docs/decisions/README.md");
+    // Long entries continue on the next line.
+    let list = include_str!("../../docs/decisions/README.md").replace("\n  ", " ");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("decisions are there") {
         let path = entry.expect("one of them").path();
