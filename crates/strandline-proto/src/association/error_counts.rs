@@ -19,8 +19,8 @@ pub(super) struct ErrorCounts {
     /// outstanding chunk was sent. Neither an answered HEARTBEAT nor a gap block resets this count, because they say
     /// nothing about longer packets.
     pub(super) data_timeouts: u16,
-    /// When later chunks that are acknowledged count next; `Time::ZERO` if none were.
-    pub(super) standstill_due: Time,
+    /// When later chunks that are acknowledged count next.
+    standstill: Standstill,
     /// Number of retransmissions of SHUTDOWN or SHUTDOWN ACK.
     pub(super) shutdown: u16,
 }
@@ -29,7 +29,7 @@ impl ErrorCounts {
     /// Records that the earliest outstanding chunk was acknowledged.
     pub(super) const fn on_progress(&mut self) {
         self.data_timeouts = 0;
-        self.standstill_due = Time::ZERO;
+        self.standstill = Standstill(0);
     }
 
     /// Counts a time without progress. The next one is twice as long, as after T3-rtx (section 6.3.3 E2): `rto`, doubled
@@ -37,6 +37,35 @@ impl ErrorCounts {
     pub(super) fn on_standstill(&mut self, now: Time, rto: Duration, rto_max: Duration) {
         self.data_timeouts = self.data_timeouts.saturating_add(1);
         let backed_off = rto.saturating_mul(1 << self.data_timeouts.min(DOUBLINGS_MAX));
-        self.standstill_due = now + backed_off.min(rto_max.max(rto));
+        self.standstill = Standstill::at(now + backed_off.min(rto_max.max(rto)));
+    }
+
+    /// True if later chunks were acknowledged for the whole time that was set. The first call sets it, to `rto`.
+    pub(super) fn stands_still(&mut self, now: Time, rto: Duration) -> bool {
+        if self.standstill == Standstill(0) {
+            self.standstill = Standstill::at(now + rto);
+            return false;
+        }
+        self.standstill.is_due(now)
+    }
+}
+
+/// A moment in milliseconds, modulo 2^32; 0 if there is none. Four bytes, because there may be millions of associations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Standstill(u32);
+
+impl Standstill {
+    fn at(time: Time) -> Self {
+        Self(Self::millis(time).wrapping_add(1).max(1))
+    }
+
+    /// True from that moment on, for 24 days: no chunk is outstanding for longer.
+    fn is_due(self, now: Time) -> bool {
+        Self::millis(now).wrapping_sub(self.0) < 1 << 31
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+    fn millis(time: Time) -> u32 {
+        (time.as_nanos() / 1_000_000) as u32
     }
 }

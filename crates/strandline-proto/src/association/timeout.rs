@@ -346,9 +346,7 @@ impl Association {
 /// that one is found lost and retransmitted in each round trip, such as one that is too long for the path.
 pub(super) fn count_standstill(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     let rto = association.paths.iter().map(|(_, path)| path.rto.rto()).max().unwrap_or_default();
-    if association.errors.standstill_due == Time::ZERO {
-        association.errors.standstill_due = now + rto;
-    } else if association.errors.standstill_due <= now {
+    if association.errors.stands_still(now, rto) {
         association.errors.on_standstill(now, rto, association.config.rto_max);
         if association.errors.data_timeouts > association.config.association_retrans_max {
             association.give_up(cx, now, UNANSWERED);
