@@ -37,20 +37,21 @@ fn arrive(from: &dyn Carrier, to: &dyn Carrier, there: &str, len: usize, ways: &
 
 #[test]
 fn packets_are_cut_for_a_silent_link() {
-    let (left, right) = Namespace::pair();
-    // The other end drops longer packets without an ICMP message.
-    right.ip("link set v0 mtu 700");
     let ways = [None, Some(1500), Some(700), Some(576)];
-    for any in [true, false] {
-        let here = if any { "0.0.0.0" } else { "10.77.0.1" };
+    // A dual-stack socket at last, which raw IP hasn't.
+    for here in ["0.0.0.0", "10.77.0.1", "::"] {
+        // Namespaces of their own: a program that another test starts holds closed sockets until its exec,
+        // and their addresses with them.
+        let (left, right) = Namespace::pair();
+        // The other end drops longer packets without an ICMP message.
+        right.ip("link set v0 mtu 700");
         let (one, other) = (left.enter(|| udp(here)), right.enter(|| udp("10.77.0.2")));
         assert_eq!(arrive(&one, &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
-        let (one, other) = (left.enter(|| raw(here)), right.enter(|| raw("10.77.0.2")));
-        assert_eq!(arrive(&one, &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
+        if here != "::" {
+            let (one, other) = (left.enter(|| raw(here)), right.enter(|| raw("10.77.0.2")));
+            assert_eq!(arrive(&one, &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
+        }
     }
-    // A dual-stack socket.
-    let (one, other) = (left.enter(|| udp("::")), right.enter(|| udp("10.77.0.2")));
-    assert_eq!(arrive(&one, &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
 }
 
 #[test]
