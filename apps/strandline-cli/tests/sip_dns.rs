@@ -130,8 +130,8 @@ fn naptr_and_srv_lead_to_another_domain() {
     receive_first(&bob, "MESSAGE ");
     assert_eq!((dns.asked("NAPTR", "other.example"), dns.asked("SRV", "_sip._udp.other.example")), (1, 1));
     let page = server.metrics("/metrics");
-    assert!(page.contains("strandline_sip_names_total{result=\"found\"} 1\n"), "{page}");
-    assert!(page.contains("strandline_sip_names_total{result=\"cached\"}"), "{page}");
+    assert!(page.contains("strandline_sip_dns_lookups_total{result=\"found\"} 1\n"), "{page}");
+    assert!(page.contains("strandline_sip_dns_lookups_total{result=\"cached\"}"), "{page}");
 }
 
 #[test]
@@ -218,8 +218,8 @@ fn silent_dns_does_not_hold_up_registered_flows() {
     }
     // DNS was asked, and has not given up.
     let page = server.metrics("/metrics");
-    assert!(page.contains("strandline_sip_names_total{result=\"queried\"} 1\n"), "{page}");
-    assert!(page.contains("strandline_sip_names_total{result=\"no_answer\"} 0\n"), "{page}");
+    assert!(page.contains("strandline_sip_dns_lookups_total{result=\"queried\"} 1\n"), "{page}");
+    assert!(page.contains("strandline_sip_dns_lookups_total{result=\"no_answer\"} 0\n"), "{page}");
 }
 
 #[tokio::test]

@@ -154,11 +154,11 @@ fn names(service: &crate::service::Service, page: &mut Page) {
         ("no_room", counters.no_room),
     ];
     let help = "Look-ups of other hosts' names (RFC 3263), by result.";
-    page.counters("names_total", help, "result", results);
+    page.counters("dns_lookups_total", help, "result", results);
     let (known, pending, waiting) = service.servers().counts();
-    page.gauge("names_cached", "Names of other hosts in the cache.", known as f64);
-    page.gauge("names_pending", "DNS queries without an answer yet.", pending as f64);
-    page.gauge("names_waiting", "Messages that wait for DNS.", waiting as f64);
+    page.gauge("dns_names_cached", "Names of other hosts in the cache.", known as f64);
+    page.gauge("dns_queries_pending", "DNS queries without an answer yet.", pending as f64);
+    page.gauge("dns_messages_waiting", "Messages that wait for DNS.", waiting as f64);
     page.counter(
         "failed_over_total",
         "Servers passed over because they were unreachable or busy.",
@@ -211,7 +211,7 @@ fn inbox(hub: &Hub, page: &mut Page) {
         ("no_room", counters.no_room),
         ("access", counters.denied),
         ("source", counters.too_many),
-        ("untold", counters.rejected_silently),
+        ("silent", counters.rejected_silently),
     ];
     page.counters(
         "dropped_total",
@@ -222,7 +222,7 @@ fn inbox(hub: &Hub, page: &mut Page) {
     let overloaded = hub.intake.inbox(|inbox| inbox.admission.is_overloaded());
     flag(page, "overloaded", "1 while the server is overloaded.", overloaded);
     let share = hub.intake.let_through.get();
-    page.gauge("let_through_ratio", "Fraction of requests over UDP that the kernel filter passes.", share);
+    page.gauge("udp_filter_pass_ratio", "Fraction of requests over UDP that the kernel filter passes.", share);
     page.gauge("queued", "Messages in the queues.", waiting as f64);
     page.gauge("longest_wait_seconds", "Waiting time of the oldest queued message.", longest.as_secs_f64());
     let help = "Total waiting time of handled messages.";
