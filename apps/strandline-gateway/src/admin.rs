@@ -104,8 +104,8 @@ impl Admin {
             counts.sort_unstable();
             counts
         };
-        let help = "TCP connections, by the way in which they came.";
-        page.counters("connections_total", help, "way", sorted(&sums.by_way));
+        let help = "TCP connections, by their listener.";
+        page.counters("connections_total", help, "listener", sorted(&sums.by_listener));
         let help = "TCP connections that ended, by how.";
         page.counters("connection_ends_total", help, "end", sorted(&sums.by_end));
         let mut decided: Vec<_> = sums.by_mapping.iter().map(|(labels, count)| (*labels, *count)).collect();
@@ -140,7 +140,7 @@ impl Admin {
         let associations = self.gateway.associations();
         json!({
             "peers": peers.collect::<Vec<_>>(),
-            "ways": self.running.announced(),
+            "listeners": self.running.announced(),
             "reloads": self.running.reloads(),
             "former_processes": self.running.succession.status(),
             "associations": associations.iter().filter_map(association).collect::<Vec<_>>(),
@@ -166,12 +166,12 @@ fn peer(link: &Link) -> Value {
     };
     let decision = decide(&question);
     let State::Up(health) = association else {
-        return json!({"name": &*link.name, "up": false, "decision": decision.way.name(), "reason": decision.reason});
+        return json!({"name": &*link.name, "up": false, "decision": decision.route.name(), "reason": decision.reason});
     };
     json!({
         "name": &*link.name,
         "up": true,
-        "decision": decision.way.name(),
+        "decision": decision.route.name(),
         "reason": decision.reason,
         "rtt_ms": health.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
         "loss_up": health.up.loss,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::mapping::Direct;
 
-/// Networks that are known; the one heard of longest ago is forgotten first.
+/// Networks that are known; the one updated of longest ago is forgotten first.
 const NETWORKS_MAX: usize = 1024;
 /// What is older is forgotten.
 const KEPT: Duration = Duration::from_secs(600);
@@ -31,7 +31,7 @@ fn network(ip: IpAddr) -> Network {
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    heard: Instant,
+    updated: Instant,
     failed_until: Option<Instant>,
     pause: Duration,
     rtt: Option<Duration>,
@@ -54,7 +54,7 @@ impl DirectNetworks {
     pub(crate) fn look(&self, ip: IpAddr, now: Instant) -> Direct {
         let networks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known =
-            networks.get(&network(ip)).filter(|known| now.saturating_duration_since(known.heard) < KEPT);
+            networks.get(&network(ip)).filter(|known| now.saturating_duration_since(known.updated) < KEPT);
         let Some(known) = known else { return Direct::default() };
         let has_failed = known.failed_until.is_some_and(|until| now < until);
         Direct { has_failed, rtt: known.rtt, rate: known.rate }
@@ -93,15 +93,15 @@ impl DirectNetworks {
         let mut networks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let network = network(ip);
         if networks.len() >= NETWORKS_MAX && !networks.contains_key(&network) {
-            let oldest = networks.iter().min_by_key(|(_, known)| known.heard).map(|(network, _)| *network);
+            let oldest = networks.iter().min_by_key(|(_, known)| known.updated).map(|(network, _)| *network);
             oldest.and_then(|oldest| networks.remove(&oldest));
         }
-        let new = Known { heard: now, failed_until: None, pause: Duration::ZERO, rtt: None, rate: None };
+        let new = Known { updated: now, failed_until: None, pause: Duration::ZERO, rtt: None, rate: None };
         let known = networks.entry(network).or_insert(new);
-        if now.saturating_duration_since(known.heard) >= KEPT {
+        if now.saturating_duration_since(known.updated) >= KEPT {
             *known = new;
         }
-        known.heard = now;
+        known.updated = now;
         change(known);
     }
 }

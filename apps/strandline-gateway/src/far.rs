@@ -278,7 +278,7 @@ async fn arrive(
     place: Permit,
 ) {
     let about = ConnectionInfo {
-        way: "listen",
+        listener: "listen",
         peer: Arc::clone(&peer.name),
         client: Some(source),
         destination: at.to_string(),

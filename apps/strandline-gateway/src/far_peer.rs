@@ -57,12 +57,13 @@ impl FarPeer {
     /// Adds a connection that the peer has asked for to the registry.
     pub(crate) fn track(
         &self,
-        way: &'static str,
+        listener: &'static str,
         client: Option<SocketAddr>,
         destination: String,
         stream: u16,
     ) -> ConnectionGuard {
-        let about = ConnectionInfo { way, peer: Arc::clone(&self.name), client, destination, is_near: false };
+        let about =
+            ConnectionInfo { listener, peer: Arc::clone(&self.name), client, destination, is_near: false };
         let tracked = self.gateway.registry.begin(about);
         tracked.entry.set_stream(stream);
         tracked

@@ -158,7 +158,7 @@ async fn arrive(
     (socket, client, place): (Arc<UdpSocket>, NewClient, Permit),
 ) {
     let mut tracked = peer.gateway.registry.begin(ConnectionInfo {
-        way: "listen_udp",
+        listener: "listen_udp",
         peer: Arc::clone(&peer.name),
         client: Some(client.address),
         destination: at.to_string(),

@@ -79,7 +79,7 @@ pub(crate) struct Predecessor {
 /// What the descriptors are, in their order.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SocketManifest {
-    pub(crate) ways: Vec<ListenerId>,
+    pub(crate) listeners: Vec<ListenerId>,
     /// The configured address.
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) group: Vec<Owner>,
@@ -90,7 +90,7 @@ pub(crate) struct SocketManifest {
 /// What a process takes over.
 #[derive(Debug)]
 pub(crate) struct Inherited {
-    pub(crate) ways: Vec<(ListenerId, OwnedFd)>,
+    pub(crate) listeners: Vec<(ListenerId, OwnedFd)>,
     pub(crate) admin: Option<(SocketAddr, OwnedFd)>,
     /// The sockets for associations.
     pub(crate) group: Vec<(OwnedFd, Owner)>,
@@ -116,34 +116,34 @@ impl Inherited {
             .with_context(|| format!("{VARIABLE} is only for `strandline gateway restart`"))?
             .into_iter();
         let (listing, _) = read_frame(&mut stream).context("reading what is handed over")?;
-        let SocketManifest { ways, admin, group, mut formers } = listing;
+        let SocketManifest { listeners, admin, group, mut formers } = listing;
         let Some(last) = formers.pop() else { bail!("the old process is not named") };
         let mut next = || all.next().context("a descriptor is missing");
-        let ways = ways.into_iter().map(|id| Ok((id, next()?))).collect::<Result<_>>()?;
+        let listeners = listeners.into_iter().map(|id| Ok((id, next()?))).collect::<Result<_>>()?;
         let admin = admin.map(|address| Ok::<_, anyhow::Error>((address, next()?))).transpose()?;
         let group = group.into_iter().map(|owner| Ok((next()?, owner))).collect::<Result<_>>()?;
         let formers = formers.into_iter().map(|former| Ok((former, UnixStream::from(next()?))));
         let mut formers = formers.collect::<Result<Vec<_>>>()?;
         formers.push((last, stream));
-        Ok(Some(Self { ways, admin, group, formers }))
+        Ok(Some(Self { listeners, admin, group, formers }))
     }
 
-    /// Takes the socket of a way in, if there is one.
-    pub(crate) fn take_way(&mut self, id: ListenerId) -> Option<OwnedFd> {
-        let at = self.ways.iter().position(|(known, _)| *known == id)?;
-        Some(self.ways.swap_remove(at).1)
+    /// Takes the socket of a listener, if there is one.
+    pub(crate) fn take_listener(&mut self, id: ListenerId) -> Option<OwnedFd> {
+        let at = self.listeners.iter().position(|(known, _)| *known == id)?;
+        Some(self.listeners.swap_remove(at).1)
     }
 
-    /// Returns what will not be taken: ways that are not wanted, and the listener for status and metrics if that has another
+    /// Returns what will not be taken: listeners that are not wanted, and the listener for status and metrics if that has another
     /// address now.
     pub(crate) fn leaving(
         &self,
         is_wanted: impl Fn(ListenerId) -> bool,
         admin: Option<SocketAddr>,
     ) -> std::io::Result<Vec<OwnedFd>> {
-        let ways = self.ways.iter().filter(|(id, _)| !is_wanted(*id)).map(|(_, socket)| socket);
+        let listeners = self.listeners.iter().filter(|(id, _)| !is_wanted(*id)).map(|(_, socket)| socket);
         let listener = self.admin.iter().filter(|(known, _)| Some(*known) != admin).map(|(_, socket)| socket);
-        ways.chain(listener).map(OwnedFd::try_clone).collect()
+        listeners.chain(listener).map(OwnedFd::try_clone).collect()
     }
 
     /// Takes the listener for status and metrics, if it has this address.
@@ -156,7 +156,7 @@ impl Inherited {
 ///
 /// # Errors
 /// If it has ended.
-pub(crate) fn tell_ready(mut stream: &UnixStream) -> Result<()> {
+pub(crate) fn send_ready(mut stream: &UnixStream) -> Result<()> {
     stream.write_all(&[READY]).context("the old process has ended")
 }
 
@@ -240,7 +240,7 @@ impl Program {
             None => bail!("this process is told to end, and the new one did not end in time"),
         }
         let pid = starting.0.take().map_or(0, |child| child.id());
-        Ok(Successor { pid, stream, heard: watch::Sender::new(Heard::Nothing) })
+        Ok(Successor { pid, stream, state: watch::Sender::new(SuccessorState::Serving) })
     }
 }
 
@@ -294,15 +294,15 @@ impl Drop for Starting {
 pub(crate) struct Successor {
     pub(crate) pid: u32,
     stream: tokio::net::UnixStream,
-    heard: watch::Sender<Heard>,
+    state: watch::Sender<SuccessorState>,
 }
 
-/// What the process that serves now has said to one of before.
+/// How far the process that serves now is, as it has told one of before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Heard {
-    Nothing,
+pub(crate) enum SuccessorState {
+    Serving,
     /// It is told to end, and so is this one.
-    End,
+    Ending,
     /// It has ended.
     Gone,
 }
@@ -316,13 +316,13 @@ impl Successor {
     /// Tells it every second how many connections are left here, and answers its questions, until it ends.
     pub(crate) async fn attend(&self, count: impl Fn() -> usize, sockets: &Arc<Sockets>) {
         tokio::select! {
-            () = self.tell(count) => {}
+            () = self.report_count(count) => {}
             () = self.listen(sockets) => {}
         }
-        self.heard.send_replace(Heard::Gone);
+        self.state.send_replace(SuccessorState::Gone);
     }
 
-    async fn tell(&self, count: impl Fn() -> usize) {
+    async fn report_count(&self, count: impl Fn() -> usize) {
         loop {
             let count = u32::try_from(count()).unwrap_or(u32::MAX);
             match self.stream.try_write(&count.to_be_bytes()) {
@@ -335,7 +335,7 @@ impl Successor {
     async fn listen(&self, sockets: &Arc<Sockets>) {
         while self.stream.readable().await.is_ok() {
             match self.stream.try_io(Interest::READABLE, || receive_note(&self.stream)) {
-                Ok(Some((END, _))) => drop(self.heard.send_replace(Heard::End)),
+                Ok(Some((END, _))) => drop(self.state.send_replace(SuccessorState::Ending)),
                 Ok(Some((QUESTION, Some(socket)))) => {
                     let sockets = Arc::clone(sockets);
                     tokio::spawn(async move { questions::answer(socket, &sockets).await });
@@ -347,26 +347,26 @@ impl Successor {
         }
     }
 
-    /// Returns what it has said so far.
-    pub(crate) fn heard(&self) -> Heard {
-        *self.heard.borrow()
+    /// Returns how far it is.
+    pub(crate) fn state(&self) -> SuccessorState {
+        *self.state.borrow()
     }
 
-    /// Waits until it has said this, or has ended.
-    pub(crate) async fn has_said(&self, what: Heard) {
+    /// Waits until it is in this state, or has ended.
+    pub(crate) async fn has_reached(&self, state: SuccessorState) {
         // The sender lives as long as this value.
-        let _ = self.heard.subscribe().wait_for(|heard| *heard >= what).await;
+        let _ = self.state.subscribe().wait_for(|reached| *reached >= state).await;
     }
 }
 
 /// Tells a process of before to end.
-pub(crate) fn tell_to_end(stream: &UnixStream) {
+pub(crate) fn send_end(stream: &UnixStream) {
     // One that has ended need not be told.
     let _ = send_note(stream, END, None);
 }
 
 /// Reads what a process of before tells. Returns `None` at its end.
-pub(crate) async fn told_by(stream: &mut tokio::net::UnixStream) -> Option<u32> {
+pub(crate) async fn receive_count(stream: &mut tokio::net::UnixStream) -> Option<u32> {
     stream.read_u32().await.ok()
 }
 

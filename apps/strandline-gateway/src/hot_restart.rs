@@ -77,9 +77,9 @@ impl HotRestart {
         }
     }
 
-    /// Takes the socket of a way in that the process before had.
-    pub(crate) fn take_way(&self, id: ListenerId) -> Option<OwnedFd> {
-        self.inherited.borrow_mut().as_mut()?.take_way(id)
+    /// Takes the socket of a listener that the process before had.
+    pub(crate) fn take_listener(&self, id: ListenerId) -> Option<OwnedFd> {
+        self.inherited.borrow_mut().as_mut()?.take_listener(id)
     }
 
     /// Returns the listener for status and metrics: that of the process before, or a new one.
@@ -148,11 +148,11 @@ impl HotRestart {
             group.lead()?;
         }
         // Before the process of before may end: a container, or a unit of systemd, ends with the process known as its main one.
-        init::tell();
+        init::notify();
         handover::notify_systemd();
         let Some(inherited) = self.inherited.borrow_mut().take() else { return Ok(()) };
         if let Some((_, stream)) = inherited.formers.last() {
-            handover::tell_ready(stream)?;
+            handover::send_ready(stream)?;
         }
         for (former, stream) in inherited.formers {
             self.follow(former, stream, gateway)?;
@@ -185,16 +185,16 @@ impl HotRestart {
         Ok(())
     }
 
-    /// Starts the next process, and hands over the sockets of the ways in and those kept here. Returns its process ID.
+    /// Starts the next process, and hands over the sockets of the listeners and those kept here. Returns its process ID.
     ///
     /// # Errors
     /// If it does not start: nothing has changed then.
-    pub(crate) async fn hand_over(&self, ways: Vec<ListenerId>, mut all: Vec<OwnedFd>) -> Result<u32> {
+    pub(crate) async fn hand_over(&self, listeners: Vec<ListenerId>, mut all: Vec<OwnedFd>) -> Result<u32> {
         if self.hands_over.replace(true) {
             bail!("a restart is going on already");
         }
         let handed = async {
-            let listing = self.list(ways, &mut all)?;
+            let listing = self.list(listeners, &mut all)?;
             let descriptors: Vec<BorrowedFd<'_>> = all.iter().map(AsFd::as_fd).collect();
             self.program.succeed(&listing, &descriptors, self.cancelled.notified()).await
         };
@@ -237,8 +237,8 @@ impl HotRestart {
     }
 
     /// Lists what is handed over, and appends the descriptors in that order.
-    fn list(&self, ways: Vec<ListenerId>, all: &mut Vec<OwnedFd>) -> Result<SocketManifest> {
-        let mut listing = SocketManifest { ways, ..SocketManifest::default() };
+    fn list(&self, listeners: Vec<ListenerId>, all: &mut Vec<OwnedFd>) -> Result<SocketManifest> {
+        let mut listing = SocketManifest { listeners, ..SocketManifest::default() };
         if let Some(admin) = &*self.admin.borrow() {
             listing.admin = Some(admin.address);
             all.push(admin.socket.try_clone()?);
@@ -273,7 +273,7 @@ impl HotRestart {
     pub(crate) fn stop(&self) {
         let admin = self.admin.borrow_mut().take();
         if self.successor.borrow().is_none() {
-            self.formers.borrow().iter().for_each(|process| handover::tell_to_end(&process.stream));
+            self.formers.borrow().iter().for_each(|process| handover::send_end(&process.stream));
             return;
         }
         if let Some(admin) = admin {
@@ -292,7 +292,7 @@ impl HotRestart {
         }
     }
 
-    /// Returns sockets of the process before that this one does not take: ways that are not wanted, and the listener for status
+    /// Returns sockets of the process before that this one does not take: listeners that are not wanted, and the listener for status
     /// and metrics unless it has this address.
     ///
     /// # Errors
@@ -333,7 +333,7 @@ impl PredecessorProcess {
         let (connections, (over, is_over)) = (Rc::new(Cell::new(0)), watch::channel(false));
         let count = Rc::clone(&connections);
         let following = async move {
-            while let Some(open) = handover::told_by(&mut told).await {
+            while let Some(open) = handover::receive_count(&mut told).await {
                 count.set(open);
             }
             asked.questions.remove(former.pid);

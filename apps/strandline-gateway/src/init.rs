@@ -92,11 +92,11 @@ impl Signals {
 }
 
 /// Tells the first process, if this one is its gateway, that this one serves.
-pub(crate) fn tell() {
+pub(crate) fn notify() {
     let Some(path) = std::env::var_os(VARIABLE) else { return };
-    let told = OpenOptions::new().append(true).open(path);
+    let pipe = OpenOptions::new().append(true).open(path);
     let pid = getpid().as_raw_nonzero().get();
-    if let Err(error) = told.and_then(|mut pipe| pipe.write_all(&pid.to_be_bytes())) {
+    if let Err(error) = pipe.and_then(|mut pipe| pipe.write_all(&pid.to_be_bytes())) {
         tracing::warn!(%error, "telling the first process of the container failed: signals go to the process of before");
     }
 }

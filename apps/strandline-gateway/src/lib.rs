@@ -7,7 +7,7 @@
 //! Modules from the bottom: `protocol`, `rules`, `socks`, `connect_request`, `preload_request` and `proxy_protocol` parse
 //! and decide, without I/O; so does `mapping`, by what `health`, `loss_meter` and `direct` know; `config` checks; `registry`
 //! and `limits` count; `relay` moves data; `dial`, `far` and `link` are the sides of an association; `listeners` are the
-//! ways in; `run` puts it together. `program` is `strandline run`.
+//! listeners; `run` puts it together. `program` is `strandline run`.
 //!
 //! # The end of a connection
 //!
@@ -21,7 +21,6 @@
 
 mod access_log;
 mod admin;
-mod asking;
 mod capture;
 mod captures;
 mod clock;
@@ -52,6 +51,7 @@ mod loss_meter;
 mod mapping;
 mod pace;
 mod peer_identity;
+mod peer_requests;
 mod preload_request;
 mod program;
 mod program_sockets;

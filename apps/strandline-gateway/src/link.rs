@@ -9,7 +9,6 @@ use strandline::{Association, Ended, Peer, Stack, Stream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::asking::{ask_for_reports, ask_to_listen};
 use crate::clock::{now, unix_time};
 use crate::config::{self, Keep};
 use crate::contexts::{Coming, Context, Contexts, InUse};
@@ -21,6 +20,7 @@ use crate::local_addresses;
 use crate::mapping::{Health, State};
 use crate::pace::{Ending, Pace};
 use crate::peer_identity::PeerIdentity;
+use crate::peer_requests::{request_listener, request_reports};
 use crate::protocol::{Destination, Host, Reason};
 use crate::stacks::{StackFactory, check_extensions, dynamic_streams};
 
@@ -351,16 +351,16 @@ impl Link {
         let left = watch::Sender::new(false);
         for (token, reverse) in self.reverses.iter().enumerate() {
             let retired = [self.retired.subscribe(), left.subscribe()];
-            let asking = ask_to_listen(
+            let requesting = request_listener(
                 association.clone(),
                 reverse.clone(),
                 token as u32,
                 Arc::clone(&self.name),
                 retired,
             );
-            tokio::spawn(asking);
+            tokio::spawn(requesting);
         }
-        let reports = tokio::spawn(ask_for_reports(Arc::clone(&context))).abort_handle();
+        let reports = tokio::spawn(request_reports(Arc::clone(&context))).abort_handle();
         self.up.send_replace(Some(Arc::clone(&context)));
         let (mut next, mut ending) = (Attempt::Failed, Ending::Lost);
         let ended = tokio::select! {
@@ -475,7 +475,7 @@ impl Link {
             association.shutdown().await;
             return;
         }
-        tokio::spawn(ask_for_reports(Arc::clone(&context)));
+        tokio::spawn(request_reports(Arc::clone(&context)));
         let begun = now();
         let unused = async {
             let mut since = begun;

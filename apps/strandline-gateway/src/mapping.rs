@@ -119,7 +119,7 @@ impl Route {
 /// A decision and its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Decision {
-    pub(crate) way: Route,
+    pub(crate) route: Route,
     /// The word for logs and metrics.
     pub(crate) reason: &'static str,
     /// Another association with the peer would help.
@@ -127,8 +127,8 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
-    const fn new(way: Route, reason: &'static str) -> Self {
-        Self { way, reason, grow: false }
+    const fn new(route: Route, reason: &'static str) -> Self {
+        Self { route, reason, grow: false }
     }
 }
 

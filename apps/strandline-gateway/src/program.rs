@@ -18,7 +18,7 @@ use strandline_output::errln;
 pub const EXAMPLES: &str = "\
 Examples:
   strandline gateway --peer far=127.0.0.1:9899 --preload 9897
-                                               a gateway that serves programs, beside others of its ways in
+                                               a gateway that serves programs, beside others of its listeners
   strandline run wget http://192.0.2.7/        a program by the gateway at 127.0.0.1:9897
   strandline run --gateway 127.0.0.1:9000 --direct 10.0.0.0/8 -- psql -h db.example
                                                by another one, but directly to one network
@@ -108,7 +108,7 @@ impl Run {
 
     /// Asks whether the gateway is there, so that a mistake is found before the program runs.
     fn check_gateway(&self) -> Result<()> {
-        let is_one = match asked(self.gateway) {
+        let is_one = match is_gateway(self.gateway) {
             Ok(is_one) => is_one,
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 match self.fallback {
@@ -134,7 +134,7 @@ impl Run {
 }
 
 /// Asks a gateway about the socket 0, which there never is, and returns whether it answers as one.
-fn asked(gateway: SocketAddr) -> io::Result<bool> {
+fn is_gateway(gateway: SocketAddr) -> io::Result<bool> {
     let mut tcp = TcpStream::connect_timeout(&gateway, PATIENCE)?;
     tcp.set_read_timeout(Some(PATIENCE))?;
     let mut question = [0; 36];

@@ -42,10 +42,10 @@ impl Questions {
     }
 
     /// Returns the answer of the process that knows a socket; `None` if there is none.
-    pub(crate) async fn ask(&self, key: Key) -> Option<Vec<u8>> {
+    pub(crate) async fn query(&self, key: Key) -> Option<Vec<u8>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (_, stream) in all {
-            match timeout(PATIENCE, ask(&stream, key)).await {
+            match timeout(PATIENCE, query(&stream, key)).await {
                 Ok(Ok(answer)) if !is_unknown(&answer) => return Some(answer),
                 // Another one may know it.
                 _ => {}
@@ -55,7 +55,7 @@ impl Questions {
     }
 }
 
-async fn ask(stream: &UnixStream, (host, cookie): Key) -> io::Result<Vec<u8>> {
+async fn query(stream: &UnixStream, (host, cookie): Key) -> io::Result<Vec<u8>> {
     let (ours, theirs) = tokio::net::UnixStream::pair()?;
     let theirs = OwnedFd::from(theirs.into_std()?);
     send_note(stream, QUESTION, Some(theirs.as_fd()))?;

@@ -48,8 +48,8 @@ impl CloseReason {
 /// What is known of a connection when it begins.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionInfo {
-    /// The way in, or `onward` for those of a peer.
-    pub(crate) way: &'static str,
+    /// The listener, or `onward` for those of a peer.
+    pub(crate) listener: &'static str,
     /// The name or address of the peer.
     pub(crate) peer: Arc<str>,
     pub(crate) client: Option<SocketAddr>,
@@ -93,8 +93,8 @@ impl Entry {
     }
 
     /// Returns how the connection came, for rules.
-    pub(crate) fn way(&self) -> &'static str {
-        self.about.way
+    pub(crate) fn listener(&self) -> &'static str {
+        self.about.listener
     }
 
     /// Notes that the destination has answered.
@@ -119,12 +119,12 @@ impl Entry {
         let stream = self.stream.load(Ordering::Relaxed).checked_sub(1);
         let decision = *self.decision();
         json!({
-            "way": self.about.way,
+            "listener": self.about.listener,
             "peer": &*self.about.peer,
             "client": self.about.client,
             "destination": self.about.destination,
             "stream": stream,
-            "direct": decision.is_some_and(|decision| decision.way == Route::Direct),
+            "direct": decision.is_some_and(|decision| decision.route == Route::Direct),
             "mapping": decision.map(|decision| decision.reason),
             "connected": self.is_connected.load(Ordering::Relaxed),
             "seconds": now.saturating_duration_since(self.begun).as_secs_f64(),
@@ -137,7 +137,7 @@ impl Entry {
 /// Sums since the start of the program.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Totals {
-    pub(crate) by_way: HashMap<&'static str, u64>,
+    pub(crate) by_listener: HashMap<&'static str, u64>,
     pub(crate) by_end: HashMap<&'static str, u64>,
     /// By the decision and its reason.
     pub(crate) by_mapping: HashMap<(&'static str, &'static str), u64>,
@@ -179,7 +179,7 @@ impl Registry {
 
     /// Adds a connection. It is removed and logged when the returned value is dropped.
     pub(crate) fn begin(self: &Arc<Self>, about: ConnectionInfo) -> ConnectionGuard {
-        let way = about.way;
+        let listener = about.listener;
         let entry = Arc::new(Entry {
             about,
             begun: clock::now(),
@@ -194,7 +194,7 @@ impl Registry {
         let id = state.next;
         state.next += 1;
         state.open.insert(id, Arc::clone(&entry));
-        *state.sums.by_way.entry(way).or_default() += 1;
+        *state.sums.by_listener.entry(listener).or_default() += 1;
         drop(state);
         ConnectionGuard { registry: Arc::clone(self), id, entry, end: CloseReason::Lost }
     }
@@ -294,19 +294,19 @@ pub(crate) struct ConnectionGuard {
 }
 
 impl ConnectionGuard {
-    /// Notes where the connection goes so far: another way may be found.
+    /// Notes where the connection goes so far: another route may be found.
     pub(crate) fn set_decision(&self, decision: Decision) {
         *self.entry.decision() = Some(decision);
     }
 
-    /// Counts where the connection goes, once. While that is open, and if no way was found, it does not count.
+    /// Counts where the connection goes, once. While that is open, and if no route was found, it does not count.
     pub(crate) fn count_decision(&self) {
         let decision = *self.entry.decision();
-        if let Some(Decision { way, reason, .. }) = decision
-            && way != Route::Race
+        if let Some(Decision { route, reason, .. }) = decision
+            && route != Route::Race
             && !self.entry.is_counted.swap(true, Ordering::Relaxed)
         {
-            *self.registry.lock().sums.by_mapping.entry((way.name(), reason)).or_default() += 1;
+            *self.registry.lock().sums.by_mapping.entry((route.name(), reason)).or_default() += 1;
         }
     }
 

@@ -1,4 +1,4 @@
-//! The way of the data: between a TCP connection and a stream of an association, in one task.
+//! Passes data between a TCP connection and a stream of an association, in one task.
 //!
 //! Each direction is a straight line. What is read of TCP becomes a message without a copy, and messages are written
 //! together by one system call. A direction that waits holds no buffer. What a connection can hold at most is said by stream

@@ -26,7 +26,7 @@ use crate::far::accept_streams;
 use crate::far_peer::{FarPeer, Services};
 use crate::flows::Flows;
 use crate::gateway::{Gateway, Stage};
-use crate::handover::{Heard, Inherited, Program, Successor};
+use crate::handover::{Inherited, Program, Successor, SuccessorState};
 use crate::hot_restart::HotRestart;
 use crate::peer_identity::PeerIdentity;
 use crate::protocol::Opening;
@@ -102,7 +102,7 @@ struct Announced {
     /// The fingerprint of this gateway's key.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
-    ways: Vec<AnnouncedListener>,
+    listeners: Vec<AnnouncedListener>,
     #[serde(skip_serializing_if = "Option::is_none")]
     admin: Option<SocketAddr>,
 }
@@ -121,9 +121,9 @@ impl Announced {
         if let Some(key) = &self.key {
             outln!("  key           {key}");
         }
-        for AnnouncedListener { way, listen, peer, to } in &self.ways {
+        for AnnouncedListener { listener, listen, peer, to } in &self.listeners {
             let to = to.as_ref().map_or(String::new(), |to| format!(", to {to}"));
-            outln!("  {way:<12}  {listen}, by {peer}{to}");
+            outln!("  {listener:<12}  {listen}, by {peer}{to}");
         }
         if let Some(address) = self.admin {
             outln!("  admin         http://{address}/status, http://{address}/metrics");
@@ -154,16 +154,16 @@ async fn serve(
     announced.key = encryption.map(|encrypted| encrypted.shared.fingerprint().to_string());
     announced.listen = listening.as_ref().and_then(|(stack, _)| stack.local_addr());
     let running = Rc::new(Running::start(args, Arc::clone(&gateway), runtimes, succession).await?);
-    announced.ways = running.announced();
+    announced.listeners = running.announced();
     if let Some(address) = settings.admin {
         announced.admin = Some(admin::listen(address, Rc::clone(&running)).await?);
     }
     announced.print(is_json)?;
     running.succession.lead(&gateway)?;
     // A signal that came before the next process serves is for that, too.
-    let (successor, is_told) = tokio::select! {
+    let (successor, is_ending) = tokio::select! {
         biased;
-        () = signals.told(&gateway, &running) => (running.end_next().await, true),
+        () = signals.handle_until_end(&gateway, &running) => (running.end_next().await, true),
         successor = running.succession.succeeded() => (Some(successor), false),
     };
     running.stop().await;
@@ -177,8 +177,8 @@ async fn serve(
     let mut was_noted = false;
     if let Some(successor) = &successor {
         tokio::select! {
-            noted = drain_beside(&gateway, &running, successor) => was_noted = noted && !is_told,
-            () = signals.told(&gateway, &running) => {}
+            noted = drain_beside(&gateway, &running, successor) => was_noted = noted && !is_ending,
+            () = signals.handle_until_end(&gateway, &running) => {}
         }
     }
     if let Some((_, listener)) = &listening {
@@ -192,7 +192,7 @@ async fn serve(
 
 impl Signals {
     /// Does what signals ask for, until one asks for the end.
-    async fn told(&mut self, gateway: &Gateway, running: &Rc<Running>) {
+    async fn handle_until_end(&mut self, gateway: &Gateway, running: &Rc<Running>) {
         loop {
             tokio::select! {
                 _ = self.interrupt.recv() => return,
@@ -238,11 +238,11 @@ async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Suc
     tokio::select! {
         () = drained => {}
         () = tokio::time::sleep(gateway.settings().restart_timeout) => {}
-        () = successor.has_said(Heard::End) => {
+        () = successor.has_reached(SuccessorState::Ending) => {
             tracing::info!(pid = successor.pid, "the process that had taken over is told to end, or has ended");
         }
     }
-    successor.heard() == Heard::End
+    successor.state() == SuccessorState::Ending
 }
 
 /// Waits until the connections that are left have ended, here and in the processes of before, or their time has, or a signal asks
@@ -253,10 +253,10 @@ async fn drain(gateway: &Arc<Gateway>, running: &Rc<Running>, signals: &mut Sign
         running.succession.formers_ended().await;
     };
     let told = async {
-        signals.told(gateway, running).await;
+        signals.handle_until_end(gateway, running).await;
         if was_noted {
             // The first may be of the same end: a service manager signals all processes.
-            signals.told(gateway, running).await;
+            signals.handle_until_end(gateway, running).await;
         }
     };
     tokio::select! {
@@ -267,7 +267,7 @@ async fn drain(gateway: &Arc<Gateway>, running: &Rc<Running>, signals: &mut Sign
 }
 
 /// Lets the peer of an association set up another one with the process that takes over.
-async fn tell_when_moved(association: &Association, gateway: &Gateway) {
+async fn send_go_away(association: &Association, gateway: &Gateway) {
     gateway.moved().await;
     if let Ok(stream) = association.open_stream().await {
         let (_recv, mut send) = stream.into_split();
@@ -358,7 +358,7 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
     tokio::select! {
         _ = accept_streams(&association, &peer) => {}
         () = flows.receive(&association) => {}
-        () = tell_when_moved(&association, &gateway) => {}
+        () = send_go_away(&association, &gateway) => {}
     }
     let ended = association.closed().await;
     tracing::info!(peer = %name, %address, %ended, "association ended");

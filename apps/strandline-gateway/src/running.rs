@@ -1,4 +1,4 @@
-//! The peers and the ways in of a gateway that runs, and their changes by a reload.
+//! The peers and the listeners of a gateway that runs, and their changes by a reload.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ pub(crate) struct Running {
 struct State {
     outgoing: ClientStacks,
     links: Vec<Arc<Link>>,
-    ways: Vec<ActiveListener>,
+    listeners: Vec<ActiveListener>,
 }
 
 /// A socket that is served.
@@ -78,7 +78,7 @@ enum TargetSender {
     Udp(watch::Sender<UdpTarget>),
 }
 
-/// A way of the configuration.
+/// A listener of the configuration.
 #[derive(Debug, Clone, Copy)]
 enum DesiredListener<'a> {
     Tcp(&'a ListenerConfig),
@@ -91,10 +91,10 @@ enum Bound {
     Udp(UdpSocket),
 }
 
-/// A way in, for people and programs.
+/// A listener, for people and programs.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AnnouncedListener {
-    pub(crate) way: &'static str,
+    pub(crate) listener: &'static str,
     pub(crate) listen: SocketAddr,
     pub(crate) peer: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +102,7 @@ pub(crate) struct AnnouncedListener {
 }
 
 impl Running {
-    /// Connects to the peers and listens for the ways in.
+    /// Connects to the peers and opens the listeners.
     ///
     /// # Errors
     /// If a socket can't be opened, or the rules of captured connections can't be set.
@@ -121,7 +121,7 @@ impl Running {
             runtimes,
             document,
             reloads: Reloads::default(),
-            state: RefCell::new(State { outgoing, links: Vec::new(), ways: Vec::new() }),
+            state: RefCell::new(State { outgoing, links: Vec::new(), listeners: Vec::new() }),
             captures: Captures::default(),
             succession,
             changing: Mutex::default(),
@@ -139,7 +139,7 @@ impl Running {
     }
 
     pub(crate) fn announced(&self) -> Vec<AnnouncedListener> {
-        self.state.borrow().ways.iter().map(|served| served.announced.clone()).collect()
+        self.state.borrow().listeners.iter().map(|served| served.announced.clone()).collect()
     }
 
     /// Ends the next process if one is starting, since this one is told to end, and starts none any more. Returns one that serves
@@ -156,7 +156,7 @@ impl Running {
         // First: they lead to sockets that are closed next.
         self.captures.stop().await;
         let mut state = self.state.borrow_mut();
-        state.ways.iter_mut().for_each(|served| served.socket = None);
+        state.listeners.iter_mut().for_each(|served| served.socket = None);
         self.succession.stop();
     }
 
@@ -177,14 +177,14 @@ impl Running {
             bail!("this process is ending");
         }
         Settings::read(&self.args)?;
-        let (mut ways, mut all) = (Vec::new(), Vec::new());
-        for served in &self.state.borrow().ways {
+        let (mut listeners, mut all) = (Vec::new(), Vec::new());
+        for served in &self.state.borrow().listeners {
             if let Some(socket) = &served.socket {
-                ways.push(served.id);
+                listeners.push(served.id);
                 all.push(socket.try_clone().context("duplicating a socket")?);
             }
         }
-        self.succession.hand_over(ways, all).await
+        self.succession.hand_over(listeners, all).await
     }
 
     pub(crate) fn stacks(&self) -> Vec<Stack> {
@@ -242,11 +242,11 @@ impl Running {
         let bound = self.bind(&new).map_err(|error| failed("listen", &error))?;
         let captured = self.captured(&new, &bound);
         self.captures.set(captured).await.map_err(|error| failed("capture", &error))?;
-        let told = self.document.differences(&new.document);
+        let differences = self.document.differences(&new.document);
         self.document.replace(new.document.clone());
         self.change(&new, links, bound).map_err(|error| failed("listen", &error))?;
         self.gateway.replace_settings(new);
-        Ok(told)
+        Ok(differences)
     }
 
     /// Returns the links of all peers: those that exist for peers that are as they were.
@@ -280,26 +280,30 @@ impl Running {
         let all = wanted(settings);
         let is_wanted = |id: ListenerId| all.iter().any(|(of, _)| *of == id);
         let mut leaving = self.succession.leaving(is_wanted, settings.admin)?;
-        for socket in state.ways.iter().filter(|way| !is_wanted(way.id)).filter_map(|way| way.socket.as_ref())
+        for socket in state
+            .listeners
+            .iter()
+            .filter(|desired| !is_wanted(desired.id))
+            .filter_map(|desired| desired.socket.as_ref())
         {
             leaving.push(socket.try_clone()?);
         }
-        for (id, way) in all.iter().copied() {
-            if state.ways.iter().any(|served| served.id == id) {
+        for (id, desired) in all.iter().copied() {
+            if state.listeners.iter().any(|served| served.id == id) {
                 continue;
             }
             let (DesiredListener::Tcp(ListenerConfig { peer, .. })
-            | DesiredListener::Udp(UdpForward { peer, .. })) = way;
+            | DesiredListener::Udp(UdpForward { peer, .. })) = desired;
             // The socket belongs to the runtime on which it is made.
             let _entered = self.runtime_of(*peer).map(Handle::enter);
-            let socket = match (way, self.succession.take_way(id)) {
+            let socket = match (desired, self.succession.take_listener(id)) {
                 (DesiredListener::Tcp(_), Some(inherited)) => {
                     Bound::Tcp(TcpListener::from_std(inherited.into())?)
                 }
                 (DesiredListener::Udp(_), Some(inherited)) => {
                     Bound::Udp(UdpSocket::from_std(inherited.into())?)
                 }
-                (DesiredListener::Tcp(way), None) => Bound::Tcp(listeners::bind(way, &leaving)?),
+                (DesiredListener::Tcp(desired), None) => Bound::Tcp(listeners::bind(desired, &leaving)?),
                 (DesiredListener::Udp(forward), None) => Bound::Udp(listeners::bind_udp(forward, &leaving)?),
             };
             bound.push((id, socket));
@@ -325,23 +329,23 @@ impl Running {
         for old in old_links.iter().filter(|old| !links.iter().any(|link| Arc::ptr_eq(old, link))) {
             old.retire();
         }
-        let mut old_ways = std::mem::take(&mut state.ways);
+        let mut old = std::mem::take(&mut state.listeners);
         let mut bound = bound;
-        for (id, way) in wanted(settings) {
+        for (id, desired) in wanted(settings) {
             let (DesiredListener::Tcp(ListenerConfig { peer, .. })
-            | DesiredListener::Udp(UdpForward { peer, .. })) = way;
+            | DesiredListener::Udp(UdpForward { peer, .. })) = desired;
             let (Some(link), Some(runtime)) = (links.get(*peer), self.runtime_of(*peer)) else { continue };
-            if let Some(at) = old_ways.iter().position(|served| served.id == id) {
-                let mut served = old_ways.swap_remove(at);
-                served.turn_to(way, link);
-                state.ways.push(served);
+            if let Some(at) = old.iter().position(|served| served.id == id) {
+                let mut served = old.swap_remove(at);
+                served.turn_to(desired, link);
+                state.listeners.push(served);
             } else if let Some(at) = bound.iter().position(|(of, _)| *of == id) {
                 let (id, socket) = bound.swap_remove(at);
-                state.ways.push(self.serve(id, socket, way, link, runtime)?);
+                state.listeners.push(self.serve(id, socket, desired, link, runtime)?);
             }
         }
         // Their tasks end, since nothing says any more where connections go.
-        drop(old_ways);
+        drop(old);
         state.links = links;
         Ok(())
     }
@@ -350,7 +354,7 @@ impl Running {
     fn captured(&self, settings: &Settings, bound: &[(ListenerId, Bound)]) -> Vec<Captured> {
         let state = self.state.borrow();
         captured(settings, |id| {
-            let served = state.ways.iter().find(|served| served.id == id);
+            let served = state.listeners.iter().find(|served| served.id == id);
             let bound = bound.iter().find_map(|(of, bound)| match bound {
                 Bound::Tcp(listener) if *of == id => listener.local_addr().ok(),
                 _ => None,
@@ -363,7 +367,7 @@ impl Running {
         &self,
         id: ListenerId,
         socket: Bound,
-        way: DesiredListener<'_>,
+        desired: DesiredListener<'_>,
         link: &Arc<Link>,
         runtime: &Handle,
     ) -> Result<ActiveListener> {
@@ -372,10 +376,10 @@ impl Running {
             Bound::Tcp(listener) => listener.as_fd().try_clone_to_owned()?,
             Bound::Udp(socket) => socket.as_fd().try_clone_to_owned()?,
         };
-        let (listen, to) = match (socket, way) {
-            (Bound::Tcp(listener), DesiredListener::Tcp(way)) => {
+        let (listen, to) = match (socket, desired) {
+            (Bound::Tcp(listener), DesiredListener::Tcp(desired)) => {
                 let listen = listener.local_addr()?;
-                let (sender, target) = watch::channel(tcp_target(way, link));
+                let (sender, target) = watch::channel(tcp_target(desired, link));
                 runtime.spawn(listeners::serve(listener, target, gateway));
                 (listen, TargetSender::Tcp(sender))
             }
@@ -387,13 +391,13 @@ impl Running {
             }
             _ => bail!("a socket of another kind"),
         };
-        Ok(ActiveListener { id, announced: announced(listen, way, link), to, socket: Some(other) })
+        Ok(ActiveListener { id, announced: announced(listen, desired, link), to, socket: Some(other) })
     }
 }
 
 /// Returns what rules bring to each socket, whose address `listens` knows.
 fn captured(settings: &Settings, listens: impl Fn(ListenerId) -> SocketAddr) -> Vec<Captured> {
-    let all = wanted(settings).into_iter().filter_map(|(id, way)| match way {
+    let all = wanted(settings).into_iter().filter_map(|(id, desired)| match desired {
         DesiredListener::Tcp(ListenerConfig { kind, .. }) if !kind.captures().is_empty() => Some(Captured {
             listen: listens(id),
             is_tproxy: matches!(kind, ListenerKind::Tproxy { .. }),
@@ -427,55 +431,57 @@ pub(crate) fn print_rules(args: &Args) -> Result<ExitCode> {
 
 impl ActiveListener {
     /// Sends new connections elsewhere, if that has changed.
-    fn turn_to(&mut self, way: DesiredListener<'_>, link: &Arc<Link>) {
-        match (&self.to, way) {
-            (TargetSender::Tcp(target), DesiredListener::Tcp(way)) => {
-                drop(target.send_replace(tcp_target(way, link)))
+    fn turn_to(&mut self, desired: DesiredListener<'_>, link: &Arc<Link>) {
+        match (&self.to, desired) {
+            (TargetSender::Tcp(target), DesiredListener::Tcp(desired)) => {
+                drop(target.send_replace(tcp_target(desired, link)))
             }
             (TargetSender::Udp(target), DesiredListener::Udp(forward)) => {
                 drop(target.send_replace(udp_target(forward, link)))
             }
             _ => {}
         }
-        self.announced = announced(self.announced.listen, way, link);
+        self.announced = announced(self.announced.listen, desired, link);
     }
 }
 
-fn tcp_target(way: &ListenerConfig, link: &Arc<Link>) -> Target {
-    Target { kind: Arc::new(way.kind.clone()), link: Arc::clone(link) }
+fn tcp_target(desired: &ListenerConfig, link: &Arc<Link>) -> Target {
+    Target { kind: Arc::new(desired.kind.clone()), link: Arc::clone(link) }
 }
 
 fn udp_target(forward: &UdpForward, link: &Arc<Link>) -> UdpTarget {
     UdpTarget { forward: Arc::new(forward.clone()), link: Arc::clone(link) }
 }
 
-fn announced(listen: SocketAddr, way: DesiredListener<'_>, link: &Link) -> AnnouncedListener {
-    let (name, to) = match way {
+fn announced(listen: SocketAddr, desired: DesiredListener<'_>, link: &Link) -> AnnouncedListener {
+    let (name, to) = match desired {
         DesiredListener::Tcp(ListenerConfig { kind: ListenerKind::Forward { to }, .. }) => {
             ("forward", Some(to))
         }
-        DesiredListener::Tcp(way) => (way.kind.name(), None),
+        DesiredListener::Tcp(desired) => (desired.kind.name(), None),
         DesiredListener::Udp(forward) => ("udp", Some(&forward.to)),
     };
-    AnnouncedListener { way: name, listen, peer: link.name.to_string(), to: to.map(ToString::to_string) }
+    AnnouncedListener { listener: name, listen, peer: link.name.to_string(), to: to.map(ToString::to_string) }
 }
 
-/// Returns all ways of a configuration, with what each socket is told apart by.
+/// Returns all listeners of a configuration, with what each socket is told apart by.
 fn wanted(settings: &Settings) -> Vec<(ListenerId, DesiredListener<'_>)> {
     let mut all: Vec<(ListenerId, DesiredListener<'_>)> = Vec::new();
-    let tcp = settings.ways.iter().map(|way| {
-        let kind = match way.kind {
+    let tcp = settings.listeners.iter().map(|desired| {
+        let kind = match desired.kind {
             ListenerKind::Tproxy { .. } => SocketKind::Transparent,
             ListenerKind::Preload { .. } => SocketKind::Narrow,
             _ => SocketKind::Tcp,
         };
-        (way.listen, kind, DesiredListener::Tcp(way))
+        (desired.listen, kind, DesiredListener::Tcp(desired))
     });
-    let udp =
-        settings.udp_forwards.iter().map(|way| (way.listen, SocketKind::Udp, DesiredListener::Udp(way)));
-    for (listen, kind, way) in tcp.chain(udp) {
+    let udp = settings
+        .udp_forwards
+        .iter()
+        .map(|desired| (desired.listen, SocketKind::Udp, DesiredListener::Udp(desired)));
+    for (listen, kind, desired) in tcp.chain(udp) {
         let number = all.iter().filter(|(id, _)| id.listen == listen && id.kind == kind).count();
-        all.push((ListenerId { listen, kind, number }, way));
+        all.push((ListenerId { listen, kind, number }, desired));
     }
     all
 }

@@ -181,7 +181,7 @@ fn table(status: &Value) -> String {
     }
     text.push_str(&format!(
         "{:<12} {:<12} {:<36} {:>6} {:>8} {:>10} {:>10} {:>10} {:>10}\n",
-        "way", "peer", "destination", "stream", "seconds", "up", "down", "up/s", "down/s"
+        "listener", "peer", "destination", "stream", "seconds", "up", "down", "up/s", "down/s"
     ));
     for row in rows.iter().take(ROWS) {
         let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
@@ -189,7 +189,7 @@ fn table(status: &Value) -> String {
         let stream = row["stream"].as_u64().map_or_else(|| "-".to_owned(), |stream| stream.to_string());
         text.push_str(&format!(
             "{:<12} {:<12} {:<36} {:>6} {:>8.0} {:>10} {:>10} {:>10} {:>10}\n",
-            word("way"),
+            word("listener"),
             word("peer"),
             word("destination"),
             stream,

@@ -34,7 +34,7 @@ fn server() -> (TcpListener, SocketAddr) {
 
 /// Whether the far gateway connects onward for a client of the near one.
 fn is_allowed(near: &Gateway, to: SocketAddr) -> bool {
-    match socks(near.way(0), &to.to_string()).1 {
+    match socks(near.listener(0), &to.to_string()).1 {
         0 => true,
         2 => false,
         other => panic!("SOCKS answers {other}"),
@@ -48,7 +48,7 @@ fn keys_that_exist_encrypt() {
     let far = start_far(&far_home, &format!("--allow {address}"));
     let near = start_near(&near_home, &far, &format!("--forward 0={address}"));
     assert_eq!(far.announced["key"], far_home.key.to_string());
-    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     client.write_all(b"question").unwrap();
     let mut served = patient(server.accept().unwrap().0);
     assert_eq!(read_exactly(&mut served, 8), b"question");

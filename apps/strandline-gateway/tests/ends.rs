@@ -113,7 +113,7 @@ fn an_end_waits_for_open_connections() {
     let world = World::new();
     let (mut client, mut server) = world.connect();
     world.near.terminate();
-    at_last("no new connection", || is_closed(world.near.way(0)));
+    at_last("no new connection", || is_closed(world.near.listener(0)));
     client.write_all(b"still").unwrap();
     assert_eq!(read_exactly(&mut server, 5), b"still");
     drop(server);

@@ -33,7 +33,7 @@ pub fn socks(address: std::net::SocketAddr, destination: &str) -> (TcpStream, u8
 fn socks_clients_get_the_reason() {
     let world = World::with(FAR, "--socks 0");
     for (destination, code, _) in FAILURES {
-        let (mut stream, found) = socks(world.near.way(0), destination);
+        let (mut stream, found) = socks(world.near.listener(0), destination);
         assert_eq!(found, code, "{destination}");
         assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "and then the end");
     }
@@ -43,7 +43,7 @@ fn socks_clients_get_the_reason() {
 fn connect_clients_get_status_and_text() {
     let world = World::with(FAR, "--http-connect 0");
     for (destination, _, status) in FAILURES {
-        let mut stream = patient(TcpStream::connect(world.near.way(0)).unwrap());
+        let mut stream = patient(TcpStream::connect(world.near.listener(0)).unwrap());
         write!(stream, "CONNECT {destination} HTTP/1.1\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -55,15 +55,15 @@ fn connect_clients_get_status_and_text() {
 #[test]
 fn forwarded_clients_get_a_reset() {
     let world = World::with("", "--forward 0=127.0.0.1:1");
-    let mut client = patient(TcpStream::connect(world.near.way(1)).unwrap());
+    let mut client = patient(TcpStream::connect(world.near.listener(1)).unwrap());
     assert_eq!(read_all(&mut client), (Vec::new(), false));
 }
 
 #[test]
 fn unsupported_requests_are_refused() {
     let world = World::with("", "--socks 0 --http-connect 0");
-    let answer = |way: usize, request: &[u8]| {
-        let mut stream = patient(TcpStream::connect(world.near.way(way)).unwrap());
+    let answer = |listener: usize, request: &[u8]| {
+        let mut stream = patient(TcpStream::connect(world.near.listener(listener)).unwrap());
         stream.write_all(request).unwrap();
         read_all(&mut stream).0
     };
@@ -82,15 +82,15 @@ fn limits_of_a_peer_hold() {
     let address = world.server.local_addr().unwrap().to_string();
     let open: Vec<TcpStream> = (0..2)
         .map(|_| {
-            let (stream, code) = socks(world.near.way(0), &address);
+            let (stream, code) = socks(world.near.listener(0), &address);
             assert_eq!(code, 0);
             stream
         })
         .collect();
-    assert_eq!(socks(world.near.way(0), &address).1, 1, "the third is one too many");
+    assert_eq!(socks(world.near.listener(0), &address).1, 1, "the third is one too many");
     drop(open);
     drop((world.accept(), world.accept()));
-    at_last("there is room again", || socks(world.near.way(0), &address).1 == 0);
+    at_last("there is room again", || socks(world.near.listener(0), &address).1 == 0);
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Slow {
     fn connect(&self, from: [u8; 4], what: u8) -> TcpStream {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
-        socket.connect(&self.near.way(0).into()).unwrap();
+        socket.connect(&self.near.listener(0).into()).unwrap();
         let mut stream = patient(socket.into());
         stream.write_all(&[what]).unwrap();
         stream

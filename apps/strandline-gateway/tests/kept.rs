@@ -7,7 +7,7 @@ use crate::common::{Gateway, Home, World, at_last, free_address, patient, read_a
 
 /// Whether a connection through the gateways works.
 fn works(world: &World) -> bool {
-    let mut client = patient(TcpStream::connect(world.near.way(0)).unwrap());
+    let mut client = patient(TcpStream::connect(world.near.listener(0)).unwrap());
     let _ = client.write_all(b"hello");
     let _ = client.shutdown(std::net::Shutdown::Write);
     world.server.set_nonblocking(false).unwrap();
@@ -40,7 +40,7 @@ fn connections_wait_for_the_association() {
     let address = server.local_addr().unwrap();
     let listen = free_address();
     let near = Gateway::start(&format!("--peer far={listen} --forward 0={address}"));
-    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     client.write_all(b"early").unwrap();
     let _far = Gateway::start(&format!("--listen {listen} --allow {address}"));
     let mut served = patient(server.accept().unwrap().0);
@@ -54,7 +54,7 @@ fn without_an_association_connections_fail() {
     std::fs::write(&config, format!("{peer}[[forward]]\nlisten = \"0\"\nto = \"127.0.0.1:1\"\n")).unwrap();
     let near = Gateway::start(&format!("--config {}", config.display()));
     std::fs::remove_file(config).unwrap();
-    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     assert_eq!(read_all(&mut client), (Vec::new(), false));
 }
 
@@ -65,7 +65,7 @@ fn a_fallback_goes_straight_over_tcp() {
     let near = Gateway::start(&format!(
         "--peer far=127.0.0.1:9 --fallback-tcp --map auto=127.0.0.0/8:* --forward 0={address} --admin 127.0.0.1:0"
     ));
-    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     client.write_all(b"direct").unwrap();
     let mut served = patient(server.accept().unwrap().0);
     assert_eq!(read_exactly(&mut served, 6), b"direct");
@@ -90,7 +90,7 @@ fn an_association_on_demand_ends_when_idle() {
     let associations = || far.status()["associations"].as_array().unwrap().len();
     assert_eq!(associations(), 0);
     for _ in 0..2 {
-        let client = TcpStream::connect(near.way(0)).unwrap();
+        let client = TcpStream::connect(near.listener(0)).unwrap();
         let served = server.accept().unwrap().0;
         assert_eq!(associations(), 1);
         drop((client, served));
@@ -119,7 +119,7 @@ fn further_associations_of_a_peer_are_refused() {
     let metrics = far.admin("metrics");
     let count = metrics.lines().find_map(|line| line.strip_prefix(refused)).unwrap();
     assert_ne!(count, "0");
-    let mut client = patient(TcpStream::connect(first.way(0)).unwrap());
+    let mut client = patient(TcpStream::connect(first.listener(0)).unwrap());
     client.write_all(b"goes on").unwrap();
     assert_eq!(read_exactly(&mut patient(server.accept().unwrap().0), 7), b"goes on");
     drop(client);

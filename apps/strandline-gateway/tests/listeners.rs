@@ -1,4 +1,4 @@
-//! The ways in, with clients of the tests and with curl and wget.
+//! The listeners, with clients of the tests and with curl and wget.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -39,7 +39,7 @@ fn curl_and_wget_fetch_through_each_way() {
     let world = World::with("", "--socks 0 --http-connect 0");
     serve_http(&world.server, "a page");
     let server = world.server.local_addr().unwrap();
-    let (proxy, socks, forward) = (world.near.way(1), world.near.way(0), world.near.way(2));
+    let (proxy, socks, forward) = (world.near.listener(1), world.near.listener(0), world.near.listener(2));
     assert_eq!(output("curl", &format!("-sS -x socks5h://{socks} http://{server}/")), "a page");
     assert_eq!(output("curl", &format!("-sS -p -x http://{proxy} http://{server}/")), "a page");
     assert_eq!(output("curl", &format!("-sS http://{forward}/")), "a page");
@@ -50,7 +50,7 @@ fn curl_and_wget_fetch_through_each_way() {
 fn early_data_of_proxy_clients_arrives() {
     let world = World::with("", "--http-connect 0 --early-reply");
     let server = world.server.local_addr().unwrap();
-    let mut client = patient(TcpStream::connect(world.near.way(0)).unwrap());
+    let mut client = patient(TcpStream::connect(world.near.listener(0)).unwrap());
     write!(client, "CONNECT {server} HTTP/1.1\r\n\r\nfirst bytes").unwrap();
     let mut served = world.accept();
     assert_eq!(read_exactly(&mut served, 11), b"first bytes");
@@ -65,7 +65,7 @@ fn names_are_resolved_on_the_far_side() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     let world = World::with(&format!("--allow localhost:{port}"), "--socks 0");
-    let (mut client, code) = socks(world.near.way(0), &format!("localhost:{port}"));
+    let (mut client, code) = socks(world.near.listener(0), &format!("localhost:{port}"));
     assert_eq!(code, 0);
     let mut served = patient(server.accept().unwrap().0);
     client.write_all(b"by name").unwrap();
@@ -100,7 +100,7 @@ fn servers_get_the_address_of_the_client() {
     std::fs::write(&config, access).unwrap();
     let world = World::with(&format!("--config {}", config.display()), &format!("--forward 0={address}"));
     std::fs::remove_file(config).unwrap();
-    let mut client = patient(TcpStream::connect(world.near.way(1)).unwrap());
+    let mut client = patient(TcpStream::connect(world.near.listener(1)).unwrap());
     client.write_all(b"data").unwrap();
     let mut served = patient(server.accept().unwrap().0);
     let header = read_exactly(&mut served, 28);
@@ -119,7 +119,7 @@ fn status_and_metrics_show_connections() {
     let status = world.near.status();
     let one = &status["connections"][0];
     assert_eq!(
-        (&one["bytes_up"], &one["way"], &one["peer"]),
+        (&one["bytes_up"], &one["listener"], &one["peer"]),
         (&1000.into(), &"forward".into(), &"far".into()),
         "{status}"
     );
@@ -144,7 +144,7 @@ fn datagrams_pass_both_ways() {
             // The largest one is the first of its flow, too.
             client.set_read_timeout(Some(PATIENCE)).unwrap();
             let data = bytes([10, 1_000, 65_507][(round + number) % 3], number as u64);
-            client.send_to(&data, world.near.way(1)).unwrap();
+            client.send_to(&data, world.near.listener(1)).unwrap();
             let (len, from) = server.recv_from(&mut room).unwrap();
             assert!(room[..len] == data, "{len} bytes");
             server.send_to(&room[..len], from).unwrap();
@@ -192,12 +192,12 @@ fn a_reverse_forward_brings_datagrams_here() {
             assert!(room[..len] == data, "{len} bytes");
         }
     }
-    let of_way = |gateway: &Gateway, way: &str| {
+    let of_listener = |gateway: &Gateway, listener: &str| {
         let status = gateway.status();
-        status["connections"].as_array().unwrap().iter().filter(|one| one["way"] == way).count()
+        status["connections"].as_array().unwrap().iter().filter(|one| one["listener"] == listener).count()
     };
-    assert_eq!(of_way(&world.far, "listen_udp"), clients.len() + 1, "a flow for each client");
-    assert_eq!(of_way(&world.near, "reverse_udp"), clients.len() + 1);
+    assert_eq!(of_listener(&world.far, "listen_udp"), clients.len() + 1, "a flow for each client");
+    assert_eq!(of_listener(&world.near, "reverse_udp"), clients.len() + 1);
     // The next process of the far gateway listens there as well, while flows are open.
     let (is_done, text) = world.far.restart();
     assert!(is_done, "{text}");
@@ -210,7 +210,7 @@ fn a_reverse_forward_brings_datagrams_here() {
         while let Ok((len, from)) = server.recv_from(&mut room) {
             let _ = server.send_to(&room[..len], from);
         }
-        of_way(&world.far, "listen_udp") > 0 && client.recv(&mut room).is_ok()
+        of_listener(&world.far, "listen_udp") > 0 && client.recv(&mut room).is_ok()
     });
 }
 
@@ -228,7 +228,7 @@ fn datagrams_need_a_rule_of_their_own() {
     let address = server.local_addr().unwrap();
     let world = World::with(&format!("--allow {address}"), &format!("--forward udp/0={address}"));
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-    client.send_to(b"datagram", world.near.way(1)).unwrap();
+    client.send_to(b"datagram", world.near.listener(1)).unwrap();
     at_last("the flow is refused", || {
         world.near.admin("metrics").contains("connection_ends_total{end=\"not_allowed\"} 1\n")
     });
@@ -268,7 +268,7 @@ fn no_association_is_set_up_for_direct_connections() {
     let near = Gateway::start(&format!(
         "--peer far={listen} --map never --map never=127.0.0.0/8:* --forward 0={address} --admin 127.0.0.1:0"
     ));
-    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     client.write_all(b"direct").unwrap();
     let mut served = patient(server.accept().unwrap().0);
     assert_eq!(read_exactly(&mut served, 6), b"direct");

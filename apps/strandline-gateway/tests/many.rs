@@ -150,7 +150,7 @@ fn a_thousand_connections_at_once() {
     });
     let mut clients: Vec<TcpStream> = (0..COUNT)
         .map(|number| {
-            let mut client = patient(TcpStream::connect(world.near.way(0)).unwrap());
+            let mut client = patient(TcpStream::connect(world.near.listener(0)).unwrap());
             client.write_all(&(number as u64).to_be_bytes()).unwrap();
             client
         })

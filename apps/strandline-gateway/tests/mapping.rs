@@ -6,9 +6,9 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use crate::common::{Gateway, World, accept_with_data, at_last, bytes, free_address, patient, read_exactly};
 use crate::slow_path::slow_path;
 
-/// Connects through a way in, and sends a word, which arrives once. Returns where the connection goes, and why.
-fn pass(near: &Gateway, way: usize, server: &TcpListener) -> (bool, String) {
-    let mut client = patient(TcpStream::connect(near.way(way)).unwrap());
+/// Connects through a listener, and sends a word, which arrives once. Returns where the connection goes, and why.
+fn pass(near: &Gateway, listener: usize, server: &TcpListener) -> (bool, String) {
+    let mut client = patient(TcpStream::connect(near.listener(listener)).unwrap());
     client.write_all(b"word").unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();
     let mut served = accept_with_data(server);
@@ -52,11 +52,11 @@ fn own_addresses_are_never_a_fallback() {
         "--peer far=127.0.0.1:9 --fallback-tcp --forward 0={address} --socks 0 --admin 127.0.0.1:0"
     ));
     // By address, and by a name that stands for it.
-    let (_, code) = crate::failures::socks(near.way(0), &address.to_string());
+    let (_, code) = crate::failures::socks(near.listener(0), &address.to_string());
     assert_eq!(code, 1, "no association");
-    let (_, code) = crate::failures::socks(near.way(0), &format!("localhost:{}", address.port()));
+    let (_, code) = crate::failures::socks(near.listener(0), &format!("localhost:{}", address.port()));
     assert_eq!(code, 2, "not allowed");
-    let mut client = patient(TcpStream::connect(near.way(1)).unwrap());
+    let mut client = patient(TcpStream::connect(near.listener(1)).unwrap());
     client.write_all(b"for the far side").unwrap();
     assert!(client.read(&mut [0; 1]).unwrap_or_default() == 0);
     server.set_nonblocking(true).unwrap();
@@ -72,12 +72,12 @@ fn rules_map_destinations() {
     let address = world.server.local_addr().unwrap();
     at_last("there is an association", || world.near.status()["peers"][0]["up"] == true);
     assert_eq!(pass(&world.near, 1, &world.server), found(true, "rule"));
-    let (stream, code) = crate::failures::socks(world.near.way(0), &address.to_string());
+    let (stream, code) = crate::failures::socks(world.near.listener(0), &address.to_string());
     assert_eq!(code, 0);
     assert_eq!(world.near.status()["connections"].as_array().unwrap().last().unwrap()["mapping"], "rule");
     drop((stream, world.accept()));
     // Nothing listens there, which the far gateway finds out: it does not allow the destination either.
-    let (_, code) = crate::failures::socks(world.near.way(0), "127.0.0.9:1");
+    let (_, code) = crate::failures::socks(world.near.listener(0), "127.0.0.9:1");
     assert_eq!(code, 2, "it asked the far gateway");
 }
 
@@ -101,7 +101,7 @@ fn failed_direct_connections_become_streams() {
     at_last("there is an association", || world.near.status()["peers"][0]["up"] == true);
     world.far.stop(true);
     at_last("the far gateway is silent", || world.near.status()["peers"][0]["reason"] == "path_silent");
-    let near = world.near.way(0);
+    let near = world.near.listener(0);
     let refused = std::thread::spawn(move || crate::failures::socks(near, "127.0.0.1:1").1);
     at_last("it waits for the stream", || {
         let status = world.near.status();
@@ -128,7 +128,7 @@ fn small_windows_get_further_associations() {
     at_last("there is an association", || near.status()["peers"][0]["up"] == true);
     let open: Vec<(TcpStream, TcpStream)> = (0..4)
         .map(|at| {
-            let client = patient(TcpStream::connect(near.way(0)).unwrap());
+            let client = patient(TcpStream::connect(near.listener(0)).unwrap());
             let served = patient(server.accept().unwrap().0);
             let mut sender = served.try_clone().unwrap();
             std::thread::spawn(move || while sender.write_all(&bytes(256 << 10, at)).is_ok() {});
@@ -139,7 +139,7 @@ fn small_windows_get_further_associations() {
         .collect();
     at_last("a further association is asked for", || pass(&near, 0, &server).1 == "more_contexts");
     at_last("it is there", || far.status()["associations"].as_array().unwrap().len() == 2);
-    // By either way.
+    // By either route.
     pass(&near, 0, &server);
     let peer = near.status()["peers"][0].clone();
     assert_eq!((peer["contexts"].as_u64(), peer["contexts_max"].as_u64()), (Some(2), Some(2)), "{peer}");
@@ -150,7 +150,7 @@ fn small_windows_get_further_associations() {
     }
 }
 
-/// Data on its way in both directions survives a race: it goes by one way only.
+/// Data on its way in both directions survives a race: it goes by one route only.
 #[test]
 fn races_send_nothing_twice() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -161,7 +161,7 @@ fn races_send_nothing_twice() {
             "--peer far={} --fallback-tcp --map auto=127.0.0.0/8:* --forward 0={address} --admin 127.0.0.1:0",
             far.listens()
         ));
-        let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+        let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
         client.write_all(b"once").unwrap();
         // The other one, if it was made, brings nothing.
         let mut served = accept_with_data(&server);
@@ -186,7 +186,7 @@ fn direct_connections_are_counted_as_they_go() {
         "--peer far={} --map never --map never=127.0.0.0/8:* --forward 0={address} --admin 127.0.0.1:0",
         free_address()
     ));
-    let mut client = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     client.write_all(&bytes(5000, 1)).unwrap();
     let mut served = patient(server.accept().unwrap().0);
     read_exactly(&mut served, 5000);
@@ -207,7 +207,7 @@ fn counters_of_mapping_never_fall() {
         peer.local_addr().unwrap(),
         silent.0
     ));
-    let client = TcpStream::connect(near.way(0)).unwrap();
+    let client = TcpStream::connect(near.listener(0)).unwrap();
     at_last("it has begun", || near.status()["connections"][0]["mapping"] == "first_set_up");
     let metrics = near.admin("metrics");
     assert!(!metrics.contains("mapping_total{"), "what is counted would be taken back: {metrics}");

@@ -45,7 +45,7 @@ fn told(options: &str, program: &[&str]) -> String {
 
 /// The options for the gateway of a world, and for destinations on loopback.
 fn by(world: &World) -> String {
-    format!("--gateway {} --loopback", world.near.way(0))
+    format!("--gateway {} --loopback", world.near.listener(0))
 }
 
 fn script(name: &str) -> String {
@@ -57,7 +57,7 @@ fn count(world: &World) -> u64 {
     let metrics = world.near.admin("metrics");
     let line = metrics
         .lines()
-        .find_map(|line| line.strip_prefix("strandline_gateway_connections_total{way=\"preload\"} "));
+        .find_map(|line| line.strip_prefix("strandline_gateway_connections_total{listener=\"preload\"} "));
     line.map_or(0, |count| count.parse().unwrap())
 }
 
@@ -168,7 +168,7 @@ fn servers_that_stay_silent_time_out() {
 fn options_say_what_goes_directly() {
     let world = World::with("", "--preload 0");
     let port = serve_echo(&world.server).port().to_string();
-    let gateway = format!("--gateway {}", world.near.way(0));
+    let gateway = format!("--gateway {}", world.near.listener(0));
     let program = [
         "python3",
         "-c",
@@ -200,11 +200,11 @@ fn without_a_gateway_connections_are_direct() {
 fn the_exit_status_is_the_programs() {
     let world = World::with("--allow 127.0.0.1:1", "--preload 0 --socks 0");
     // SOCKS comes first.
-    let gateway = format!("--gateway {}", world.near.way(1));
+    let gateway = format!("--gateway {}", world.near.listener(1));
     assert_eq!(run(&gateway, &["sh", "-c", "exit 7"]).status.code(), Some(7));
     assert_eq!(run(&gateway, &["no-such-program"]).status.code(), Some(127));
     assert!(told(&gateway, &["env"]).contains("LD_PRELOAD=/"));
-    let wrong = run(&format!("--gateway {}", world.near.way(0)), &["true"]);
+    let wrong = run(&format!("--gateway {}", world.near.listener(0)), &["true"]);
     assert!(!wrong.status.success());
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("is not the --preload of a gateway"));
 }

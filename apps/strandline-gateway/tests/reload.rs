@@ -13,9 +13,9 @@ fn server() -> (TcpListener, SocketAddr) {
     (server, address)
 }
 
-/// Connects by a way in, and passes bytes to a server.
-fn connects(way: SocketAddr, server: &TcpListener) -> (TcpStream, TcpStream) {
-    let mut client = patient(TcpStream::connect(way).unwrap());
+/// Connects by a listener, and passes bytes to a server.
+fn connects(listener: SocketAddr, server: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut client = patient(TcpStream::connect(listener).unwrap());
     client.write_all(b"hello").unwrap();
     let mut served = patient(server.accept().unwrap().0);
     assert_eq!(read_exactly(&mut served, 5), b"hello");
@@ -46,29 +46,29 @@ fn rules_and_ways_change_under_connections() {
     let far = Gateway::start(&format!("--listen 127.0.0.1:0 --admin 127.0.0.1:0 --config {far_file}"));
     let listen = far.listens();
     let peer = format!("[[peer]]\nname = \"far\"\naddresses = [\"{listen}\"]\n");
-    let (way, other) = (free_address(), free_address());
+    let (listener, other) = (free_address(), free_address());
     let forward = |at, to| format!("[[forward]]\nlisten = \"{at}\"\nto = \"{to}\"\n");
-    let near_file = home.write("near.toml", &format!("{peer}{}", forward(way, first)));
+    let near_file = home.write("near.toml", &format!("{peer}{}", forward(listener, first)));
     let near = Gateway::start(&format!("--admin 127.0.0.1:0 --config {near_file}"));
-    let mut before = connects(near.way(0), &one);
+    let mut before = connects(near.listener(0), &one);
 
     // The same socket leads elsewhere, and there is one more.
     home.write("far.toml", &format!("[[access]]\nallow = [\"{second}\"]\n"));
     assert_eq!(reload(&far), (true, "reloaded; changed: access\n".to_owned()));
-    home.write("near.toml", &format!("{peer}{}{}", forward(way, second), forward(other, second)));
+    home.write("near.toml", &format!("{peer}{}{}", forward(listener, second), forward(other, second)));
     assert!(reload(&near).0);
-    let ways = near.status()["ways"].clone();
-    assert_eq!(ways[0]["listen"], near.announced["ways"][0]["listen"]);
-    for way in ways.as_array().unwrap() {
-        let mut after = connects(way["listen"].as_str().unwrap().parse().unwrap(), &two);
+    let listeners = near.status()["listeners"].clone();
+    assert_eq!(listeners[0]["listen"], near.announced["listeners"][0]["listen"]);
+    for listener in listeners.as_array().unwrap() {
+        let mut after = connects(listener["listen"].as_str().unwrap().parse().unwrap(), &two);
         assert!(is_alive(&mut after));
     }
     assert!(is_alive(&mut before), "it was allowed when it began");
 
-    // No way is left, and what is open goes on.
+    // No listener is left, and what is open goes on.
     home.write("near.toml", &peer);
     assert!(reload(&near).0);
-    at_last("nothing listens", || is_closed(way) && is_closed(other));
+    at_last("nothing listens", || is_closed(listener) && is_closed(other));
     assert!(is_alive(&mut before));
 }
 
@@ -84,7 +84,7 @@ fn a_wrong_file_changes_nothing() {
     let (is_done, text) = reload(&far);
     assert!(!is_done && text.contains("far.toml:2: access[0].allow"), "{text}");
     assert_eq!(far.status()["reloads"]["count"], 1);
-    drop(connects(near.way(0), &server));
+    drop(connects(near.listener(0), &server));
     // A signal does the same, and says so in the log.
     far.hang_up();
     at_last("the log has the reason", || far.log().contains("configuration not reloaded"));
@@ -108,10 +108,10 @@ fn connections_of_a_removed_peer_end_by_themselves() {
     };
     let file = home.write("near.toml", &config(&first));
     let near = Gateway::start(&format!("--admin 127.0.0.1:0 --config {file}"));
-    let mut before = connects(near.way(0), &server);
+    let mut before = connects(near.listener(0), &server);
     home.write("near.toml", &config(&second));
     assert!(reload(&near).0);
-    let mut after = connects(near.way(0), &server);
+    let mut after = connects(near.listener(0), &server);
     assert!(is_alive(&mut before) && is_alive(&mut after));
     let open = |far: &Gateway| far.status()["open"].as_u64().unwrap();
     assert_eq!((open(&first), open(&second)), (1, 1));

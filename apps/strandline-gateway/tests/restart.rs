@@ -56,7 +56,7 @@ struct Traffic {
 
 impl Traffic {
     /// Opens connections that stay, and one after another that end.
-    fn start(way: SocketAddr) -> Self {
+    fn start(listener: SocketAddr) -> Self {
         let (stop, rounds) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let begin = |run: Box<dyn Fn(&AtomicBool, &AtomicUsize) + Send>| {
             let (stop, rounds) = (Arc::clone(&stop), Arc::clone(&rounds));
@@ -65,7 +65,7 @@ impl Traffic {
         let mut tasks: Vec<JoinHandle<()>> = (0..CONNECTIONS)
             .map(|number| {
                 begin(Box::new(move |stop, rounds| {
-                    let mut tcp = patient(TcpStream::connect(way).unwrap());
+                    let mut tcp = patient(TcpStream::connect(listener).unwrap());
                     let mut round = 0;
                     while !stop.load(Ordering::Relaxed) {
                         pass(&mut tcp, number as u64 * 1_000_000 + round);
@@ -78,7 +78,7 @@ impl Traffic {
             .collect();
         tasks.push(begin(Box::new(move |stop, _| {
             while !stop.load(Ordering::Relaxed) {
-                let mut tcp = patient(TcpStream::connect(way).unwrap());
+                let mut tcp = patient(TcpStream::connect(listener).unwrap());
                 pass(&mut tcp, 7);
                 finish(tcp);
             }
@@ -104,12 +104,12 @@ impl Traffic {
 
 /// Restarts both gateways under connections.
 fn restart_both(mut far: Gateway, mut near: Gateway) {
-    let traffic = Traffic::start(near.way(0));
+    let traffic = Traffic::start(near.listener(0));
     traffic.go_on();
-    let way = near.way(0);
+    let listener = near.listener(0);
     let (is_done, text) = near.restart();
     assert!(is_done && text.contains("connections stay"), "{text}");
-    assert_eq!(near.way(0), way);
+    assert_eq!(near.listener(0), listener);
     traffic.go_on();
     let listen = far.listens();
     let (is_done, text) = far.restart();
@@ -124,7 +124,7 @@ fn restart_both(mut far: Gateway, mut near: Gateway) {
     }
     // Until there is an association with the new process, new connections use that with the old one.
     at_last("new connections come to the new process", || far.status()["bytes_up"].as_u64() > Some(0));
-    let mut new = patient(TcpStream::connect(way).unwrap());
+    let mut new = patient(TcpStream::connect(listener).unwrap());
     pass(&mut new, 1);
     let client = new.local_addr().unwrap().to_string();
     for gateway in [&near, &far] {
@@ -142,7 +142,7 @@ fn restart_both(mut far: Gateway, mut near: Gateway) {
     pass(&mut new, 2);
     finish(new);
     // Once more, in the places of the processes that have ended.
-    let traffic = Traffic::start(way);
+    let traffic = Traffic::start(listener);
     traffic.go_on();
     for gateway in [&mut far, &mut near] {
         let (is_done, text) = gateway.restart();
@@ -184,19 +184,19 @@ fn a_new_process_that_fails_changes_nothing() {
     let file = home.write("far.toml", &access);
     let mut far = Gateway::start(&format!("--listen 127.0.0.1:0 --admin 127.0.0.1:0 --config {file}"));
     let near = Gateway::start(&format!("--peer far={} --forward 0={address}", far.listens()));
-    let mut before = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut before = patient(TcpStream::connect(near.listener(0)).unwrap());
     pass(&mut before, 1);
     home.write("far.toml", "[[access]]\nallow = [\"nowhere\"]\n");
     let (is_done, text) = far.restart();
     assert!(!is_done && text.contains("far.toml:2: access[0].allow"), "{text}");
-    // The address of a way in is in use: only the new process finds that.
+    // The address of a listener is in use: only the new process finds that.
     let peer = format!("[[peer]]\nname = \"own\"\naddresses = [\"{}\"]\n", far.listens());
     home.write("far.toml", &format!("{peer}[[socks]]\nlisten = \"{address}\"\n{access}"));
     let (is_done, text) = far.restart();
     assert!(!is_done && text.contains("the new process has ended at its start"), "{text}");
     at_last("the log has the reason", || far.log().contains("Address already in use"));
     pass(&mut before, 2);
-    let mut after = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut after = patient(TcpStream::connect(near.listener(0)).unwrap());
     pass(&mut after, 3);
     // And a later attempt succeeds.
     home.write("far.toml", &access);
@@ -206,7 +206,7 @@ fn a_new_process_that_fails_changes_nothing() {
     finish(before);
     finish(after);
     at_last("the old process ends", || far.has_ended());
-    let mut new = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut new = patient(TcpStream::connect(near.listener(0)).unwrap());
     pass(&mut new, 5);
     finish(new);
 }
@@ -254,7 +254,7 @@ fn a_starting_process_ends_with_the_one_before() {
     let options = format!("--listen 127.0.0.1:0 --shards 1 --allow {address} --admin 127.0.0.1:0");
     let Waiting { home, gateway } = &Waiting::new("restart-term", &options);
     let near = Gateway::start(&format!("--peer far={} --forward 0={address}", gateway.listens()));
-    let mut before = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut before = patient(TcpStream::connect(near.listener(0)).unwrap());
     pass(&mut before, 1);
     let next = Waiting::begin_of(gateway);
     gateway.terminate();
@@ -274,7 +274,7 @@ fn an_end_reaches_a_process_that_just_serves() {
     let Waiting { home, gateway } =
         &Waiting::new("restart-race", &format!("--listen 127.0.0.1:0 --allow {address} --admin 127.0.0.1:0"));
     let near = Gateway::start(&format!("--peer far={} --forward 0={address}", gateway.listens()));
-    let mut before = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut before = patient(TcpStream::connect(near.listener(0)).unwrap());
     pass(&mut before, 1);
     let next = Waiting::begin_of(gateway);
     gateway.stop(true);
@@ -322,14 +322,14 @@ fn processes_of_before_end_with_the_newest() {
     let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
     let forward = format!("--forward {}={address}", free_address());
     let mut near = Gateway::start(&format!("--peer far={} {forward} --admin 127.0.0.1:0", far.listens()));
-    let mut before = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut before = patient(TcpStream::connect(near.listener(0)).unwrap());
     pass(&mut before, 1);
     let (is_done, text) = near.restart();
     assert!(is_done, "{text}");
     rustix::process::kill_process(near.newest(), rustix::process::Signal::TERM).unwrap();
     // systemd signals all processes of a service.
     near.terminate();
-    at_last("nothing listens", || is_closed(near.way(0)));
+    at_last("nothing listens", || is_closed(near.listener(0)));
     pass(&mut before, 2);
     assert!(!is_gone(near.newest()) && !near.has_ended());
     finish(before);
@@ -439,12 +439,12 @@ fn hundreds_of_listeners_are_handed_over() {
     }
     let file = home.write("near.toml", &config);
     let mut near = Gateway::start(&format!("--config {file} --admin 127.0.0.1:0"));
-    let ways = near.announced["ways"].clone();
+    let listeners = near.announced["listeners"].clone();
     let (is_done, text) = near.restart();
     assert!(is_done, "{text}");
-    assert_eq!(near.announced["ways"], ways);
-    for way in [0, 599] {
-        let mut tcp = patient(TcpStream::connect(near.way(way)).unwrap());
+    assert_eq!(near.announced["listeners"], listeners);
+    for listener in [0, 599] {
+        let mut tcp = patient(TcpStream::connect(near.listener(listener)).unwrap());
         pass(&mut tcp, 1);
         finish(tcp);
     }
@@ -490,7 +490,7 @@ fn the_first_process_of_a_container_restarts_hot() {
     command.env("XDG_CONFIG_HOME", "/nonexistent");
     let far = Gateway::spawn(command);
     let near = Gateway::start(&format!("--peer far={} --forward 0={address}", far.listens()));
-    let mut before = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut before = patient(TcpStream::connect(near.listener(0)).unwrap());
     pass(&mut before, 1);
     let first = children(far.pid())[0];
     let old = children(first)[0];
@@ -505,7 +505,7 @@ fn the_first_process_of_a_container_restarts_hot() {
     finish(before);
     let is_alone = || matches!(children(first)[..], [only] if only != old);
     at_last("the old process ends, and the new one is adopted", is_alone);
-    let mut after = patient(TcpStream::connect(near.way(0)).unwrap());
+    let mut after = patient(TcpStream::connect(near.listener(0)).unwrap());
     pass(&mut after, 3);
     restart();
     pass(&mut after, 4);

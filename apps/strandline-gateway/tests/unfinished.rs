@@ -15,24 +15,24 @@ struct Client {
 
 impl Client {
     /// Sends the greeting of SOCKS5, which is answered, and the beginning of the request.
-    fn of_socks(way: SocketAddr, to: SocketAddr) -> Self {
-        let mut tcp = patient(TcpStream::connect(way).unwrap());
+    fn of_socks(listener: SocketAddr, to: SocketAddr) -> Self {
+        let mut tcp = patient(TcpStream::connect(listener).unwrap());
         tcp.write_all(&[5, 1, 0, 5]).unwrap();
         assert_eq!(read_exactly(&mut tcp, 2), [5, 0]);
         let [high, low] = to.port().to_be_bytes();
         Self { tcp, rest: vec![1, 0, 1, 127, 0, 0, 1, high, low], answer: 10 }
     }
 
-    fn of_connect(way: SocketAddr, to: SocketAddr) -> Self {
-        let mut tcp = patient(TcpStream::connect(way).unwrap());
+    fn of_connect(listener: SocketAddr, to: SocketAddr) -> Self {
+        let mut tcp = patient(TcpStream::connect(listener).unwrap());
         tcp.write_all(b"CONNECT ").unwrap();
         let success = "HTTP/1.1 200 Connection established\r\n\r\n".len();
         Self { tcp, rest: format!("{to} HTTP/1.1\r\n\r\n").into_bytes(), answer: success }
     }
 
     /// Sends as the library of `strandline run` does.
-    fn of_preload(way: SocketAddr, to: SocketAddr) -> Self {
-        let mut tcp = patient(TcpStream::connect(way).unwrap());
+    fn of_preload(listener: SocketAddr, to: SocketAddr) -> Self {
+        let mut tcp = patient(TcpStream::connect(listener).unwrap());
         tcp.write_all(b"SLp1\x01\x04").unwrap();
         let mut rest = [0; 30];
         rest[..2].copy_from_slice(&to.port().to_be_bytes());
@@ -58,13 +58,13 @@ impl Client {
     }
 }
 
-/// Gateways with each way in whose clients say where they want to go, and a client of each.
+/// Gateways with each listener whose clients say where they want to go, and a client of each.
 fn clients(world: &World) -> [Client; 3] {
     let to = world.server.local_addr().unwrap();
     [
-        Client::of_socks(world.near.way(0), to),
-        Client::of_connect(world.near.way(1), to),
-        Client::of_preload(world.near.way(2), to),
+        Client::of_socks(world.near.listener(0), to),
+        Client::of_connect(world.near.listener(1), to),
+        Client::of_preload(world.near.listener(2), to),
     ]
 }
 
@@ -101,7 +101,7 @@ fn requests_outlast_a_removed_peer() {
     let file = home.write("near.toml", &format!("{}[[socks]]\nlisten = \"127.0.0.1:0\"\n", peer("far")));
     let near = Gateway::start(&format!("--admin 127.0.0.1:0 --config {file}"));
     at_last("there is an association", || near.status()["peers"][0]["up"] == true);
-    let client = Client::of_socks(near.way(0), address);
+    let client = Client::of_socks(near.listener(0), address);
     home.write("near.toml", &peer("other"));
     near.hang_up();
     at_last("the other one is there", || {
@@ -122,7 +122,7 @@ fn answers_of_udp_servers_outlast_a_restart() {
     for socket in [&server, &client] {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
     }
-    client.send_to(b"question", world.near.way(1)).unwrap();
+    client.send_to(b"question", world.near.listener(1)).unwrap();
     let mut room = [0; 16];
     let (_, from) = server.recv_from(&mut room).unwrap();
     // The flow lasts as long as something passes, however long the restart takes.

@@ -39,9 +39,9 @@ pub(super) fn check(file: &File, listen: Option<SocketAddr>) -> Result<(), Confi
         let list = if forward.protocol == Protocol::Udp { &mut udp } else { &mut tcp };
         add(list, format!("forward[{at}].listen"), &forward.listen)?;
     }
-    for (table, ways) in [("redirect", &file.redirect), ("tproxy", &file.tproxy)] {
-        for (at, way) in ways.iter().enumerate() {
-            add(&mut tcp, format!("{table}[{at}].listen"), &way.listen)?;
+    for (table, entries) in [("redirect", &file.redirect), ("tproxy", &file.tproxy)] {
+        for (at, entry) in entries.iter().enumerate() {
+            add(&mut tcp, format!("{table}[{at}].listen"), &entry.listen)?;
         }
     }
     check_peers(file)

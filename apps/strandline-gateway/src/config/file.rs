@@ -145,7 +145,7 @@ pub(super) struct MapRule {
     #[serde(default)]
     pub(super) to: StringOrList,
     #[serde(default)]
-    pub(super) way: StringOrList,
+    pub(super) listener: StringOrList,
     pub(super) peer: Option<String>,
     pub(super) map: Map,
 }

@@ -12,8 +12,8 @@ use strandline_ops::Flaw;
 /// Associations with a peer, unless the file says otherwise.
 const CONTEXTS_MAX: u32 = 4;
 const CONTEXTS_LIMIT: u32 = 16;
-/// The ways that rules may name: those whose connections are mapped.
-const WAYS: [&str; 6] = ["forward", "socks", "http_connect", "preload", "redirect", "tproxy"];
+/// The listeners that rules may name: those whose connections are mapped.
+const LISTENERS: [&str; 6] = ["forward", "socks", "http_connect", "preload", "redirect", "tproxy"];
 
 /// What a rule says of the connections that it is for.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub(crate) struct MapRule {
     /// `None`: any.
     to: Option<Rules>,
     /// Empty: any.
-    ways: Vec<String>,
+    listeners: Vec<String>,
     peer: Option<String>,
     map: Map,
 }
@@ -35,9 +35,9 @@ pub(crate) struct MatchedRule {
 }
 
 impl MapRule {
-    fn look(&self, peer: &str, way: &str, to: &Destination) -> Option<MatchedRule> {
+    fn look(&self, peer: &str, listener: &str, to: &Destination) -> Option<MatchedRule> {
         if self.peer.as_deref().is_some_and(|name| name != peer)
-            || !(self.ways.is_empty() || self.ways.iter().any(|name| name == way))
+            || !(self.listeners.is_empty() || self.listeners.iter().any(|name| name == listener))
         {
             return None;
         }
@@ -49,13 +49,13 @@ impl MapRule {
     }
 
     fn is_for_any(&self) -> bool {
-        self.to.is_none() && self.ways.is_empty() && self.peer.is_none()
+        self.to.is_none() && self.listeners.is_empty() && self.peer.is_none()
     }
 }
 
 /// Returns what rules or the peer say of a connection.
-pub(crate) fn ruled(rules: &[Arc<MapRule>], peer: &Peer, way: &str, to: &Destination) -> MatchedRule {
-    let found = rules.iter().find_map(|rule| rule.look(&peer.name, way, to));
+pub(crate) fn ruled(rules: &[Arc<MapRule>], peer: &Peer, listener: &str, to: &Destination) -> MatchedRule {
+    let found = rules.iter().find_map(|rule| rule.look(&peer.name, listener, to));
     found.unwrap_or(MatchedRule { map: peer.map, lists_destination: false })
 }
 
@@ -110,8 +110,11 @@ fn check_rule(at: usize, rule: &file::MapRule, peers: &[Peer]) -> Result<MapRule
     let key = |key: &str| format!("map[{at}].{key}");
     let to = rule.to.0.iter().map(|text| text.parse::<Rule>()).collect::<Result<Vec<_>, _>>();
     let to = to.map_err(|message| wrong(key("to"), message))?;
-    if let Some(way) = rule.way.0.iter().find(|way| !WAYS.contains(&way.as_str())) {
-        return Err(wrong(key("way"), format!("there is no way `{way}`, only: {}", WAYS.join(", "))));
+    if let Some(listener) = rule.listener.0.iter().find(|listener| !LISTENERS.contains(&listener.as_str())) {
+        return Err(wrong(
+            key("listener"),
+            format!("there is no listener `{listener}`, only: {}", LISTENERS.join(", ")),
+        ));
     }
     if let Some(name) = &rule.peer
         && !peers.iter().any(|peer| peer.name == *name)
@@ -125,7 +128,7 @@ fn check_rule(at: usize, rule: &file::MapRule, peers: &[Peer]) -> Result<MapRule
     }
     Ok(MapRule {
         to: (!to.is_empty()).then(|| Rules::new(to)),
-        ways: rule.way.0.clone(),
+        listeners: rule.listener.0.clone(),
         peer: rule.peer.clone(),
         map: rule.map,
     })

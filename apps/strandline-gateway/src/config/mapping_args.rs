@@ -32,7 +32,7 @@ impl MappingArgs {
     pub(super) fn rules(&self) -> impl Iterator<Item = MapRule> {
         self.map.iter().filter_map(|mapped| {
             let to = StringOrList(vec![mapped.to.clone()?]);
-            Some(MapRule { to, way: StringOrList::default(), peer: None, map: mapped.map })
+            Some(MapRule { to, listener: StringOrList::default(), peer: None, map: mapped.map })
         })
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     /// Time for which connections may go on after a hot restart.
     pub(crate) restart_timeout: Duration,
     pub(crate) peers: Vec<Peer>,
-    pub(crate) ways: Vec<ListenerConfig>,
+    pub(crate) listeners: Vec<ListenerConfig>,
     pub(crate) udp_forwards: Vec<UdpForward>,
     pub(crate) reverses: Vec<Reverse>,
     pub(crate) access: Vec<Arc<Access>>,
@@ -236,7 +236,7 @@ impl Settings {
 
     /// Returns the mark of this gateway's own connections, which rules leave alone; `None` if it sets none.
     pub(crate) fn own_mark(&self) -> Option<u32> {
-        self.ways.iter().any(|way| !way.kind.captures().is_empty()).then_some(OWN_MARK)
+        self.listeners.iter().any(|entry| !entry.kind.captures().is_empty()).then_some(OWN_MARK)
     }
 
     /// As [`read`](Self::read), with another default of the key.
@@ -275,17 +275,17 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
     flaws.extend(encryption::flaws(file, encryption.as_ref(), &peers));
     let map = mapping::check(file, &peers, &mut flaws)?;
     duplicates::check(file, listen.as_ref().map(|listen| listen.socket))?;
-    let (ways, udp_forwards) = check_ways(file, &peers)?;
+    let (listeners, udp_forwards) = check_listeners(file, &peers)?;
     let reverses = check_reverses(file, &peers)?;
     note_needed(&mut peers, &map, &reverses, &udp_forwards);
     if listen.is_none() && peers.is_empty() {
         return Err(wrong(
             "peer",
-            "nothing to do: give --listen ADDRESS:PORT, or --peer NAME=HOST:PORT and a way in",
+            "nothing to do: give --listen ADDRESS:PORT, or --peer NAME=HOST:PORT and a listener",
         ));
     }
-    if ways.is_empty() && udp_forwards.is_empty() && reverses.is_empty() && listen.is_none() {
-        flaws.push(flaw("peer", "no way in: give --socks, --http-connect, --forward or another one"));
+    if listeners.is_empty() && udp_forwards.is_empty() && reverses.is_empty() && listen.is_none() {
+        flaws.push(flaw("peer", "no listener: give --socks, --http-connect, --forward or another one"));
     }
     let check_access = |(at, access)| check_access(at, access, encryption.as_ref());
     let access = file.access.iter().enumerate().map(check_access).collect::<Result<Vec<_>, _>>()?;
@@ -312,7 +312,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         restart_timeout: file.restart_timeout_secs.map_or(RESTART_TIMEOUT, seconds),
         drain_timeout: file.drain_timeout_secs.map_or(DRAIN_TIMEOUT, seconds),
         peers,
-        ways,
+        listeners,
         udp_forwards,
         reverses,
         access: access.into_iter().map(Arc::new).collect(),
@@ -443,69 +443,73 @@ fn identity(at: usize, file: &File) -> String {
     format!("{:?} {reverses:?}", file.peer.get(at))
 }
 
-fn check_ways(file: &File, peers: &[Peer]) -> Result<(Vec<ListenerConfig>, Vec<UdpForward>), ConfigError> {
+fn check_listeners(
+    file: &File,
+    peers: &[Peer],
+) -> Result<(Vec<ListenerConfig>, Vec<UdpForward>), ConfigError> {
     let mut udp_forwards = Vec::new();
-    let mut ways = Vec::new();
+    let mut listeners = Vec::new();
     let mut add = |table: &str, at: usize, listen: &str, peer: &Option<String>, kind: ListenerKind| {
         let listen = local(&format!("{table}[{at}].listen"), listen)?;
-        ways.push(ListenerConfig { kind, listen, peer: find_peer(table, at, peer.as_deref(), peers)? });
+        listeners.push(ListenerConfig { kind, listen, peer: find_peer(table, at, peer.as_deref(), peers)? });
         Ok::<(), ConfigError>(())
     };
-    for (at, way) in file.socks.iter().enumerate() {
-        add("socks", at, &way.listen, &way.peer, ListenerKind::Socks { early_reply: way.early_reply })?;
+    for (at, entry) in file.socks.iter().enumerate() {
+        add("socks", at, &entry.listen, &entry.peer, ListenerKind::Socks { early_reply: entry.early_reply })?;
     }
-    for (at, way) in file.http_connect.iter().enumerate() {
+    for (at, entry) in file.http_connect.iter().enumerate() {
         add(
             "http_connect",
             at,
-            &way.listen,
-            &way.peer,
-            ListenerKind::HttpConnect { early_reply: way.early_reply },
+            &entry.listen,
+            &entry.peer,
+            ListenerKind::HttpConnect { early_reply: entry.early_reply },
         )?;
     }
-    for (at, way) in file.preload.iter().enumerate() {
-        let listen = local(&format!("preload[{at}].listen"), &way.listen)?;
+    for (at, entry) in file.preload.iter().enumerate() {
+        let listen = local(&format!("preload[{at}].listen"), &entry.listen)?;
         if !listen.ip().to_canonical().is_loopback() && !file.insecure {
             let message = format!(
                 "{listen} is reachable from other machines: `strandline run` uses a gateway of its own host"
             );
             return Err(wrong(format!("preload[{at}].listen"), message));
         }
-        add("preload", at, &way.listen, &way.peer, ListenerKind::Preload { early_reply: way.early_reply })?;
+        let kind = ListenerKind::Preload { early_reply: entry.early_reply };
+        add("preload", at, &entry.listen, &entry.peer, kind)?;
     }
-    for (at, way) in file.forward.iter().enumerate() {
-        let to = way.to.parse().map_err(|error: String| wrong(format!("forward[{at}].to"), error))?;
-        if way.protocol == Protocol::Udp {
+    for (at, entry) in file.forward.iter().enumerate() {
+        let to = entry.to.parse().map_err(|error: String| wrong(format!("forward[{at}].to"), error))?;
+        if entry.protocol == Protocol::Udp {
             udp_forwards.push(UdpForward {
-                listen: local(&format!("forward[{at}].listen"), &way.listen)?,
-                peer: find_peer("forward", at, way.peer.as_deref(), peers)?,
+                listen: local(&format!("forward[{at}].listen"), &entry.listen)?,
+                peer: find_peer("forward", at, entry.peer.as_deref(), peers)?,
                 to,
-                times: flow_times(way),
+                times: flow_times(entry),
             });
             continue;
         }
-        add("forward", at, &way.listen, &way.peer, ListenerKind::Forward { to })?;
+        add("forward", at, &entry.listen, &entry.peer, ListenerKind::Forward { to })?;
     }
-    for (at, way) in file.redirect.iter().enumerate() {
-        let capture = check_captures("redirect", at, way)?;
-        add("redirect", at, &way.listen, &way.peer, ListenerKind::Redirect { capture })?;
+    for (at, entry) in file.redirect.iter().enumerate() {
+        let capture = check_captures("redirect", at, entry)?;
+        add("redirect", at, &entry.listen, &entry.peer, ListenerKind::Redirect { capture })?;
     }
-    for (at, way) in file.tproxy.iter().enumerate() {
-        let capture = check_captures("tproxy", at, way)?;
-        add("tproxy", at, &way.listen, &way.peer, ListenerKind::Tproxy { capture })?;
+    for (at, entry) in file.tproxy.iter().enumerate() {
+        let capture = check_captures("tproxy", at, entry)?;
+        add("tproxy", at, &entry.listen, &entry.peer, ListenerKind::Tproxy { capture })?;
     }
-    Ok((ways, udp_forwards))
+    Ok((listeners, udp_forwards))
 }
 
 /// Checks which connections rules are to bring to a socket. They need an address of their IP version there.
-fn check_captures(table: &str, at: usize, way: &file::Transparent) -> Result<Vec<Capture>, ConfigError> {
+fn check_captures(table: &str, at: usize, entry: &file::Transparent) -> Result<Vec<Capture>, ConfigError> {
     let key = || format!("{table}[{at}].capture");
-    let captures = way.capture.iter().map(|text| text.parse()).collect::<Result<Vec<Capture>, String>>();
+    let captures = entry.capture.iter().map(|text| text.parse()).collect::<Result<Vec<Capture>, String>>();
     let captures = captures.map_err(|message| wrong(key(), message))?;
     if captures.is_empty() {
         return Ok(captures);
     }
-    let listen = local(&format!("{table}[{at}].listen"), &way.listen)?;
+    let listen = local(&format!("{table}[{at}].listen"), &entry.listen)?;
     let is_dual = listen.is_ipv6() && listen.ip().is_unspecified() && table == "redirect";
     if let Some(other) =
         captures.iter().find(|capture| capture.network.is_ipv6() != listen.is_ipv6() && !is_dual)

@@ -61,17 +61,18 @@ fn options_name_ways_and_peers() {
     )
     .unwrap();
     assert_eq!(settings.peers[0].addresses.len(), 2);
-    let ways: Vec<_> = settings.ways.iter().map(|way| (way.listen.to_string(), way.peer)).collect();
+    let listeners: Vec<_> =
+        settings.listeners.iter().map(|listener| (listener.listen.to_string(), listener.peer)).collect();
     let expected = [("127.0.0.1:1080", 0), ("127.0.0.2:8080", 1), ("127.0.0.1:5432", 0), ("127.0.0.1:81", 1)];
-    assert_eq!(ways, expected.map(|(listen, peer)| (listen.to_owned(), peer)));
-    assert_eq!(settings.ways[3].kind, ListenerKind::Forward { to: "[::1]:80".parse().unwrap() });
+    assert_eq!(listeners, expected.map(|(listen, peer)| (listen.to_owned(), peer)));
+    assert_eq!(settings.listeners[3].kind, ListenerKind::Forward { to: "[::1]:80".parse().unwrap() });
     assert_eq!(settings.reverses[0].to.to_string(), "localhost:22");
 }
 
 #[test]
 fn the_only_peer_need_not_be_named() {
     let settings = read("--peer a=192.0.2.1:9899 --socks 1080 --forward 5432=db.example:5432").unwrap();
-    assert_eq!(settings.ways[1].kind, ListenerKind::Forward { to: "db.example:5432".parse().unwrap() });
+    assert_eq!(settings.listeners[1].kind, ListenerKind::Forward { to: "db.example:5432".parse().unwrap() });
     let several = error("--peer a=192.0.2.1:1 --peer b=192.0.2.2:1 --socks 1080");
     assert!(several.contains("socks[0].peer") && several.contains("a, b"), "{several}");
     assert!(error("--peer a=192.0.2.1:1 --socks 1080=c").contains("there is no peer `c`"));
@@ -272,7 +273,7 @@ fn mapping_needs_a_fallback() {
         ("contexts_max = 0\n", "peer[0].contexts_max", "1 to 16"),
         ("[[map]]\nmap = \"auto\"\n", "map[0].map", "fallback"),
         ("[[map]]\nto = \"10.0.0.0/8\"\nmap = \"never\"\n", "map[0].to", "HOST:PORT"),
-        ("[[map]]\nway = \"udp\"\nmap = \"never\"\n", "map[0].way", "http_connect"),
+        ("[[map]]\nlistener = \"udp\"\nmap = \"never\"\n", "map[0].listener", "http_connect"),
         ("[[map]]\npeer = \"b\"\nmap = \"never\"\n", "map[0].peer", "only: a"),
         ("[[map]]\nto = \"*:22\"\n", "map", "missing"),
     ] {
@@ -305,9 +306,10 @@ fn the_first_mapping_rule_counts() {
         assert_eq!((found.map, found.lists_destination), (map, lists), "{to}");
     }
     let text = "[[peer]]\nname = \"a\"\naddresses = [\"192.0.2.1:9899\"]\n\
-                [[map]]\nway = [\"socks\"]\npeer = \"a\"\nmap = \"never\"\n";
-    let settings = read_file("by-way", text).unwrap();
-    let map = |way| super::ruled(&settings.map, &settings.peers[0], way, &"h:1".parse().unwrap()).map;
+                [[map]]\nlistener = [\"socks\"]\npeer = \"a\"\nmap = \"never\"\n";
+    let settings = read_file("by-listener", text).unwrap();
+    let map =
+        |listener| super::ruled(&settings.map, &settings.peers[0], listener, &"h:1".parse().unwrap()).map;
     assert_eq!((map("socks"), map("forward")), (Map::Never, Map::Always));
 }
 

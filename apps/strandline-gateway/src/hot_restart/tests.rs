@@ -59,7 +59,7 @@ async fn one_process_leads_while_the_next_one_starts() {
     group.lead().unwrap();
 
     let inherited =
-        Inherited { ways: Vec::new(), admin: None, group: handed_over(&group), formers: Vec::new() };
+        Inherited { listeners: Vec::new(), admin: None, group: handed_over(&group), formers: Vec::new() };
     // A next process that never serves.
     let program = Program::of("sleep".into(), vec!["600".into()]);
     let between = Rc::new(HotRestart::new(program, Some(inherited)));

@@ -6,26 +6,26 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::REQUEST_TIMEOUT;
-use super::asked::{ProxyReplies, pass};
 use super::near::Near;
+use super::proxy_request::{ProxyReplies, pass};
 use crate::connect_request::{HEAD_MAX, Parsed, SUCCESS, failure, parse, status};
 use crate::protocol::Destination;
 use crate::relay::FIRST_MAX;
 
 /// Serves a client.
 pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
-    let Ok(Some(asked)) = timeout(REQUEST_TIMEOUT, asked(&mut tcp)).await else { return };
+    let Ok(Some(request)) = timeout(REQUEST_TIMEOUT, read_request(&mut tcp)).await else { return };
     let answers = ProxyReplies {
-        way: "http_connect",
+        listener: "http_connect",
         success: |_| SUCCESS.to_vec(),
         failure: |reason| failure(status(reason), &reason.to_string()),
     };
-    pass(tcp, near, asked, early_reply, answers).await;
+    pass(tcp, near, request, early_reply, answers).await;
 }
 
 /// Reads the request. Returns the destination, and what the client has sent behind. `None` if it asked for something else,
 /// and was told so.
-async fn asked(tcp: &mut TcpStream) -> Option<(Destination, Bytes)> {
+async fn read_request(tcp: &mut TcpStream) -> Option<(Destination, Bytes)> {
     let mut buffer = Vec::with_capacity(1024);
     loop {
         match parse(&buffer) {

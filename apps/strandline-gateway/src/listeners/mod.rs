@@ -1,10 +1,10 @@
-//! The ways in: sockets that accept TCP connections for a peer.
+//! The listeners: sockets that accept TCP connections for a peer.
 
-mod asked;
 mod counted;
 mod http;
 mod near;
 mod preload;
+mod proxy_request;
 mod socks;
 mod transparent;
 mod udp;
@@ -34,13 +34,13 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Listens for a way in. Sockets that are `leaving` may have its address.
-pub(crate) fn bind(way: &ListenerConfig, leaving: &[OwnedFd]) -> Result<TcpListener> {
-    let bound = beside(way.listen.port(), leaving, |shares| listener(way, shares));
-    bound.with_context(|| format!("listening on TCP {} for {}", way.listen, way.kind.name()))
+/// Binds the socket of a listener. Sockets that are `leaving` may have its address.
+pub(crate) fn bind(config: &ListenerConfig, leaving: &[OwnedFd]) -> Result<TcpListener> {
+    let bound = beside(config.listen.port(), leaving, |shares| listener(config, shares));
+    bound.with_context(|| format!("listening on TCP {} for {}", config.listen, config.kind.name()))
 }
 
-/// Binds a socket, also if its address is one of sockets that are closed soon: of ways that a change of the configuration has
+/// Binds a socket, also if its address is one of sockets that are closed soon: of listeners that a change of the configuration has
 /// removed, here or in the process of before. For this moment they share their port (SO_REUSEPORT), also with addresses that
 /// include theirs.
 pub(crate) fn beside<T: AsFd>(
@@ -79,27 +79,27 @@ pub(crate) fn bind_admin(address: SocketAddr, leaving: &[OwnedFd]) -> io::Result
     })
 }
 
-fn listener(way: &ListenerConfig, shares_port: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(way.listen), Type::STREAM, Some(Protocol::TCP))?;
+fn listener(config: &ListenerConfig, shares_port: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(config.listen), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shares_port)?;
-    if matches!(way.kind, ListenerKind::Tproxy { .. }) {
-        if way.listen.is_ipv4() {
+    if matches!(config.kind, ListenerKind::Tproxy { .. }) {
+        if config.listen.is_ipv4() {
             socket.set_ip_transparent_v4(true)?
         } else {
             socket.set_ip_transparent_v6(true)?
         }
     }
-    if matches!(way.kind, ListenerKind::Preload { .. }) {
+    if matches!(config.kind, ListenerKind::Preload { .. }) {
         strandline_ops::narrow_window(&socket)?;
     }
-    socket.bind(&way.listen.into())?;
+    socket.bind(&config.listen.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
 }
 
-/// Where the connections of a way in go. A reload may change it.
+/// Where the connections of a listener go. A reload may change it.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) kind: Arc<ListenerKind>,

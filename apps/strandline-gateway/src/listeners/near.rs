@@ -25,7 +25,7 @@ use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
 use crate::relay::{self, Preamble, arrived, prepare, reply};
 use crate::rules::{Rules, is_special};
 
-/// Time from the beginning of the first set-up of an association until connections try a direct way, too (RFC 8305 section 8:
+/// Time from the beginning of the first set-up of an association until connections try a direct connection, too (RFC 8305 section 8:
 /// Connection Attempt Delay).
 const RACE: Duration = Duration::from_millis(250);
 /// Time for a direct connection that is chosen although there is an association.
@@ -40,7 +40,7 @@ pub(super) struct Near {
     _coming: (Coming, User),
 }
 
-/// The way to the destination, before its answer.
+/// The route to the destination, before its answer.
 pub(super) enum Started {
     /// A stream, on which the opening was sent.
     Stream(RecvStream, SendStream, ClientShare, InUse),
@@ -54,7 +54,7 @@ enum RaceWinner {
     Tcp(TcpStream),
 }
 
-/// The way to the destination, with its answer.
+/// The route to the destination, with its answer.
 pub(super) struct Answered {
     started: Started,
     /// The address of the far end's socket.
@@ -69,9 +69,9 @@ impl Near {
     }
 
     /// Adds the connection to the registry.
-    pub(super) fn track(&self, way: &'static str, destination: &Destination) -> ConnectionGuard {
+    pub(super) fn track(&self, listener: &'static str, destination: &Destination) -> ConnectionGuard {
         self.gateway.registry.begin(ConnectionInfo {
-            way,
+            listener,
             peer: Arc::clone(&self.link.name),
             client: Some(self.client),
             destination: destination.to_string(),
@@ -80,8 +80,8 @@ impl Near {
     }
 
     /// Passes a connection whose client needs no answer, and says nothing before.
-    pub(super) async fn pass(self, way: &'static str, tcp: TcpStream, to: Destination) {
-        let mut tracked = self.track(way, &to);
+    pub(super) async fn pass(self, listener: &'static str, tcp: TcpStream, to: Destination) {
+        let mut tracked = self.track(listener, &to);
         // From here on a failure is a reset.
         if prepare(&tcp).is_err() {
             return tracked.set_end(CloseReason::ResetHere);
@@ -122,13 +122,13 @@ impl Near {
         tracked: &ConnectionGuard,
     ) -> Result<Started, Reason> {
         let association = self.link.state();
-        let (question, listed) = self.question(to, tracked.entry.way(), association);
+        let (question, listed) = self.question(to, tracked.entry.listener(), association);
         let decision = decide(&question);
         tracked.set_decision(decision);
         if decision.grow {
             self.link.grow(&self.gateway);
         }
-        match decision.way {
+        match decision.route {
             Route::Stream => self.send_opening(self.link.open().await?, to, tcp, first, tracked).await,
             Route::Direct if matches!(association, State::Up(_)) && question.map == Map::Auto => {
                 match self.connect(to, listed, DIRECT_PATIENCE).await {
@@ -136,7 +136,7 @@ impl Near {
                     Ok(tcp) => begin_direct(tcp, first, tracked).await,
                     Err(_) => {
                         tracked.set_decision(Decision {
-                            way: Route::Stream,
+                            route: Route::Stream,
                             reason: "direct_failed",
                             grow: false,
                         });
@@ -156,11 +156,11 @@ impl Near {
                 let waited = if let State::Beginning(waited) = association { waited } else { RACE };
                 match self.race(to, listed, RACE.saturating_sub(waited)).await? {
                     RaceWinner::Association(opened) => {
-                        tracked.set_decision(Decision { way: Route::Stream, ..decision });
+                        tracked.set_decision(Decision { route: Route::Stream, ..decision });
                         self.send_opening(opened, to, tcp, first, tracked).await
                     }
                     RaceWinner::Tcp(direct) => {
-                        tracked.set_decision(Decision { way: Route::Direct, ..decision });
+                        tracked.set_decision(Decision { route: Route::Direct, ..decision });
                         begin_direct(direct, first, tracked).await
                     }
                 }
@@ -169,10 +169,10 @@ impl Near {
     }
 
     /// Returns what is to be decided for a connection, and whether a rule lists its destination.
-    fn question(&self, to: &Destination, way: &str, association: State) -> (Inputs, bool) {
+    fn question(&self, to: &Destination, listener: &str, association: State) -> (Inputs, bool) {
         let settings = self.gateway.settings();
         let peer = &self.link.peer;
-        let ruled = config::ruled(&settings.map, peer, way, to);
+        let ruled = config::ruled(&settings.map, peer, listener, to);
         let listed = ruled.lists_destination;
         let is_special = !listed && matches!(to.host, Host::Ip(ip) if is_special(ip));
         let (is_direct, direct) = match to.host {

@@ -36,7 +36,7 @@ pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
             let mut answer = near.gateway.sockets.answer(key);
             if is_unknown(&answer) {
                 // Its connection may be one of a process of before.
-                answer = near.gateway.questions.ask(key).await.unwrap_or(answer);
+                answer = near.gateway.questions.query(key).await.unwrap_or(answer);
             }
             // A client that has gone needs no answer.
             let _ = tcp.write_all(&answer).await;

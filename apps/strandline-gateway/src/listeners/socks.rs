@@ -6,22 +6,22 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::REQUEST_TIMEOUT;
-use super::asked::{ProxyReplies, pass};
 use super::near::Near;
+use super::proxy_request::{ProxyReplies, pass};
 use crate::protocol::Destination;
 use crate::relay::FIRST_MAX;
 use crate::socks::{ACCEPTED, MESSAGE_MAX, NO_METHOD, Parsed, code, failure, greeting, request, success};
 
 /// Serves a client.
 pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
-    let Ok(Some(asked)) = timeout(REQUEST_TIMEOUT, asked(&mut tcp)).await else { return };
-    let answers = ProxyReplies { way: "socks", success, failure: |reason| failure(code(reason)) };
-    pass(tcp, near, asked, early_reply, answers).await;
+    let Ok(Some(request)) = timeout(REQUEST_TIMEOUT, read_request(&mut tcp)).await else { return };
+    let answers = ProxyReplies { listener: "socks", success, failure: |reason| failure(code(reason)) };
+    pass(tcp, near, request, early_reply, answers).await;
 }
 
 /// Reads the greeting and the request. Returns the destination, and what the client has sent behind. `None` if it asked for
 /// something else, and was told so.
-async fn asked(tcp: &mut TcpStream) -> Option<(Destination, Bytes)> {
+async fn read_request(tcp: &mut TcpStream) -> Option<(Destination, Bytes)> {
     let mut buffer = Vec::with_capacity(MESSAGE_MAX);
     let has_offered = loop {
         match greeting(&buffer) {

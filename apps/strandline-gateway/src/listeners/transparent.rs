@@ -38,14 +38,14 @@ fn is_loop(to: SocketAddr, own: SocketAddr) -> bool {
 }
 
 async fn pass(
-    way: &'static str,
+    listener: &'static str,
     tcp: TcpStream,
     near: Near,
     to: Option<SocketAddr>,
     own: Option<SocketAddr>,
 ) {
     match to.filter(|to| to.port() != 0 && !own.is_some_and(|own| is_loop(*to, own))) {
-        Some(to) => near.pass(way, tcp, Destination::of(to)).await,
+        Some(to) => near.pass(listener, tcp, Destination::of(to)).await,
         None => {
             tracing::warn!(client = %near.client, "no destination: the connection was not redirected by nftables")
         }

@@ -47,7 +47,7 @@ pub(crate) async fn serve_udp(
     let begin = |client: NewClient| {
         let UdpTarget { forward, link } = targets.borrow().clone();
         let tracked = gateway.registry.begin(ConnectionInfo {
-            way: "udp",
+            listener: "udp",
             peer: Arc::clone(&link.name),
             client: Some(client.address),
             destination: forward.to.to_string(),

@@ -17,13 +17,13 @@ fn up(up: Measurement) -> State {
     State::Up(Health { answers: true, rtt: Some(60 * MS), up, down: None, contexts: 2, contexts_max: 2 })
 }
 
-fn ask(map: Map, association: State, direct: Direct) -> Inputs {
+fn inputs(map: Map, association: State, direct: Direct) -> Inputs {
     Inputs { map, has_fallback: true, is_direct: true, is_special: false, association, direct }
 }
 
-fn is(question: &Inputs, way: &str, reason: &str) {
+fn is(question: &Inputs, route: &str, reason: &str) {
     let found = decide(question);
-    assert_eq!((found.way.name(), found.reason), (way, reason), "{question:?}");
+    assert_eq!((found.route.name(), found.reason), (route, reason), "{question:?}");
 }
 
 /// Rules and the fallback come first.
@@ -31,7 +31,7 @@ fn is(question: &Inputs, way: &str, reason: &str) {
 fn rules_and_fallbacks() {
     let none = Direct::default();
     let beginning = State::Beginning(Duration::ZERO);
-    for (map, association, has_fallback, way, reason) in [
+    for (map, association, has_fallback, route, reason) in [
         (Map::Never, up(open()), false, "direct", "rule"),
         (Map::Never, State::Gone, true, "direct", "rule"),
         (Map::Always, up(open()), false, "stream", "rule"),
@@ -42,7 +42,7 @@ fn rules_and_fallbacks() {
         (Map::Auto, State::Gone, true, "direct", "no_association"),
         (Map::Auto, up(open()), true, "stream", "open_window"),
     ] {
-        is(&Inputs { has_fallback, ..ask(map, association, none) }, way, reason);
+        is(&Inputs { has_fallback, ..inputs(map, association, none) }, route, reason);
     }
 }
 
@@ -51,7 +51,7 @@ fn rules_and_fallbacks() {
 fn unreachable_destinations_become_streams() {
     let silent =
         State::Up(Health { answers: false, rtt: None, up: open(), down: None, contexts: 1, contexts_max: 1 });
-    let question = ask(Map::Auto, silent, Direct::default());
+    let question = inputs(Map::Auto, silent, Direct::default());
     is(&question, "direct", "path_silent");
     is(&Inputs { is_direct: false, ..question.clone() }, "stream", "not_reachable");
     let failed = Direct { has_failed: true, ..Direct::default() };
@@ -61,11 +61,11 @@ fn unreachable_destinations_become_streams() {
 /// Two round-trip times of a direct connection are compared with one to the gateway.
 #[test]
 fn detours_are_avoided() {
-    for (direct_ms, way, reason) in
+    for (direct_ms, route, reason) in
         [(5, "direct", "nearer"), (29, "direct", "nearer"), (30, "stream", "open_window")]
     {
         let direct = Direct { rtt: Some(direct_ms * MS), ..Direct::default() };
-        is(&ask(Map::Auto, up(open()), direct), way, reason);
+        is(&inputs(Map::Auto, up(open()), direct), route, reason);
     }
     let near = State::Up(Health {
         answers: true,
@@ -76,7 +76,7 @@ fn detours_are_avoided() {
         contexts_max: 1,
     });
     let direct = Direct { rtt: Some(Duration::from_micros(50)), ..Direct::default() };
-    is(&ask(Map::Auto, near, direct), "stream", "open_window");
+    is(&inputs(Map::Auto, near, direct), "stream", "open_window");
 }
 
 /// With 1 % of loss a window of 24 packets is one that losses limit, if data waits for it.
@@ -92,8 +92,8 @@ fn small_windows_under_loss() {
         // BBR's at 1 % of loss, 60 ms and 100 Mbit/s.
         (Some(0.01), 800, 4 << 20, "open_window"),
     ] {
-        let way = if reason == "small_window" { "direct" } else { "stream" };
-        is(&ask(Map::Auto, up(flow(loss, packets, waiting)), Direct::default()), way, reason);
+        let route = if reason == "small_window" { "direct" } else { "stream" };
+        is(&inputs(Map::Auto, up(flow(loss, packets, waiting)), Direct::default()), route, reason);
     }
 }
 
@@ -102,7 +102,7 @@ fn small_windows_under_loss() {
 fn the_peers_direction_counts() {
     let down = Some(flow(Some(0.02), 10, 1 << 20));
     let health = Health { answers: true, rtt: Some(60 * MS), up: open(), down, contexts: 1, contexts_max: 1 };
-    is(&ask(Map::Auto, State::Up(health), Direct::default()), "direct", "small_window");
+    is(&inputs(Map::Auto, State::Up(health), Direct::default()), "direct", "small_window");
 }
 
 /// Another association is set up before connections go directly, for destinations that can't be reached from here, too.
@@ -116,29 +116,29 @@ fn contexts_come_before_direct_connections() {
         contexts,
         contexts_max: 2,
     };
-    let question = ask(Map::Auto, State::Up(health(1)), Direct::default());
+    let question = inputs(Map::Auto, State::Up(health(1)), Direct::default());
     is(&question, "stream", "more_contexts");
     assert!(decide(&question).grow);
     assert!(decide(&Inputs { is_direct: false, ..question }).grow);
-    assert!(!decide(&ask(Map::Auto, State::Up(health(2)), Direct::default())).grow);
-    assert!(!decide(&ask(Map::Always, State::Up(health(1)), Direct::default())).grow);
+    assert!(!decide(&inputs(Map::Auto, State::Up(health(2)), Direct::default())).grow);
+    assert!(!decide(&inputs(Map::Always, State::Up(health(1)), Direct::default())).grow);
 }
 
 /// The window of 10 packets and 60 ms, twice, is 500,000 bytes per second.
 #[test]
 fn measured_rates_decide() {
     let limited = up(flow(Some(0.01), 10, 1 << 20));
-    for (rate, way, reason) in [
+    for (rate, route, reason) in [
         (1_100_000.0, "direct", "faster"),
         (400_000.0, "direct", "small_window"),
         (200_000.0, "stream", "slower"),
     ] {
-        is(&ask(Map::Auto, limited, Direct { rate: Some(rate), ..Direct::default() }), way, reason);
+        is(&inputs(Map::Auto, limited, Direct { rate: Some(rate), ..Direct::default() }), route, reason);
     }
     // Without losses only what is clearly faster counts, and only while data waits.
     let full = up(flow(Some(0.0), 10, 1 << 20));
     let fast = Direct { rate: Some(1_100_000.0), ..Direct::default() };
-    is(&ask(Map::Auto, full, fast), "direct", "faster");
-    is(&ask(Map::Auto, full, Direct { rate: Some(900_000.0), ..fast }), "stream", "open_window");
-    is(&ask(Map::Auto, up(open()), fast), "stream", "open_window");
+    is(&inputs(Map::Auto, full, fast), "direct", "faster");
+    is(&inputs(Map::Auto, full, Direct { rate: Some(900_000.0), ..fast }), "stream", "open_window");
+    is(&inputs(Map::Auto, up(open()), fast), "stream", "open_window");
 }

@@ -12,8 +12,8 @@ fn rates_are_differences_of_two_looks() {
         "associations": [{}],
         "open": 2,
         "connections": [
-            {"id": 7, "way": "socks", "destination": "a:1", "bytes_up": 5000, "bytes_down": 0, "stream": 3},
-            {"id": 8, "way": "forward", "destination": "b:2", "bytes_up": 0, "bytes_down": 3_000_000},
+            {"id": 7, "listener": "socks", "destination": "a:1", "bytes_up": 5000, "bytes_down": 0, "stream": 3},
+            {"id": 8, "listener": "forward", "destination": "b:2", "bytes_up": 0, "bytes_down": 3_000_000},
         ],
     });
     add_rates(&before, &mut now, Duration::from_secs(2));

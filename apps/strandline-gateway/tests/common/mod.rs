@@ -102,9 +102,9 @@ impl Gateway {
         self.announced["listen"].as_str().unwrap().to_owned()
     }
 
-    /// The address of a way in, by number.
-    pub fn way(&self, number: usize) -> SocketAddr {
-        self.announced["ways"][number]["listen"].as_str().unwrap().parse().unwrap()
+    /// The address of a listener, by number.
+    pub fn listener(&self, number: usize) -> SocketAddr {
+        self.announced["listeners"][number]["listen"].as_str().unwrap().parse().unwrap()
     }
 
     /// Kills it at once, as `kill -9` does.
@@ -258,7 +258,7 @@ impl World {
 
     /// Connects through the gateways. Returns the ends of the client and the server.
     pub fn connect(&self) -> (TcpStream, TcpStream) {
-        let client = TcpStream::connect(self.near.way(0)).unwrap();
+        let client = TcpStream::connect(self.near.listener(0)).unwrap();
         (patient(client), self.accept())
     }
 

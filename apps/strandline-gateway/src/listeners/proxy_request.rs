@@ -13,8 +13,8 @@ use crate::relay::{prepare, reason};
 
 /// How a protocol tells the outcome.
 pub(super) struct ProxyReplies {
-    /// The name of the way in the log and the metrics.
-    pub(super) way: &'static str,
+    /// The name of the listener in the log and the metrics.
+    pub(super) listener: &'static str,
     /// The connection is there, from this address if it is known.
     pub(super) success: fn(Option<SocketAddr>) -> Vec<u8>,
     /// There is none.
@@ -30,7 +30,7 @@ pub(super) async fn pass(
     early_reply: bool,
     answers: ProxyReplies,
 ) {
-    let mut tracked = near.track(answers.way, &to);
+    let mut tracked = near.track(answers.listener, &to);
     let user = near.link.user();
     let mut result = near
         .start(&to, Some(&tcp), first, &tracked)

@@ -19,14 +19,14 @@ const LISTEN_ATTEMPTS: u32 = 20;
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
 /// Asks the peer to listen, for as long as the association lasts.
-pub(crate) async fn ask_to_listen(
+pub(crate) async fn request_listener(
     association: Association,
     reverse: config::Reverse,
     token: u32,
     name: Arc<str>,
     [mut retired, mut left]: [watch::Receiver<bool>; 2],
 ) {
-    let ask = async || {
+    let request = async || {
         let (mut recv, mut send) =
             association.open_stream().await.map_err(|_| Reason::NoAssociation)?.into_split();
         let at = reverse.listen;
@@ -40,11 +40,11 @@ pub(crate) async fn ask_to_listen(
         tracing::info!(peer = %name, at = %reverse.listen, to = %reverse.to, "the peer listens");
         Ok::<_, Reason>((recv, send))
     };
-    let asking = async {
+    let requesting = async {
         let (mut attempts, mut pause, mut reported) = (0, LISTEN_EVERY, None);
         loop {
             let begun = now();
-            match ask().await {
+            match request().await {
                 // Both are held until the peer listens no more: it reloads, or ends.
                 Ok((mut recv, _send)) => {
                     let _ = recv.recv().await;
@@ -70,7 +70,7 @@ pub(crate) async fn ask_to_listen(
         }
     };
     tokio::select! {
-        () = asking => {}
+        () = requesting => {}
         // The peer is not to listen any more.
         _ = retired.wait_for(|retired| *retired) => {}
         _ = left.wait_for(|left| *left) => {}
@@ -78,8 +78,8 @@ pub(crate) async fn ask_to_listen(
 }
 
 /// Has the peer report how its direction of an association does, until it ends. Older gateways refuse.
-pub(crate) async fn ask_for_reports(context: Arc<Context>) {
-    let ask = async || {
+pub(crate) async fn request_reports(context: Arc<Context>) {
+    let request = async || {
         let (mut recv, mut send) = context.association.open_stream().await.ok()?.into_split();
         send.send(Opening::Report.encode(&[]).into()).await.ok()?;
         reply(&mut recv).await.ok()?;
@@ -91,5 +91,5 @@ pub(crate) async fn ask_for_reports(context: Arc<Context>) {
         Some(())
     };
     // Without reports only this side's direction counts.
-    let _ = ask().await;
+    let _ = request().await;
 }
