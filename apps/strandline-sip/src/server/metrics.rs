@@ -222,7 +222,11 @@ fn inbox(hub: &Hub, page: &mut Page) {
     let overloaded = hub.intake.inbox(|inbox| inbox.admission.is_overloaded());
     flag(page, "overloaded", "1 while the server is overloaded.", overloaded);
     let share = hub.intake.let_through.get();
-    page.gauge("udp_filter_pass_ratio", "Fraction of requests over UDP that the kernel filter passes.", share);
+    page.gauge(
+        "udp_filter_pass_ratio",
+        "Fraction of requests over UDP that the kernel filter passes.",
+        share,
+    );
     page.gauge("queued", "Messages in the queues.", waiting as f64);
     page.gauge("longest_wait_seconds", "Waiting time of the oldest queued message.", longest.as_secs_f64());
     let help = "Total waiting time of handled messages.";
