@@ -44,6 +44,9 @@ pub(crate) fn summary(rounds: &Rounds, subject: &str, metric: Metric) -> Option<
 /// Maximum ratio of the background loads beside two subjects that still counts as the same load.
 const BESIDE_RATIO_MAX: f64 = 1.1;
 
+/// Operations per second that a reference which serves nothing under overload counts as.
+const SERVED_MIN: f64 = 1.0;
+
 /// The requirements on a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand {
@@ -74,6 +77,8 @@ fn verdict(row: &Row, check: &Check, rounds: &Rounds, demand: Demand) -> Option<
             _ => best(check, rounds, *round)
                 .filter(|_| check.against.iter().all(|name| same_load(rounds, (of, name), *round))),
         };
+        let reference =
+            reference.map(|rate| if metric.is_offered_rate() { rate.max(SERVED_MIN) } else { rate });
         // Nothing is a multiple of zero or of a negative value.
         if let Some(reference) = reference.filter(|reference| *reference > 0.0) {
             references.push(reference);

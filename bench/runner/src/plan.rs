@@ -283,7 +283,19 @@ impl Metric {
 
     /// Returns whether the metric may be zero or negative.
     pub(crate) fn may_be_nothing(self) -> bool {
-        matches!(self, Self::KernelMemory | Self::LockWaits | Self::HandedOver | Self::Resent)
+        matches!(
+            self,
+            Self::KernelMemory | Self::LockWaits | Self::HandedOver | Self::Resent | Self::GoodputKept
+        ) || self.is_offered_rate()
+    }
+
+    /// Returns whether this is the number of operations per second that succeed at an offered rate. A server may
+    /// serve nothing in time under overload.
+    pub(crate) fn is_offered_rate(self) -> bool {
+        matches!(
+            self,
+            Self::OfferedOnce | Self::OfferedTwice | Self::OfferedFourTimes | Self::OfferedTenTimes
+        )
     }
 
     pub(crate) fn unit(self) -> &'static str {

@@ -138,3 +138,14 @@ fn nothing_is_no_reference() {
         assert_eq!((verdict.rounds, verdict.must_is_met), (1, None));
     }
 }
+
+/// A reference that collapses is one that is easily surpassed, unless ours does so too.
+#[test]
+fn collapsed_reference_is_a_reference() {
+    let row = row("metric = \"offered-ten-times\", against = [\"a\"], must = 1.0");
+    for (ours, met) in [(4000.0, true), (0.0, false)] {
+        let rounds = rounds(Metric::OfferedTenTimes, &[("us", &[ours]), ("a", &[0.0])]);
+        let verdict = judge(&row, &rounds, of(1)).remove(0);
+        assert_eq!((verdict.rounds, verdict.must_is_met), (1, Some(met)), "{ours}");
+    }
+}

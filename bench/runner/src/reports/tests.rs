@@ -92,6 +92,16 @@ fn nothing_costs_nothing() {
 }
 
 #[test]
+fn a_server_may_collapse_under_overload() {
+    let mut subject = subject("pointers");
+    for (metric, at) in [(Metric::Operations, "/each"), (Metric::OfferedTenTimes, "/within")] {
+        subject.metrics.insert(metric, Pointer { at: vec![at.to_owned()], times: 1.0, per: Vec::new() });
+    }
+    assert!(read(&subject, &json!({ "each": 100, "within": 0 }), None, None).is_ok());
+    assert!(read(&subject, &json!({ "each": 0, "within": 0 }), None, None).is_err());
+}
+
+#[test]
 fn pointers_add_to_what_a_report_tells_anyway() {
     let mut subject = subject("transactions");
     let at = ["/inits", "/shed"].map(str::to_owned).to_vec();
