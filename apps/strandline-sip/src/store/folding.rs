@@ -6,6 +6,10 @@ use crate::bindings::Journal;
 
 /// Number of users folded in one step.
 pub(super) const FOLD: usize = 2000;
+/// Minimum number of users folded in a step that goes with a commit, and the number for each of the commit's changes:
+/// a round ends long before as many changes are due again.
+const FOLD_BESIDE_MIN: usize = 256;
+const FOLD_BESIDE: usize = 2;
 /// Number of changed users from which folding no longer waits for an idle store.
 const FOLD_FROM: usize = 50_000;
 
@@ -59,9 +63,16 @@ impl Folding {
         self.changed.len() >= FOLD_FROM || self.bytes >= FOLD_FROM_BYTES || !self.round.is_empty()
     }
 
-    /// Takes some users to fold. With the last users of a round, also returns the number of the journal entry
+    /// Takes some users to fold in the transaction of a commit with `changes` changes, if folding is due; see
+    /// [`take`](Self::take).
+    pub(super) fn take_beside(&mut self, last: i64, changes: usize) -> Option<(Vec<User>, Option<i64>)> {
+        let count = (FOLD_BESIDE * changes).clamp(FOLD_BESIDE_MIN, FOLD);
+        self.is_due().then(|| self.take(last, count))
+    }
+
+    /// Takes up to `count` users to fold. With the last users of a round, also returns the number of the journal entry
     /// up to which everything is then folded. `last` is the number of the last entry.
-    pub(super) fn take(&mut self, last: i64) -> (Vec<User>, Option<i64>) {
+    pub(super) fn take(&mut self, last: i64, count: usize) -> (Vec<User>, Option<i64>) {
         if self.round.is_empty() {
             self.round = std::mem::take(&mut self.changed).into_iter().collect();
             // In the order of the table's keys, so that neighbours share pages.
@@ -69,7 +80,7 @@ impl Folding {
             self.round_to = last;
             self.bytes = 0;
         }
-        let some = self.round.split_off(self.round.len().saturating_sub(FOLD));
+        let some = self.round.split_off(self.round.len().saturating_sub(count));
         (some, self.round.is_empty().then_some(self.round_to))
     }
 

@@ -10,7 +10,7 @@ use crate::bindings::Journal;
 
 use super::database::{Database, KEEP, Position, Positions, Run, taken, trimmed};
 use super::feed::{Feed, Follower, News};
-use super::folding::Folding;
+use super::folding::{FOLD, Folding};
 use super::stats::now;
 use super::{Damage, Each, Kind, MySql, PostgreSql, Redis, Shared, Store, StoreError, StoreStats};
 
@@ -286,7 +286,7 @@ impl<D: Database> Journaled<D> {
     }
 
     fn fold_some(&mut self) -> Result<(), StoreError> {
-        let (some, folded) = self.folding.take(self.last);
+        let (some, folded) = self.folding.take(self.last, FOLD);
         let run = self.run.clone();
         let done = self.database().and_then(|database| database.fold(&run, &some));
         let done = self.checked(done);

@@ -8,13 +8,19 @@ use std::path::Path;
 
 use rusqlite::{Connection, params};
 
-use super::folding::{Folding, User};
+use super::folding::{FOLD, Folding, User};
 use super::sqlite_file::{connect, error, not_read, secret};
 use super::sqlite_file_identity::Place;
-use super::sqlite_plain::{COMMITTED, committed, folded, on_committed, read_bindings, read_journal};
+use super::sqlite_plain::{COMMITTED, FOLDED, committed, folded, read_bindings, read_journal, set_position};
 use super::sqlite_workers::to_plain;
 use super::{Damage, Each, Store, StoreError};
 use crate::bindings::Journal;
+
+const BEGIN: &str = "BEGIN IMMEDIATE";
+const COMMIT: &str = "COMMIT";
+
+/// Users to fold, and the entry up to which everything is folded then.
+type Step = (Vec<User>, Option<i64>);
 
 /// Bindings in an SQLite file.
 #[derive(Debug)]
@@ -72,28 +78,28 @@ impl SqliteStore {
         if let Some(folded) = folded {
             let mut forget = self.connection.prepare_cached("DELETE FROM journal WHERE number <= ?1")?;
             forget.execute([folded])?;
-            let note = "REPLACE INTO positions (name, number) VALUES ('folded', ?1)";
-            self.connection.prepare_cached(note)?.execute([folded])?;
+            set_position(&self.connection, FOLDED, folded)?;
         }
         Ok(())
     }
 
-    fn try_commit(&mut self, changes: &Journal) -> rusqlite::Result<()> {
-        let number = self.last + 1;
-        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+    /// Writes an entry, and folds some users in the same transaction, so that the disk is synced once.
+    fn try_commit(&self, number: i64, changes: &Journal, step: Option<&Step>) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(BEGIN)?.execute([])?;
         let insert = "INSERT INTO journal (number, changes) VALUES (?1, ?2)";
         let sealed = Journal::sealed(changes.as_bytes());
         self.connection.prepare_cached(insert)?.execute(params![number, sealed])?;
-        on_committed(&self.connection, COMMITTED, number)?;
-        self.connection.execute_batch("COMMIT")?;
-        self.last = number;
-        Ok(())
+        set_position(&self.connection, COMMITTED, number)?;
+        if let Some((some, folded)) = step {
+            self.fold(some, *folded)?;
+        }
+        self.connection.prepare_cached(COMMIT)?.execute([]).map(|_| ())
     }
 
     fn try_fold(&self, some: &[User], folded: Option<i64>) -> rusqlite::Result<()> {
-        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        self.connection.prepare_cached(BEGIN)?.execute([])?;
         self.fold(some, folded)?;
-        self.connection.execute_batch("COMMIT")
+        self.connection.prepare_cached(COMMIT)?.execute([]).map(|_| ())
     }
 
     /// Rolls back a transaction left open by an error.
@@ -107,7 +113,7 @@ impl SqliteStore {
 
     fn fold_some(&mut self) -> Result<(), StoreError> {
         self.place.check()?;
-        let (some, folded) = self.folding.take(self.last);
+        let (some, folded) = self.folding.take(self.last, FOLD);
         let result = self.try_fold(&some, folded);
         if result.is_err() {
             self.roll_back();
@@ -137,20 +143,24 @@ impl Store for SqliteStore {
             return Ok(());
         }
         self.place.check()?;
-        let result = self.try_commit(changes);
+        let number = self.last + 1;
+        let step = self.folding.take_beside(self.last, changes.len());
+        let mut result = self.try_commit(number, changes, step.as_ref());
+        if let (Err(error), Some((some, _))) = (&result, step) {
+            // Perhaps the table of bindings is damaged. That doesn't keep changes from being committed.
+            tracing::warn!(%error, "committing and compacting the journal failed");
+            self.roll_back();
+            self.folding.put_back(some);
+            result = self.try_commit(number, changes, None);
+        }
         if result.is_err() {
             self.roll_back();
         }
         result.map_err(error("writing bindings"))?;
+        self.last = number;
         // The file may have been removed meanwhile.
         self.place.check()?;
         self.folding.note_all(changes);
-        if self.folding.is_due() {
-            // An error here doesn't affect what was committed.
-            if let Err(error) = self.fold_some() {
-                tracing::warn!(%error, "compacting the journal failed");
-            }
-        }
         Ok(())
     }
 

@@ -10,6 +10,9 @@ use crate::bindings::Journal;
 /// The position of the latest committed entry.
 pub(super) const COMMITTED: &str = "committed";
 
+/// The position of the latest entry that is in the table of bindings.
+pub(super) const FOLDED: &str = "folded";
+
 /// The reason why a row written by another program can't be used.
 const NO_BYTES: &str = "a column holds neither a blob nor text";
 
@@ -31,9 +34,11 @@ pub(super) fn committed(connection: &Connection, name: &str) -> rusqlite::Result
     connection.query_row(select, [name], |row| row.get(0)).optional()
 }
 
-/// Records the number of the latest entry, within the transaction that commits it.
-pub(super) fn on_committed(connection: &Connection, name: &str, number: i64) -> rusqlite::Result<()> {
-    let note = "REPLACE INTO positions (name, number) VALUES (?1, ?2)";
+/// Records a position, within the transaction that it belongs to. In place: replacing the row would write a page of
+/// the table's index as well.
+pub(super) fn set_position(connection: &Connection, name: &str, number: i64) -> rusqlite::Result<()> {
+    let note = "INSERT INTO positions (name, number) VALUES (?1, ?2) \
+                ON CONFLICT (name) DO UPDATE SET number = excluded.number";
     connection.prepare_cached(note)?.execute((name, number)).map(|_| ())
 }
 

@@ -9,10 +9,10 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::folding::{Folding, User};
+use super::folding::{FOLD, Folding, User};
 use super::sqlite_file::{add_sum, connect, error, not_read, secret};
 use super::sqlite_file_identity::Place;
-use super::sqlite_plain::{committed, flaw, folded, on_committed, read_bindings, read_journal};
+use super::sqlite_plain::{committed, flaw, folded, read_bindings, read_journal, set_position};
 use super::{Damage, StoreError};
 use crate::bindings::{Journal, stamped, unite};
 
@@ -122,7 +122,7 @@ impl SqliteWorkers {
                 last += 1;
                 insert.execute(params![last, worker, Journal::sealed(changes)])?;
             }
-            if last > store.last { on_committed(&store.connection, COMMITTED, last) } else { Ok(()) }
+            if last > store.last { set_position(&store.connection, COMMITTED, last) } else { Ok(()) }
         });
         result.map_err(error("writing bindings"))?;
         self.last = last;
@@ -156,7 +156,7 @@ impl SqliteWorkers {
         self.place.check()?;
         let last = self.last;
         let Some(folding) = self.foldings.get_mut(usize::from(worker)) else { return Ok(()) };
-        let (some, folded) = folding.take(last);
+        let (some, folded) = folding.take(last, FOLD);
         let result = self.in_transaction(|store| store.fold(worker, &some, folded));
         if let (Err(_), Some(folding)) = (&result, self.foldings.get_mut(usize::from(worker))) {
             folding.put_back(some);

@@ -13,7 +13,7 @@ fn users_are_folded_once_with_latest_state() {
     folding.note(b"alice", b"old");
     folding.note(b"bob", b"state");
     folding.note(b"alice", b"new");
-    let (some, folded) = folding.take(7);
+    let (some, folded) = folding.take(7, FOLD);
     assert_eq!(users(&some), [b"alice".as_slice(), b"bob"]);
     assert!(some.iter().any(|(aor, state)| **aor == *b"alice" && state == b"new"));
     assert_eq!(folded, Some(7));
@@ -24,11 +24,11 @@ fn users_are_folded_once_with_latest_state() {
 fn folding_round_frees_the_journal_at_its_end() {
     let mut folding = Folding::default();
     (0..FOLD + 1).for_each(|number| folding.note(number.to_string().as_bytes(), b"state"));
-    let (some, folded) = folding.take(7);
+    let (some, folded) = folding.take(7, FOLD);
     assert_eq!((some.len(), folded), (FOLD, None));
     assert!(folding.is_due());
     folding.note(b"later", b"state");
-    let (some, folded) = folding.take(8);
+    let (some, folded) = folding.take(8, FOLD);
     // Later changes don't belong to this round.
     assert_eq!((some.len(), folded), (1, Some(7)));
     assert!(!folding.is_done());
@@ -39,10 +39,10 @@ fn failed_folding_is_retried_unless_changed() {
     let mut folding = Folding::default();
     folding.note(b"alice", b"old");
     folding.note(b"bob", b"state");
-    let (some, _) = folding.take(7);
+    let (some, _) = folding.take(7, FOLD);
     folding.note(b"alice", b"new");
     folding.put_back(some);
-    let (some, folded) = folding.take(8);
+    let (some, folded) = folding.take(8, FOLD);
     assert_eq!(users(&some), [b"alice".as_slice(), b"bob"]);
     assert!(some.iter().any(|(aor, state)| **aor == *b"alice" && state == b"new"));
     assert_eq!(folded, Some(8));

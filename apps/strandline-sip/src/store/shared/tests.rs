@@ -68,7 +68,7 @@ fn journals_lost_end_is_written_again() {
         store.commit(&change(&format!("u{number}"))).unwrap();
     }
     // All of them are folded.
-    while store.folding.take(store.last).1.is_none() {}
+    while store.folding.take(store.last, FOLD).1.is_none() {}
     store.folded.push_back((now(), 4));
     let before = entries();
     // The connection ends, and the database that answers then has only two.
@@ -81,7 +81,7 @@ fn journals_lost_end_is_written_again() {
     assert_eq!(store.lost.lock().unwrap().missing, 2);
     // They are folded again before they are trimmed.
     assert!(store.folded.is_empty());
-    let (mut users, through) = store.folding.take(store.last);
+    let (mut users, through) = store.folding.take(store.last, FOLD);
     users.sort_unstable();
     let users: Vec<&[u8]> = users.iter().map(|(aor, _)| &aor[..]).collect();
     assert_eq!(

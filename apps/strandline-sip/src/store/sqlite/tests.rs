@@ -180,3 +180,94 @@ fn replaced_files_refuse_commits() {
     std::fs::write(&file.0, "").unwrap();
     assert!(store.commit(&changes(&["b"])).unwrap_err().cause.contains("replaced"));
 }
+
+/// The latest state of each user.
+type Latest = std::collections::HashMap<String, String>;
+
+fn commit_range(store: &mut SqliteStore, latest: &mut Latest, users: std::ops::Range<usize>, state: &str) {
+    let mut journal = Journal::default();
+    for user in users {
+        journal.record_with(user.to_string().as_bytes(), |out| out.extend_from_slice(state.as_bytes()));
+        latest.insert(user.to_string(), state.to_owned());
+    }
+    store.commit(&journal).unwrap();
+}
+
+fn log_of(path: &Path) -> std::path::PathBuf {
+    format!("{}-wal", path.display()).into()
+}
+
+/// What a server finds that starts on a copy of the files, with the log as it was or cut.
+fn after_a_crash(file: &File, log_len: u64) -> Latest {
+    let copy = File::new("crash-copy");
+    std::fs::copy(&file.0, &copy.0).unwrap();
+    std::fs::copy(log_of(&file.0), log_of(&copy.0)).unwrap();
+    std::fs::OpenOptions::new().write(true).open(log_of(&copy.0)).unwrap().set_len(log_len).unwrap();
+    let mut found = Latest::new();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let mut store = SqliteStore::open(&copy.0).unwrap();
+    let damage = store.load(&mut |_, aor, state| {
+        found.insert(text(aor), text(state));
+    });
+    assert!(damage.unwrap().is_none());
+    found
+}
+
+fn log_len(file: &File) -> u64 {
+    std::fs::metadata(log_of(&file.0)).unwrap().len()
+}
+
+/// Cuts the log at many places within each of some commits of a round of folding.
+#[test]
+fn crash_while_folding_loses_no_commit() {
+    /// As many users as make folding due, and how many change with each later commit.
+    const USERS: usize = 50_000;
+    const STEP: usize = 1000;
+    const CUTS: u64 = 7;
+    let file = File::new("crash");
+    let mut store = SqliteStore::open(&file.0).unwrap();
+    let mut latest = Latest::new();
+    (0..USERS)
+        .step_by(10_000)
+        .for_each(|from| commit_range(&mut store, &mut latest, from..from + 10_000, "a\n"));
+    assert!(store.folding.is_due());
+    for number in 0.. {
+        let (before, begin) = (latest.clone(), log_len(&file));
+        let from = number * STEP % USERS;
+        commit_range(&mut store, &mut latest, from..from + STEP, &format!("{number}\n"));
+        let (end, is_last) = (log_len(&file), !store.folding.is_due());
+        assert!(end > begin);
+        if number % 8 == 0 || is_last {
+            assert!(after_a_crash(&file, end) == latest, "after commit {number}");
+            for cut in 1..CUTS {
+                let at = begin + (end - begin) * cut / CUTS;
+                assert!(after_a_crash(&file, at) == before, "commit {number} cut at {at}");
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    // The round is over: its users are in the table, and its rows have left the journal.
+    let count = |sql: &str| store.connection.query_row(sql, [], |row| row.get::<_, usize>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM bindings"), USERS);
+    assert_eq!(count("SELECT count(*) FROM journal WHERE number <= 5"), 0);
+}
+
+#[test]
+fn damaged_table_does_not_stop_commits() {
+    let file = File::new("damaged-table");
+    let mut store = SqliteStore::open(&file.0).unwrap();
+    let mut latest = Latest::new();
+    (0..50_000)
+        .step_by(10_000)
+        .for_each(|from| commit_range(&mut store, &mut latest, from..from + 10_000, "a\n"));
+    store.connection.execute_batch("ALTER TABLE bindings RENAME TO hidden").unwrap();
+    commit_range(&mut store, &mut latest, 7..8, "b\n");
+    assert_eq!(store.connection.query_row("SELECT max(number) FROM journal", [], |row| row.get(0)), Ok(6));
+    // What was to be folded isn't forgotten.
+    store.connection.execute_batch("ALTER TABLE hidden RENAME TO bindings").unwrap();
+    while store.idle().unwrap() {}
+    let state = "SELECT CAST(state AS TEXT) FROM bindings WHERE aor = x'37'";
+    assert_eq!(store.connection.query_row(state, [], |row| row.get(0)), Ok("b\n".to_owned()));
+}
