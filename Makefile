@@ -85,7 +85,7 @@ sim: ## search for failures in simulated networks: make sim SEEDS=100000
 check: ## what CI asks for besides the tests: format, lints, docs, style, layers
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
-	cargo clippy --package strandline-sip --all-targets --locked -- -D warnings
+	cargo clippy --package strandline-sip --package strandline-lab --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	cargo xtask tidy
 	cargo xtask layers
