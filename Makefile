@@ -45,7 +45,7 @@ fuzz: ## search for crashes: make fuzz TARGET=packet SECONDS_EACH=600 (TARGET=al
 	fuzz/run $(TARGET) $(SECONDS_EACH)
 
 fuzz-smoke: ## each fuzz target that is built without the programs for a few seconds (tests run the others briefly)
-	fuzz/run core 6
+	fuzz/run core 8
 
 bench: ## throughput, CPU, latency beside usrsctp, dcsctp, pion, quinn and the kernel (root; an hour; ROW=8k BENCH="--list")
 	cargo run --quiet --locked --package strandline-bench -- $(ROW) $(BENCH)
