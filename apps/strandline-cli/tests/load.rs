@@ -200,11 +200,11 @@ fn echo_load_starts_its_server_and_reports_memory() {
     assert_eq!((&held["held"], &held["server"]["processes"]), (&200.into(), &2.into()), "{held}");
     assert!(held["server"]["memory"]["process_bytes"].is_number(), "{held}");
     assert!(held["steps_ms"]["r:DATA"].as_f64().unwrap() > 0.0, "{held}");
-    let persistent = load(&["echo", "--serve", "--persistent", "20", "--rate", "500", "--duration", "0.4"]);
+    let persistent = load(&["echo", "--serve", "--persistent", "200", "--rate", "200", "--duration", "1"]);
     assert_eq!(persistent["transaction"]["count"], 200);
     assert!(persistent["setup"].is_null(), "set up beforehand: {persistent}");
     // Memory per association was not requested; measuring it takes time.
-    assert!(persistent["server"]["memory"].is_null() && persistent["held"] == 20, "{persistent}");
+    assert!(persistent["server"]["memory"].is_null() && persistent["held"] == 200, "{persistent}");
     // So many associations that processes with the same address and ports would restart each other's.
     let several =
         ["echo", "--serve", "--persistent", "1200", "--clients", "3", "--rate", "500", "--duration", "0.4"];

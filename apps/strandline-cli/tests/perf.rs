@@ -518,7 +518,8 @@ fn raw_ip_carries_it_too() {
 fn associations_spread_over_shards() {
     let server = Server::start(&["--shards", "3"]);
     for direction in [&[][..], &["-R"], &["--bidir"]] {
-        let arguments = ["--shards", "2", "-P", "6", "-n", "3M", "-l", "1000"];
+        // At a rate, which gives each association its share even if others begin before it.
+        let arguments = ["--shards", "2", "-P", "6", "-n", "3M", "-l", "1000", "-b", "24M"];
         let report = server.test(&[&arguments[..], direction].concat());
         let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
         assert_eq!(received, 3 << 20, "{direction:?}");

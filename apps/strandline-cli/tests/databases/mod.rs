@@ -126,6 +126,8 @@ impl Database {
         let log = fs::File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
         command.current_dir(&self.folder).stdin(Stdio::null());
         command.stdout(log.try_clone().unwrap()).stderr(log).env("HOME", &self.folder);
+        // MariaDB removes temporary files of others at its start.
+        command.env("TMPDIR", &self.folder);
         if rustix::process::geteuid().is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
