@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 SEEDS ?= 10000
+# Tests at once: many wait for other programs, and leave the processor to others.
+TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 SECONDS_EACH ?= 60
 TARGET ?= all
 ROW ?=
@@ -29,7 +31,7 @@ build: ## the program with all its stores, optimised: target/release/strandline,
 	cargo build --release --locked --package strandline-cli --package strandline-preload --features strandline-cli/databases,strandline-cli/png
 
 test: test-deps ## everything quick: unit, component, simulation (1,000 seeds), doc-tests, quick interop, a fuzz smoke run
-	cargo test --workspace --locked --no-fail-fast
+	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --locked --no-fail-fast
 	$(MAKE) --no-print-directory fuzz-smoke
 
 test-deps: ## what the tests need: Debian packages (only those missing) and the peers of other stacks
