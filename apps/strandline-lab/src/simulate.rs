@@ -131,6 +131,7 @@ pub fn simulate(args: &SimulateArgs) -> Result<Value> {
     if !(args.time > 0.0 && args.time <= 3600.0) {
         bail!("--time {} is out of range: use 0 to 3600 virtual seconds", args.time);
     }
+    args.check_sizes()?;
     let both = settings(&args.link)?;
     let [to_right, to_left] = [settings(&args.to_right)?, settings(&args.to_left)?];
     let config = EndpointConfig { association: args.association()?.into(), ..EndpointConfig::default() };
@@ -141,7 +142,9 @@ pub fn simulate(args: &SimulateArgs) -> Result<Value> {
     let (Some(left), Some(right)) = (left, right) else { bail!("an endpoint has no address") };
     set(&mut pair, left, right, &both.clone().with(&to_right));
     set(&mut pair, right, left, &both.with(&to_left));
-    let (sender, receiver) = pair.connect();
+    let Some((sender, receiver)) = pair.try_connect() else {
+        bail!("the association was not established within a minute of virtual time");
+    };
     let began = pair.now;
     let message = bytes::Bytes::from(vec![b'x'; args.size]);
     let (mut received, mut refused) = (0_u64, None);
@@ -197,6 +200,17 @@ fn set(pair: &mut Pair, from: IpAddr, to: IpAddr, settings: &Settings) {
 }
 
 impl SimulateArgs {
+    /// Checks the sizes of messages, before there is memory for one.
+    fn check_sizes(&self) -> Result<()> {
+        let limit = AssociationConfig::default().message_size_max;
+        for (option, size) in [("--size", Some(self.size)), ("--probe", self.probe)] {
+            if size.is_some_and(|size| size > limit as usize) {
+                bail!("{option}: a message has at most {limit} bytes");
+            }
+        }
+        Ok(())
+    }
+
     fn association(&self) -> Result<AssociationConfig> {
         let usual = AssociationConfig::default();
         let receive_buffer = self.receive_buffer.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));

@@ -268,23 +268,26 @@ impl Pair {
     /// # Panics
     /// Panics if that takes more than a minute.
     pub fn connect(&mut self) -> (AssociationId, AssociationId) {
+        let both = self.try_connect();
+        both.unwrap_or_else(|| panic!("the association was not established:\n{}", self.printed().join("\n")))
+    }
+
+    /// As [`connect`](Self::connect), but returns `None` if that takes more than a minute.
+    ///
+    /// # Panics
+    /// Panics if the endpoint refuses.
+    pub fn try_connect(&mut self) -> Option<(AssociationId, AssociationId)> {
         let a = self.start();
-        let up = |events: &VecDeque<(AssociationId, Event)>| {
-            events
-                .iter()
-                .rev()
-                .find(|(_, event)| matches!(event, Event::Established { .. }))
-                .map(|(id, _)| *id)
+        let up = |peer: &Peer| {
+            let is_up = |event: &Event| matches!(event, Event::Established { .. });
+            peer.events.iter().rev().find(|(_, event)| is_up(event)).map(|(id, _)| *id)
         };
-        let done = self.run_until(Duration::from_secs(60), |pair| {
-            up(&pair.a.events).is_some() && up(&pair.b.events).is_some()
-        });
-        assert!(done, "the association was not established:\n{}", self.printed().join("\n"));
-        let b = up(&self.b.events).expect("seen above");
+        self.run_until(Duration::from_secs(60), |pair| up(&pair.a).and(up(&pair.b)).is_some());
+        let established = up(&self.a).and(up(&self.b));
         for peer in [&mut self.a, &mut self.b] {
             peer.events.retain(|(_, event)| !matches!(event, Event::Established { .. }));
         }
-        (a, b)
+        established.map(|b| (a, b))
     }
 
     /// Returns how much virtual time has passed.
@@ -384,10 +387,7 @@ impl Pair {
         self.flush();
     }
 
-    /// Crashes the side: it gets a new endpoint with the same configuration and another seed.
-    ///
-    /// # Panics
-    /// Does not panic in practice, because the configuration was valid before.
+    /// Crashes the side: it gets a new endpoint with the same configuration, which was valid before, and another seed.
     pub fn crash(&mut self, side: Side) {
         let (now, seed) = (self.now, self.random.seed());
         let peer = self.side(side);

@@ -22,6 +22,23 @@ fn equal_arguments_give_equal_results() {
     assert_ne!(simulated(arguments), simulated(&arguments.replace("--seed 3", "--seed 4")));
 }
 
+fn failure(arguments: &str) -> String {
+    let words = std::iter::once("simulate").chain(arguments.split_whitespace());
+    simulate(&Command::parse_from(words).args).expect_err("invalid arguments").to_string()
+}
+
+#[test]
+fn networks_without_an_answer_are_errors() {
+    assert!(failure("--link rate=10mbit,loss=100% --time 1").contains("not established"));
+}
+
+#[test]
+fn message_sizes_are_limited() {
+    for option in ["--size", "--probe"] {
+        assert!(failure(&format!("{option} 1000g --time 1")).starts_with(option));
+    }
+}
+
 /// The time of a packet of 1,500 bytes at 10 Mbit/s.
 const PACKET_MS: f64 = 1.2;
 
