@@ -6,6 +6,7 @@
 //! - [`dcsctp::World`]: an endpoint of the engine and a dcsctp socket in one process, in virtual time.
 //! - [`dynamic::Opened`]: streams that are opened and closed at run time, whatever the other stack is.
 //! - [`authentication`], [`reconfiguration`]: the tests of RFC 4895 and RFC 6525 with usrsctp and the kernel.
+//! - [`extensions`]: those of other extensions, and the configurations that ask for them.
 //! - [`traffic`]: messages whose content can be checked, and exchanges of them.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests")]
@@ -16,6 +17,7 @@ pub mod authentication;
 pub mod dcsctp;
 pub mod driver;
 pub mod dynamic;
+pub mod extensions;
 pub mod peer;
 pub mod random;
 pub mod reconfiguration;

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use strandline_proto::authentication::HmacAlgorithms;
-use strandline_proto::config::{AssociationConfig, EndpointConfig, StreamCredit, StreamScheduler};
+use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::endpoint::Connect;
 use strandline_proto::event::CloseReason;
 use strandline_proto::reliability::Reliability;
 use strandline_tests::authentication::{ALGORITHMS, SECRET, demand, options, share_key};
 use strandline_tests::driver::Driver;
+use strandline_tests::extensions::{adaptation_layer, interleaving, interleaving_with_credit};
 use strandline_tests::peer::PeerProcess;
 use strandline_tests::reconfiguration::{PEER_STREAMS, performs_all_requests};
 use strandline_tests::session::{Session, ip, quick};
@@ -61,11 +62,6 @@ fn accepted(mut driver: Driver, mode: &str) -> Session {
     session
 }
 
-fn interleaving(association: &mut AssociationConfig) {
-    association.extensions.interleaving = true;
-    association.stream_scheduler = StreamScheduler::RoundRobin;
-}
-
 /// I-DATA chunks, ordered and unordered, of messages that fit a packet. The kernel numbers the fragments of longer ones from
 /// the second on, and the others' fragments are numbered from the first (RFC 8260 section 2.1). It does not list
 /// I-FORWARD-TSN, so that no message is given up.
@@ -75,10 +71,7 @@ fn messages_in_i_data_return() {
     let agreed = session.agreed();
     assert!(agreed.interleaving && !agreed.partial_reliability);
     session.exchange(&plan(1000, 64, 200));
-    session.driver.lose(30);
-    session.exchange(&plan(1000, 1000, 7));
-    session.exchange(&unordered(600, 1000, 3));
-    session.driver.lose(0);
+    session.exchange_under_losses(&[plan(1000, 1000, 7), unordered(600, 1000, 3)]);
     session.shut_down();
 }
 
@@ -86,9 +79,7 @@ fn messages_in_i_data_return() {
 fn the_kernel_connects_with_i_data() {
     let mut session = accepted(driver(interleaving, 31), "call -i -n 1000 -l 1000 -s 7");
     assert!(session.agreed().interleaving);
-    session.driver.lose(30);
-    session.echo(1000);
-    session.driver.lose(0);
+    session.echo_under_losses(1000);
     session.shut_down();
 }
 
@@ -105,23 +96,12 @@ fn interleaving_needs_both_sides() {
 #[test]
 fn stream_credit_is_skipped() {
     for (seed, connects) in [(50, true), (51, false)] {
-        let change = |association: &mut AssociationConfig| {
-            interleaving(association);
-            association.extensions.stream_credit = Some(StreamCredit::default());
-        };
-        let mut session =
-            session(driver(change, seed), connects, ["echo -i", "call -i -n 1000 -l 1000 -s 7"]);
-        let agreed = session.agreed();
-        assert_eq!((agreed.interleaving, agreed.stream_credit), (true, false));
-        session.driver.lose(30);
-        if connects {
-            session.exchange(&plan(1000, 1000, 7));
-        } else {
-            session.echo(1000);
-        }
-        session.nothing_was_reported();
-        session.driver.lose(0);
-        session.shut_down();
+        let driver = driver(interleaving_with_credit, seed);
+        session(driver, connects, ["echo -i", "call -i -n 1000 -l 1000 -s 7"]).skips_stream_credit(
+            connects,
+            &[plan(1000, 1000, 7)],
+            1000,
+        );
     }
 }
 
@@ -163,9 +143,7 @@ fn authenticated_messages_return() {
 fn the_kernel_connects_with_authentication() {
     for (secret, seed) in [None, Some(SECRET)].into_iter().zip(35..) {
         let mut session = authenticated(seed, false, secret);
-        session.driver.lose(30);
-        session.echo(200);
-        session.driver.lose(0);
+        session.echo_under_losses(200);
         session.shut_down();
     }
 }
@@ -284,11 +262,8 @@ fn streams_are_opened_and_closed_under_losses() {
 #[test]
 fn adaptation_layers_are_indicated() {
     for (seed, connects) in [(69, true), (70, false)] {
-        let driver = driver(|association| association.extensions.adaptation_layer = Some(7), seed);
-        let mut session = session(driver, connects, ["echo -A 9", "send -n 0 -A 9"]);
-        session.hears_of_the_adaptation_layer(9);
-        session.expect_or_seen("ADAPTATION 7");
-        session.shut_down();
+        let driver = driver(adaptation_layer, seed);
+        session(driver, connects, ["echo -A 9", "send -n 0 -A 9"]).indicates_adaptation_layers();
     }
 }
 
@@ -296,11 +271,7 @@ fn adaptation_layers_are_indicated() {
 #[test]
 fn path_mtu_is_found() {
     for (seed, connects) in [(71, true), (72, false)] {
-        let mut session = session(driver(|_| (), seed), connects, ["sink", "send -n 0"]);
-        session.driver.lose(30);
-        session.finds_the_path_mtu();
-        session.driver.lose(0);
-        session.shut_down();
+        session(driver(|_| (), seed), connects, ["sink", "send -n 0"]).finds_the_path_mtu_under_losses();
     }
 }
 

@@ -32,10 +32,7 @@ fn messages_return_acknowledged_by_nr_sack() {
         session.exchange(&plan(300, 20_000, 7));
         session.exchange(&unordered(200, 5000, 3));
         session.exchange(&plan(1000, 64, 200));
-        session.driver.lose(30);
-        session.exchange(&plan(200, 20_000, 7));
-        session.exchange(&unordered(100, 5000, 3));
-        session.driver.lose(0);
+        session.exchange_under_losses(&[plan(200, 20_000, 7), unordered(100, 5000, 3)]);
         assert_eq!(acknowledged_by(&session), [kind::NR_SACK]);
         session.shut_down();
     }
@@ -45,9 +42,7 @@ fn messages_return_acknowledged_by_nr_sack() {
 fn usrsctp_connects_with_nr_sack() {
     let mut session = keeping(92, false, "-N", false);
     assert!(session.agreed().nr_sack);
-    session.driver.lose(30);
-    session.echo(200);
-    session.driver.lose(0);
+    session.echo_under_losses(200);
     assert_eq!(acknowledged_by(&session), [kind::NR_SACK]);
     session.shut_down();
 }

@@ -1,5 +1,7 @@
 //! Streams that are opened and closed at run time.
 
+use core::ops::Range;
+
 use super::*;
 use crate::endpoint::DynamicStreams;
 use crate::reconfiguration::{DynamicStreamsEvent, OpenedBy};
@@ -64,6 +66,19 @@ fn memory(pair: &Pair, host: usize, id: AssociationId) -> usize {
     pair.hosts[host].endpoint.memory(id).unwrap().total()
 }
 
+/// Streams that are closed at once: more than one request names.
+const MANY: Range<u16> = 2..1502;
+
+/// Sends a message on each of many streams, and closes them all.
+fn close_many(pair: &mut Pair, client: AssociationId) {
+    for stream in MANY {
+        pair.send(CLIENT, client, stream, b"all of it");
+        let now = pair.now;
+        streams(pair, CLIENT, client).close(now, StreamId(stream));
+    }
+    pair.pass(Duration::from_secs(10));
+}
+
 /// Streams that are closed at about the same time share a request, and their numbers begin at 0 again.
 #[test]
 fn closed_streams_share_requests() {
@@ -72,16 +87,11 @@ fn closed_streams_share_requests() {
         let mut before = 0;
         for round in 0..4 {
             let from = pair.log.len();
-            for stream in 2..1502 {
-                pair.send(CLIENT, client, stream, b"all of it");
-                let now = pair.now;
-                streams(&mut pair, CLIENT, client).close(now, StreamId(stream));
-            }
-            pair.pass(Duration::from_secs(10));
+            close_many(&mut pair, client);
             let received: Vec<_> = core::iter::from_fn(|| pair.recv(SERVER, server)).collect();
             assert_eq!(received.len(), 1500);
             assert!(received.iter().all(|message| message.ssn == Ssn(0)), "round {round}");
-            let all: Vec<_> = (2..1502).collect();
+            let all: Vec<_> = MANY.collect();
             let mut found = closed(&dynamic_events(&mut pair, CLIENT), Outcome::Performed);
             found.sort_unstable();
             assert_eq!(found, all);
@@ -105,12 +115,7 @@ fn closed_streams_share_requests() {
 fn requests_fit_every_path_at_first() {
     let (mut pair, client, _) = dynamic(|config| config.path_mtu_max = config.path_mtu_initial);
     let from = pair.log.len();
-    for stream in 2..1502 {
-        pair.send(CLIENT, client, stream, b"all of it");
-        let now = pair.now;
-        streams(&mut pair, CLIENT, client).close(now, StreamId(stream));
-    }
-    pair.pass(Duration::from_secs(10));
+    close_many(&mut pair, client);
     assert_eq!(closed(&dynamic_events(&mut pair, CLIENT), Outcome::Performed).len(), 1500);
     let requests = pair.log[from..].iter().filter(|sent| has(kind::RE_CONFIG)(sent));
     let longest = requests.map(|sent| sent.bytes.len()).max().unwrap();
