@@ -222,7 +222,7 @@ pub(super) const CRATES: [Rules; 9] = [
             apart(&["relay", "far_peer"]),
             apart(&["udp_clients"]),
             apart(&["contexts", "far_udp"]),
-            apart(&["asking", "far"]),
+            apart(&["peer_requests", "far"]),
             apart(&["link"]),
             apart(&["listeners"]),
             apart(&["hot_restart"]),
