@@ -1,6 +1,9 @@
 //! One association: its fields and its interface to the endpoint. Each procedure of RFC 9260 has its own file beside
 //! this one. The halves that send and receive data, and the paths, are sub-states that do not know the association.
 //!
+//! Commands, and the steps of RFC 9260's procedures that most packets take, are methods. Cold procedures and those of
+//! extensions are free functions with the association as their first parameter.
+//!
 //! | files | concern |
 //! |---|---|
 //! | [`setup`], [`offer`], [`cookie`], [`features`], [`restart`] | set-up, negotiation of extensions, restart |
@@ -48,6 +51,7 @@ pub(crate) mod reconfig;
 mod report;
 pub(crate) mod restart;
 mod sack_size;
+mod seen;
 mod setup;
 mod state;
 pub(crate) mod stream_credit;
@@ -144,8 +148,6 @@ pub(crate) struct Flags {
     pub(crate) readable_given: bool,
     /// `shutdown` was called. It takes effect after the set-up, and after a restart of the peer.
     shutdown_wanted: bool,
-    /// The packet being received contained a duplicate DATA chunk.
-    duplicate_seen: bool,
     /// The association is in the endpoint's queue of senders.
     pub(crate) queued: bool,
     /// The application has released its handle.
