@@ -227,10 +227,6 @@ pub(super) enum Kind {
 /// Otherwise their records alone might fill a small buffer, and nothing could free it.
 const FREE_MAX: usize = 1024;
 
-/// Maximum number of streams of which it is remembered that an unordered message was abandoned. A fragment that arrives
-/// later is held until the association ends if its stream is forgotten.
-const ABANDONED_MAX: usize = 1024;
-
 /// The messages of an association that receives I-DATA.
 #[derive(Debug, Default)]
 pub(crate) struct Interleaved {
@@ -241,7 +237,8 @@ pub(crate) struct Interleaved {
     next: BTreeMap<StreamId, Mid>,
     /// The streams with an unordered message of which a part was delivered, and its MID.
     partly: BTreeMap<StreamId, Mid>,
-    /// The MID of the last unordered message that was abandoned on a stream.
+    /// The MID of the last unordered message that was abandoned on a stream: up to 65,536 entries of 8 bytes. None is
+    /// forgotten, since a fragment of it that arrives later would be held until the association ends.
     abandoned: BTreeMap<StreamId, Mid>,
     /// True if ordered messages were abandoned.
     skips: bool,
@@ -413,9 +410,6 @@ impl Interleaved {
 
     /// Remembers that unordered messages of a stream up to a MID were abandoned.
     fn abandon_unordered(&mut self, stream: StreamId, mid: Mid) {
-        if self.abandoned.len() >= ABANDONED_MAX && !self.abandoned.contains_key(&stream) {
-            self.abandoned.pop_first();
-        }
         let last = self.abandoned.entry(stream).or_insert(mid);
         if mid.is_after(*last) {
             *last = mid;
