@@ -48,9 +48,14 @@ impl Path {
         Some(PathChange::Active)
     }
 
-    /// Records that something sent on this path was not answered in time (section 8.2). The count stops once the path
-    /// is inactive (section 8.3).
+    /// Records that something sent on this path, other than a HEARTBEAT, was not answered in time (section 8.2). An
+    /// unconfirmed address is judged by its HEARTBEATs alone (section 5.4).
     pub(crate) fn on_error(&mut self, config: &AssociationConfig) -> Option<PathChange> {
+        if self.state == PathState::Unconfirmed { None } else { self.count_error(config) }
+    }
+
+    /// Counts an error. The count stops once the path is inactive (section 8.3).
+    fn count_error(&mut self, config: &AssociationConfig) -> Option<PathChange> {
         if self.error_count > config.path_retrans_max || self.state == PathState::Inactive {
             return None;
         }
@@ -87,8 +92,8 @@ impl Path {
         self.state == PathState::Unconfirmed && self.error_count > config.path_retrans_max
     }
 
-    /// Probes an address again that had been given up, because a packet of the peer came from it.
-    pub(crate) fn on_packet_received(&mut self, now: Time, random: u32, config: &AssociationConfig) {
+    /// Probes an address again that had been given up.
+    pub(crate) fn verify_again(&mut self, now: Time, random: u32, config: &AssociationConfig) {
         self.error_count = 0;
         self.start_heartbeats(now, random, config);
     }
@@ -145,7 +150,7 @@ impl Path {
             return None;
         }
         self.rto.back_off(config);
-        let change = self.on_error(config);
+        let change = self.count_error(config);
         self.heartbeat.schedule_after_loss(now, self.pace(config), self.rto.rto(), random);
         Some(HeartbeatLoss { change, confirmed: self.state != PathState::Unconfirmed })
     }
