@@ -36,16 +36,17 @@ impl Path {
         change
     }
 
-    /// Records that the peer acknowledged something sent on this path (section 8.2). Does not confirm an address.
+    /// Records that the peer acknowledged something sent on this path (section 8.2). Does not confirm an address, nor
+    /// undo that it was given up.
     pub(crate) fn on_answer(&mut self) -> Option<PathChange> {
-        self.error_count = 0;
         match self.state {
-            PathState::Unconfirmed | PathState::Active => return None,
-            PathState::PotentiallyFailed => {}
+            PathState::Unconfirmed => return None,
+            PathState::Active | PathState::PotentiallyFailed => {}
             PathState::Inactive => self.pmtu.on_path_returned(),
         }
-        self.state = PathState::Active;
-        Some(PathChange::Active)
+        self.error_count = 0;
+        let before = core::mem::replace(&mut self.state, PathState::Active);
+        (before != PathState::Active).then_some(PathChange::Active)
     }
 
     /// Records that something sent on this path, other than a HEARTBEAT, was not answered in time (section 8.2). An
