@@ -68,7 +68,7 @@ impl Association {
         let Some(index) = self.paths.by_address(address) else { return false };
         let unconfirmed = self.paths.get(index).state == PathState::Unconfirmed;
         if unconfirmed {
-            let _ = self.give_up_address(cx, index);
+            let _ = give_up_address(self, cx, index);
         }
         unconfirmed
     }
@@ -79,24 +79,10 @@ impl Association {
         self.on_path_error(cx, index, change);
     }
 
-    /// Gives up an unconfirmed address. Returns false without a change if it is the last one that may be the peer's: it
-    /// is probed until the association ends.
-    fn give_up_address(&mut self, cx: &mut EndpointContext, index: PathIndex) -> bool {
-        let config = Arc::clone(&self.config);
-        let is_other = |(other, path): (PathIndex, &Path)| other != index && !path.is_given_up(&config);
-        if !self.paths.iter().any(is_other) {
-            return false;
-        }
-        if let Some(change) = self.paths.get_mut(index).give_up(&config) {
-            self.on_path_change(cx, index, change);
-        }
-        true
-    }
-
     /// Abandons a path. Returns false without a change if it is the last one that may work.
     fn leave_path(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) -> bool {
         match self.paths.get(index).state {
-            PathState::Unconfirmed => return self.give_up_address(cx, index),
+            PathState::Unconfirmed => return give_up_address(self, cx, index),
             _ if self.state.in_setup() => return self.leave_path_in_setup(cx, now, index),
             PathState::Inactive => return self.paths.confirmed_other_than(index),
             PathState::Active | PathState::PotentiallyFailed => {
@@ -162,4 +148,18 @@ impl Association {
             _ => {}
         }
     }
+}
+
+/// Gives up an unconfirmed address. Returns false without a change if it is the last one that may be the peer's: it is
+/// probed until the association ends.
+fn give_up_address(association: &mut Association, cx: &mut EndpointContext, index: PathIndex) -> bool {
+    let config = Arc::clone(&association.config);
+    let may_be_its = |(other, path): (PathIndex, &Path)| other != index && !path.is_given_up(&config);
+    if !association.paths.iter().any(may_be_its) {
+        return false;
+    }
+    if let Some(change) = association.paths.get_mut(index).give_up(&config) {
+        association.on_path_change(cx, index, change);
+    }
+    true
 }

@@ -82,6 +82,20 @@ impl Association {
         path.rto.back_off(&config);
         path.heartbeat.defer_varied(now, path.rto.rto(), random);
     }
+
+    /// Probes addresses again that had been given up, if the peer has deleted all others: with none to send to, nothing
+    /// would ever be sent again.
+    #[cold]
+    pub(super) fn verify_if_lost(&mut self, cx: &mut EndpointContext, now: Time) {
+        if !is_lost(self) || !self.state.heartbeats() {
+            return;
+        }
+        let config = Arc::clone(&self.config);
+        for index in self.paths.indices() {
+            let random = cx.rng_word();
+            self.paths.get_mut(index).verify_again(now, random, &config);
+        }
+    }
 }
 
 /// Probes an address that had been given up, or whose HEARTBEAT stays unanswered: the peer answers none from an address of
@@ -106,18 +120,4 @@ pub(super) fn on_packet_from_unconfirmed(
 /// True if no address of the peer is confirmed, and none answers.
 pub(super) fn is_lost(association: &Association) -> bool {
     association.flags.held && association.paths.iter().all(|(_, path)| path.is_given_up(&association.config))
-}
-
-/// Probes addresses again that had been given up, if the peer has deleted all others: with none to send to, nothing would
-/// ever be sent again.
-#[cold]
-pub(super) fn on_paths_removed(association: &mut Association, cx: &mut EndpointContext, now: Time) {
-    if !is_lost(association) || !association.state.heartbeats() {
-        return;
-    }
-    let config = Arc::clone(&association.config);
-    for index in association.paths.indices() {
-        let random = cx.rng_word();
-        association.paths.get_mut(index).verify_again(now, random, &config);
-    }
 }

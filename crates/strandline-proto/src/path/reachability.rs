@@ -52,23 +52,7 @@ impl Path {
     /// Records that something sent on this path, other than a HEARTBEAT, was not answered in time (section 8.2). An
     /// unconfirmed address is judged by its HEARTBEATs alone (section 5.4).
     pub(crate) fn on_error(&mut self, config: &AssociationConfig) -> Option<PathChange> {
-        if self.state == PathState::Unconfirmed { None } else { self.count_error(config) }
-    }
-
-    /// Counts an error. The count stops once the path is inactive (section 8.3).
-    fn count_error(&mut self, config: &AssociationConfig) -> Option<PathChange> {
-        if self.error_count > config.path_retrans_max || self.state == PathState::Inactive {
-            return None;
-        }
-        self.error_count = self.error_count.saturating_add(1);
-        let failed = self.error_count > config.path_retrans_max;
-        if failed {
-            if self.state != PathState::Unconfirmed {
-                self.state = PathState::Inactive;
-            }
-            return Some(PathChange::Inactive);
-        }
-        None
+        if self.state == PathState::Unconfirmed { None } else { count_error(self, config) }
     }
 
     /// Makes the path inactive at once, because it is unusable or nothing at the address speaks SCTP.
@@ -151,7 +135,7 @@ impl Path {
             return None;
         }
         self.rto.back_off(config);
-        let change = self.count_error(config);
+        let change = count_error(self, config);
         self.heartbeat.schedule_after_loss(now, self.pace(config), self.rto.rto(), random);
         Some(HeartbeatLoss { change, confirmed: self.state != PathState::Unconfirmed })
     }
@@ -195,4 +179,17 @@ impl Path {
             None => Pace::Off,
         }
     }
+}
+
+/// Counts an error. The count stops once the path is inactive (RFC 9260 section 8.3).
+fn count_error(path: &mut Path, config: &AssociationConfig) -> Option<PathChange> {
+    if path.error_count > config.path_retrans_max || path.state == PathState::Inactive {
+        return None;
+    }
+    path.error_count = path.error_count.saturating_add(1);
+    let failed = path.error_count > config.path_retrans_max;
+    if failed && path.state != PathState::Unconfirmed {
+        path.state = PathState::Inactive;
+    }
+    failed.then_some(PathChange::Inactive)
 }

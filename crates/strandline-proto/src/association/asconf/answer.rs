@@ -15,7 +15,6 @@ use super::super::asconf_state::{is_leaving, is_withheld, state_mut, state_of};
 use super::super::build::finish_control;
 use super::super::context::{EndpointContext, Route, acceptable, is_unicast};
 use super::super::offer::{append_tlv, encode_cause};
-use super::super::verification::on_paths_removed;
 use super::{make_primary, reserve, state_or_new, update_hold};
 use crate::error::PathError;
 use crate::packet_sizes::CONTROL_PACKET_LEN_MAX;
@@ -88,7 +87,7 @@ pub(super) fn on_asconf(
         trust_source(association, cx, source.ip());
     }
     update_hold(association);
-    on_paths_removed(association, cx, now);
+    association.verify_if_lost(cx, now);
     let dynamic = state_or_new(association);
     dynamic.keep_answer(asconf.number, responses);
     dynamic.expected = asconf.number.next();

@@ -32,7 +32,7 @@ fn replaced() -> (Pair, AssociationId, AssociationId, SocketAddr) {
 }
 
 #[test]
-fn unanswered_requests_do_not_give_up_the_only_address() {
+fn unanswered_asconf_gives_up_no_address() {
     let (mut pair, client, server, new) = replaced();
     request(&mut pair, SERVER, server, &[AddressRequest::SetPrimary(address(SERVER, 0).ip())]).unwrap();
     // One HEARTBEAT and one ASCONF are not answered.
@@ -45,7 +45,7 @@ fn unanswered_requests_do_not_give_up_the_only_address() {
 
 /// The host may find a route later.
 #[test]
-fn no_route_does_not_give_up_the_only_address() {
+fn missing_route_does_not_give_up_only_address() {
     for kind in [IcmpKind::NoRoute, IcmpKind::HostUnreachable] {
         let (mut pair, client, server, new) = replaced();
         for _ in 0..5 {
@@ -66,7 +66,7 @@ fn only_address_without_sctp_ends_the_association() {
 
 /// The peer has two new addresses and does not know yet that they were added, so it answers the ASCONF from its old one.
 #[test]
-fn given_up_address_is_probed_once_an_asconf_sent_there_is_answered() {
+fn answered_asconf_resumes_heartbeats() {
     let (mut pair, client, server) = Pair::with(impatient(CLIENT), impatient(SERVER)).establish();
     pair.pass(Duration::from_secs(1));
     let (old, new) = (address(CLIENT, 0), [new_address(CLIENT, 0), new_address(CLIENT, 1)]);
@@ -92,7 +92,7 @@ fn given_up_address_is_probed_once_an_asconf_sent_there_is_answered() {
 
 /// The last address that is left was given up before.
 #[test]
-fn given_up_address_is_probed_once_no_other_is_left() {
+fn last_address_left_is_probed_again() {
     let mut peer = Peer::new(1);
     let (new, elsewhere) = (new_address(CLIENT, 0), new_address(CLIENT, 1));
     assert_eq!(peer.ask(&[add(1, new)]), []);
