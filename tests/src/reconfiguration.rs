@@ -75,6 +75,13 @@ impl Session {
             (status.outbound_streams == outbound && status.inbound_streams == inbound).then_some(())
         });
     }
+
+    /// Waits until the peer has the response to its request for more outgoing streams, before which it refuses to send on
+    /// them. usrsctp reports how many it has, the kernel how many it has added.
+    fn peer_may_use(&mut self, outgoing: u16, added: u16) {
+        let reports = [outgoing, added].map(|count| format!(" out={count}"));
+        while !reports.iter().any(|report| self.expect("STREAMS flags=0 ").ends_with(report)) {}
+    }
 }
 
 /// The tests, with a peer that was started with `-v`.
@@ -165,10 +172,12 @@ impl Session {
         assert_eq!(self.ssns_at_the_peer(60, 2), ["0", "1"]);
         self.ask(Reconfigure::AddStreams { outgoing: 0, incoming: 4 });
         self.has_streams(61, 94);
+        self.peer_may_use(94, 4);
         self.peer.tell("message 93");
         self.message_on(93);
         self.peer.tell("add 3 0");
         self.has_streams(61, 97);
+        self.peer_may_use(97, 3);
         self.peer.tell("message 96");
         self.message_on(96);
         self.peer.tell("add 4 0");

@@ -18,7 +18,7 @@ use strandline_proto::endpoint::Connect;
 use strandline_tests::cases;
 use strandline_tests::driver::Driver;
 use strandline_tests::peer::{PeerProcess, free_udp_port};
-use strandline_tests::reconfiguration::performs_all_requests;
+use strandline_tests::reconfiguration::{PEER_STREAMS, performs_all_requests};
 use strandline_tests::session::Session;
 use strandline_tests::traffic::{Planned, plan, unordered};
 use strandline_wire::chunk::kind;
@@ -250,11 +250,9 @@ fn all_numbers_are_reset_under_losses() {
     }
 }
 
-/// Only in the whole set: about one time in three usrsctp sends nothing on the streams that it has added.
-#[cfg(feature = "full-interop")]
+/// More streams in each direction, by each side and in both roles.
 #[test]
 fn streams_are_added_under_losses() {
-    use strandline_tests::reconfiguration::PEER_STREAMS;
     for (seed, connects) in [(44, true), (45, false)] {
         let driver = driver_with(seed, performs_all_requests);
         let modes = [format!("echo -v -O {PEER_STREAMS}"), format!("send -v -n 1 -O {PEER_STREAMS}")];

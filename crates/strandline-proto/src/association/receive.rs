@@ -92,9 +92,9 @@ impl Association {
         }
     }
 
-    /// Probes an unconfirmed address, because the peer uses it.
+    /// Probes an unconfirmed address, because the peer uses it, or has answered an ASCONF that was sent there.
     #[inline]
-    fn probe_unconfirmed(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
+    pub(super) fn probe_unconfirmed(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) {
         if !self.is_confirmed(index) && self.state.heartbeats() {
             on_packet_from_unconfirmed(self, cx, now, index);
         }

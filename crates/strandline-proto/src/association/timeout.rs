@@ -11,6 +11,7 @@ use super::diagnostics::{
 use super::error_counts::UNANSWERED;
 use super::expiry::abandon_due;
 use super::multipath::takes_new_data;
+use super::verification::is_lost;
 use super::{Association, State, asconf, auth, reconfig, stream_credit};
 use crate::outbound::partial::{forward_again, forward_len};
 use crate::outbound::stream_credit as outgoing;
@@ -306,7 +307,7 @@ impl Association {
             // Probes of unconfirmed addresses and of unused paths do not count for the association.
             if loss.confirmed && in_use {
                 self.count_error(cx, now);
-            } else if asconf::is_lost(self) {
+            } else if is_lost(self) {
                 self.give_up(cx, now, UNANSWERED);
             }
         }

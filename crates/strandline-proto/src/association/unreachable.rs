@@ -9,7 +9,7 @@ use super::context::EndpointContext;
 use super::diagnostics::log_unreachable;
 use super::{Association, State};
 use crate::event::CloseReason;
-use crate::path::PathState;
+use crate::path::{Path, PathState};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -63,12 +63,12 @@ impl Association {
 
     /// Handles an ABORT with the T bit from one of this host's addresses: another process here does not know the
     /// association. If the address was never confirmed, this shows only that it is not the peer's. Returns true if it
-    /// was such an address, which is given up.
+    /// was such an address, which is given up if there is another.
     pub(crate) fn refuse_address(&mut self, cx: &mut EndpointContext, address: IpAddr) -> bool {
         let Some(index) = self.paths.by_address(address) else { return false };
         let unconfirmed = self.paths.get(index).state == PathState::Unconfirmed;
         if unconfirmed {
-            self.give_up_address(cx, index);
+            let _ = give_up_address(self, cx, index);
         }
         unconfirmed
     }
@@ -79,17 +79,10 @@ impl Association {
         self.on_path_error(cx, index, change);
     }
 
-    fn give_up_address(&mut self, cx: &mut EndpointContext, index: PathIndex) {
-        let config = Arc::clone(&self.config);
-        if let Some(change) = self.paths.get_mut(index).give_up(&config) {
-            self.on_path_change(cx, index, change);
-        }
-    }
-
     /// Abandons a path. Returns false without a change if it is the last one that may work.
     fn leave_path(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) -> bool {
         match self.paths.get(index).state {
-            PathState::Unconfirmed => self.give_up_address(cx, index),
+            PathState::Unconfirmed => return give_up_address(self, cx, index),
             _ if self.state.in_setup() => return self.leave_path_in_setup(cx, now, index),
             PathState::Inactive => return self.paths.confirmed_other_than(index),
             PathState::Active | PathState::PotentiallyFailed => {
@@ -155,4 +148,18 @@ impl Association {
             _ => {}
         }
     }
+}
+
+/// Gives up an unconfirmed address. Returns false without a change if it is the last one that may be the peer's: it is
+/// probed until the association ends.
+fn give_up_address(association: &mut Association, cx: &mut EndpointContext, index: PathIndex) -> bool {
+    let config = Arc::clone(&association.config);
+    let may_be_its = |(other, path): (PathIndex, &Path)| other != index && !path.is_given_up(&config);
+    if !association.paths.iter().any(may_be_its) {
+        return false;
+    }
+    if let Some(change) = association.paths.get_mut(index).give_up(&config) {
+        association.on_path_change(cx, index, change);
+    }
+    true
 }

@@ -82,6 +82,20 @@ impl Association {
         path.rto.back_off(&config);
         path.heartbeat.defer_varied(now, path.rto.rto(), random);
     }
+
+    /// Probes addresses again that had been given up, if the peer has deleted all others: with none to send to, nothing
+    /// would ever be sent again.
+    #[cold]
+    pub(super) fn verify_if_lost(&mut self, cx: &mut EndpointContext, now: Time) {
+        if !is_lost(self) || !self.state.heartbeats() {
+            return;
+        }
+        let config = Arc::clone(&self.config);
+        for index in self.paths.indices() {
+            let random = cx.rng_word();
+            self.paths.get_mut(index).verify_again(now, random, &config);
+        }
+    }
 }
 
 /// Probes an address that had been given up, or whose HEARTBEAT stays unanswered: the peer answers none from an address of
@@ -95,11 +109,15 @@ pub(super) fn on_packet_from_unconfirmed(
 ) {
     let random = cx.rng_word();
     let config = Arc::clone(&association.config);
-    let several = association.paths.has_several();
     let path = association.paths.get_mut(index);
-    if !path.is_given_up(&config) {
+    if path.is_given_up(&config) {
+        path.verify_again(now, random, &config);
+    } else {
         path.heartbeat.repeat(now, config.rto_initial);
-    } else if several {
-        path.on_packet_received(now, random, &config);
     }
+}
+
+/// True if no address of the peer is confirmed, and none answers.
+pub(super) fn is_lost(association: &Association) -> bool {
+    association.flags.held && association.paths.iter().all(|(_, path)| path.is_given_up(&association.config))
 }

@@ -1,6 +1,7 @@
 //! Sizes of packets without data, whose loss does not lower the path MTU.
 
 use super::destination::Path;
+use super::state::PathState;
 use crate::config::AssociationConfig;
 
 /// Returns the length of the longest SCTP packet that is known to arrive: more than the smallest one once a search has
@@ -10,8 +11,12 @@ pub(crate) fn proven_len(path: &Path, config: &AssociationConfig) -> usize {
     if found { path.payload_max() } else { path.pmtu.floor_len() }
 }
 
-/// Returns the maximum size to which IP may fragment a long packet without data: no more than arrives now, and once
-/// something was not answered the smallest size.
+/// Returns the maximum size to which IP may fragment a long packet without data: no more than arrives now. It is the
+/// smallest size if the address is not confirmed, or once something was not answered.
 pub(crate) fn cut_max(path: &Path) -> u16 {
-    if path.error_count > 0 || path.timed_out { path.pmtu.smallest() } else { path.pmtu.mtu() }
+    if path.state == PathState::Unconfirmed || path.error_count > 0 || path.timed_out {
+        path.pmtu.smallest()
+    } else {
+        path.pmtu.mtu()
+    }
 }

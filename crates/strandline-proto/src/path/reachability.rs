@@ -36,33 +36,23 @@ impl Path {
         change
     }
 
-    /// Records that the peer acknowledged something sent on this path (section 8.2). Does not confirm an address.
+    /// Records that the peer acknowledged something sent on this path (section 8.2). Does not confirm an address, nor
+    /// undo that it was given up.
     pub(crate) fn on_answer(&mut self) -> Option<PathChange> {
-        self.error_count = 0;
         match self.state {
-            PathState::Unconfirmed | PathState::Active => return None,
-            PathState::PotentiallyFailed => {}
+            PathState::Unconfirmed => return None,
+            PathState::Active | PathState::PotentiallyFailed => {}
             PathState::Inactive => self.pmtu.on_path_returned(),
         }
-        self.state = PathState::Active;
-        Some(PathChange::Active)
+        self.error_count = 0;
+        let before = core::mem::replace(&mut self.state, PathState::Active);
+        (before != PathState::Active).then_some(PathChange::Active)
     }
 
-    /// Records that something sent on this path was not answered in time (section 8.2). The count stops once the path
-    /// is inactive (section 8.3).
+    /// Records that something sent on this path, other than a HEARTBEAT, was not answered in time (section 8.2). An
+    /// unconfirmed address is judged by its HEARTBEATs alone (section 5.4).
     pub(crate) fn on_error(&mut self, config: &AssociationConfig) -> Option<PathChange> {
-        if self.error_count > config.path_retrans_max || self.state == PathState::Inactive {
-            return None;
-        }
-        self.error_count = self.error_count.saturating_add(1);
-        let failed = self.error_count > config.path_retrans_max;
-        if failed {
-            if self.state != PathState::Unconfirmed {
-                self.state = PathState::Inactive;
-            }
-            return Some(PathChange::Inactive);
-        }
-        None
+        if self.state == PathState::Unconfirmed { None } else { count_error(self, config) }
     }
 
     /// Makes the path inactive at once, because it is unusable or nothing at the address speaks SCTP.
@@ -87,8 +77,8 @@ impl Path {
         self.state == PathState::Unconfirmed && self.error_count > config.path_retrans_max
     }
 
-    /// Probes an address again that had been given up, because a packet of the peer came from it.
-    pub(crate) fn on_packet_received(&mut self, now: Time, random: u32, config: &AssociationConfig) {
+    /// Probes an address again that had been given up.
+    pub(crate) fn verify_again(&mut self, now: Time, random: u32, config: &AssociationConfig) {
         self.error_count = 0;
         self.start_heartbeats(now, random, config);
     }
@@ -145,7 +135,7 @@ impl Path {
             return None;
         }
         self.rto.back_off(config);
-        let change = self.on_error(config);
+        let change = count_error(self, config);
         self.heartbeat.schedule_after_loss(now, self.pace(config), self.rto.rto(), random);
         Some(HeartbeatLoss { change, confirmed: self.state != PathState::Unconfirmed })
     }
@@ -189,4 +179,17 @@ impl Path {
             None => Pace::Off,
         }
     }
+}
+
+/// Counts an error. The count stops once the path is inactive (RFC 9260 section 8.3).
+fn count_error(path: &mut Path, config: &AssociationConfig) -> Option<PathChange> {
+    if path.error_count > config.path_retrans_max || path.state == PathState::Inactive {
+        return None;
+    }
+    path.error_count = path.error_count.saturating_add(1);
+    let failed = path.error_count > config.path_retrans_max;
+    if failed && path.state != PathState::Unconfirmed {
+        path.state = PathState::Inactive;
+    }
+    failed.then_some(PathChange::Inactive)
 }

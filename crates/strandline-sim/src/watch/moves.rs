@@ -5,6 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet};
 
 use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};
+use strandline_wire::cause::code;
 use strandline_wire::chunk::{Asconf, AsconfAck, Chunk, kind};
 use strandline_wire::parameter::Parameters;
 use strandline_wire::parameter::asconf::AsconfParameter;
@@ -95,7 +96,7 @@ impl Moves {
         let may_leave = match source {
             None => true,
             // The answers to an INIT and to an old cookie are not packets of the association.
-            _ if only(&[kind::INIT_ACK]) || only(&[kind::ERROR]) => true,
+            _ if only(&[kind::INIT_ACK]) || only(&[kind::ERROR]) || refuses_cookie(packet) => true,
             Some(Withheld::Added) => only(&[kind::AUTH, kind::ASCONF, kind::ABORT]),
             // The peer takes answers only from addresses that it knows, and may replace its own at the same time.
             Some(Withheld::Leaving) => only(&[kind::AUTH, kind::ASCONF_ACK, kind::ABORT]),
@@ -106,9 +107,14 @@ impl Moves {
             || self.only.as_ref().is_some_and(|only| !only.contains(&to.ip()));
         // A peer that has restarted has any of its addresses.
         let answers = [kind::AUTH, kind::ASCONF_ACK, kind::ABORT, kind::INIT_ACK];
-        demand(!gone || self.is_being_added(to.ip()) || only(&answers) || only(&[kind::ERROR]), || {
-            format!("chunks {kinds:?} to {to}, which the peer has deleted: {self:?}")
-        })
+        demand(
+            !gone
+                || self.is_being_added(to.ip())
+                || only(&answers)
+                || only(&[kind::ERROR])
+                || refuses_cookie(packet),
+            || format!("chunks {kinds:?} to {to}, which the peer has deleted: {self:?}"),
+        )
     }
 
     /// True if the peer asks to add the address, and the answer has not departed.
@@ -151,6 +157,17 @@ impl Moves {
             }
         }
     }
+}
+
+/// True if a packet reports a stale cookie (RFC 9260 section 5.2.6), authenticated or not: it goes to where the cookie came
+/// from.
+fn refuses_cookie(packet: &Packet<'_>) -> bool {
+    packet.chunks().flatten().all(|chunk| match chunk.parse() {
+        Ok(Chunk::Error(error)) => {
+            error.causes.iter().flatten().all(|cause| cause.code == code::STALE_COOKIE)
+        }
+        _ => chunk.kind == kind::AUTH,
+    })
 }
 
 fn success(raw: &strandline_wire::parameter::RawParameter<'_>) -> Option<u32> {

@@ -311,4 +311,9 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (18_000_051_119, "both hosts had changed their ports and gave up a little too late (of the checker)"),
     (18_000_051_734, "two associations under one tag had different keys (of the checker)"),
+    (19_000_010_343, "an authenticated report of a stale cookie to where it came from (of the checker)"),
+    (
+        19_000_022_370,
+        "the peer's only address, not confirmed, was given up for an unanswered ASCONF and never probed again",
+    ),
 ];

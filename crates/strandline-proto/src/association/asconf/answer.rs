@@ -87,6 +87,7 @@ pub(super) fn on_asconf(
         trust_source(association, cx, source.ip());
     }
     update_hold(association);
+    association.verify_if_lost(cx, now);
     let dynamic = state_or_new(association);
     dynamic.keep_answer(asconf.number, responses);
     dynamic.expected = asconf.number.next();

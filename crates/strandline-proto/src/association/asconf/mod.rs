@@ -172,11 +172,6 @@ pub(super) fn prefer(association: &mut Association, primary: Option<IpAddr>) {
     }
 }
 
-/// True if no address of the peer is confirmed, and none answers.
-pub(super) fn is_lost(association: &Association) -> bool {
-    association.flags.held && association.paths.iter().all(|(_, path)| path.is_given_up(&association.config))
-}
-
 /// Returns the number of bytes that a packet of these chunks leaves for authentication.
 fn reserve(association: &Association) -> usize {
     auth::reserve_for(association, &[kind::ASCONF, kind::ASCONF_ACK])

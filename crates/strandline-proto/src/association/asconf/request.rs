@@ -309,10 +309,11 @@ pub(super) fn on_ack(
     dynamic.deadline = Time::MAX;
     // Section 5.1 rule A5.
     association.errors.total = 0;
-    if association.paths.contains(sent.path)
-        && let Some(change) = association.paths.get_mut(sent.path).on_answer()
-    {
-        association.on_path_change(cx, sent.path, change);
+    if association.paths.contains(sent.path) {
+        if let Some(change) = association.paths.get_mut(sent.path).on_answer() {
+            association.on_path_change(cx, sent.path, change);
+        }
+        association.probe_unconfirmed(cx, now, sent.path);
     }
     let mut failed = None;
     for (id, request) in sent.requests {

@@ -5,6 +5,7 @@ mod crossing;
 mod negotiation;
 mod receiver;
 mod sender;
+mod unconfirmed;
 
 use strandline_wire::TlvWriter;
 use strandline_wire::cause::{Causes, code};
