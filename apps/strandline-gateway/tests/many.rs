@@ -166,12 +166,15 @@ fn associations_share_a_limit() {
     assert!((LIMIT..most).contains(&unread()), "{} bytes are unread", unread());
     assert!(near.admin("metrics").contains("\nstrandline_gateway_unread_bytes_max 16777216\n"));
     pass(&mut connect(PEERS), 1);
-    for number in 0..stalled.clients.len() {
-        let client = &mut stalled.clients[number];
-        for part in 0..24 {
-            assert!(read_exactly(client, PART) == bytes(PART, seed(number, part)), "part {part}");
+    std::thread::scope(|scope| {
+        for (number, client) in stalled.clients.iter_mut().enumerate() {
+            scope.spawn(move || {
+                for part in 0..24 {
+                    assert!(read_exactly(client, PART) == bytes(PART, seed(number, part)), "part {part}");
+                }
+            });
         }
-    }
+    });
     drop((stalled, fars));
     at_last("nothing is unread", || unread() == 0);
 }
