@@ -197,6 +197,9 @@ impl Association {
                 true
             }
             DataOutcome::NoUserData => {
+                if !auth::may_be_ended(self) {
+                    return false; // Anybody may have sent this.
+                }
                 let causes = encode_cause(&Cause::NoUserData { tsn });
                 self.send_abort(cx, &causes);
                 self.end(cx, now, CloseReason::ProtocolViolation("a DATA chunk without user data"));

@@ -57,7 +57,12 @@ impl Association {
         let local = cookie.local_tag == self.local_tag;
         let peer = cookie.peer_tag == self.peer_tag;
         let ties = cx.tie_tags(self.local_tag, self.peer_tag) == (cookie.local_tie_tag, cookie.peer_tie_tag);
+        // Of an INIT that came before authentication was agreed on.
+        let drops_auth = self.features.has(Extensions::AUTHENTICATION)
+            && !self.state.in_setup()
+            && !cookie.features.has(Extensions::AUTHENTICATION);
         match (local, peer) {
+            (_, false) if drops_auth => CookieAction::Discard,
             (false, false) if ties => CookieAction::Restart,
             (true, false) => CookieAction::Collision,
             (true, true) => CookieAction::Duplicate,
@@ -174,7 +179,7 @@ impl Association {
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
         self.features = cookie.features;
-        auth::adopt(self, cookie.auth.as_deref());
+        auth::adopt(self, cx, cookie.auth.as_deref());
         let adopted = adopt_interleaving(self);
         debug_assert!(adopted, "nothing was sent");
         incoming::set_by_report(&mut self.inbound, by_report);
@@ -199,6 +204,7 @@ impl Association {
         cx.event(self.id, Event::Restarted { unread, cut });
         adaptation::adopt(self, cookie.adaptation);
         adaptation::report(self, cx);
+        auth::report_support(self, cx);
         cx.event(self.id, Event::Writable);
         for stream in refused {
             cx.event(self.id, Event::StreamWritable { stream });
@@ -215,16 +221,20 @@ impl Association {
         }
     }
 
-    /// Handles action B: our tag stays, the peer's is the cookie's.
+    /// Handles action B: our tag stays, the peer's is the cookie's. So is its Random Number (RFC 4895 section 6.1). What an
+    /// established association has agreed on stays as well: both directions are in use.
     fn collide(&mut self, cx: &mut EndpointContext, now: Time, cookie: &Cookie) {
         self.peer_tag = cookie.peer_tag;
-        self.features = cookie.features;
-        adaptation::adopt(self, cookie.adaptation);
-        auth::adopt(self, cookie.auth.as_deref());
-        self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
-        if !self.state.in_setup() {
+        let sets_up = self.state.in_setup();
+        if sets_up || self.features.has(Extensions::AUTHENTICATION) {
+            auth::adopt(self, cx, cookie.auth.as_deref());
+        }
+        if !sets_up {
             return;
         }
+        self.features = cookie.features;
+        adaptation::adopt(self, cookie.adaptation);
+        self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         let config = Arc::clone(&self.config);
         self.peer_initial_tsn = cookie.peer_initial_tsn;
         let _ = self.inbound.restart(

@@ -193,11 +193,11 @@ impl Endpoint {
             _ => {
                 let ties = cx.tie_tags(association.local_tag, association.peer_tag);
                 let initial_tsn = Tsn(cx.rng.next_u32());
-                let mut answer = Answer { initial_tsn, ..answer_of(association, tag, ties) };
-                if let Some(own) = &mut answer.own {
-                    own.1 = cx.random_number();
-                }
-                answer
+                // The peer may support more than it did before.
+                let features = Features::offered_by(&association.config);
+                let settings = settings_of(Some(association), &association.config);
+                let own = settings.map(|settings| Box::new((settings, cx.random_number())));
+                Answer { initial_tsn, features, own, ..answer_of(association, tag, ties) }
             }
         };
         self.send_init_ack(now, (offer, keys), &answer, route, ports);
@@ -528,12 +528,15 @@ fn refuse_init(cx: &mut EndpointContext, refusal: Refusal, packet: &Packet<'_>, 
     abort_reply(&mut cx.replies, Endpoint::route_back(datagram), ports, &causes, reflected);
 }
 
-/// Returns what an association demands of its peer, or without one, what the endpoint demands.
+/// Returns what an association demands of its peer, or without one, what the endpoint demands. A peer that restarts must
+/// support authentication again once it was agreed on: otherwise any host that can restart it would get rid of it.
 fn settings_of(association: Option<&Association>, config: &AssociationConfig) -> Option<Authentication> {
-    match association {
-        Some(association) => auth_of(association).map(|auth| auth.settings()),
-        None => config.extensions.demanded_authentication(),
-    }
+    let Some(association) = association else { return config.extensions.demanded_authentication() };
+    let demanded = || association.config.extensions.demanded_authentication();
+    let settings = auth_of(association).map(|auth| auth.settings()).or_else(demanded)?;
+    let restarts = !association.state.in_setup() && !matches!(association.state, State::ShutdownAckSent);
+    let agreed = restarts && association.features.has(Extensions::AUTHENTICATION);
+    Some(Authentication { required: settings.required || agreed, ..settings })
 }
 
 /// Returns an answer with the association's own parameters.

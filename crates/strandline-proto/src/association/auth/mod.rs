@@ -153,10 +153,14 @@ pub(super) fn accepted(
 }
 
 /// Takes over what the State Cookie of a restart or collision says.
-pub(super) fn adopt(association: &mut Association, cookie: Option<&CookieParameters>) {
-    if let (Some(auth), Some(cookie)) = (auth_mut(association), cookie) {
-        auth.adopt(cookie);
+pub(super) fn adopt(association: &mut Association, cx: &EndpointContext, cookie: Option<&CookieParameters>) {
+    let Some(cookie) = cookie else { return };
+    if let Some(auth) = auth_mut(association) {
+        return auth.adopt(cookie);
     }
+    // The peer did not support it before.
+    let settings = association.config.extensions.demanded_authentication();
+    association.extras.get_or_insert_default().auth = accepted(settings, Some(cookie), cx);
 }
 
 /// Reports that the peer does not support the authentication that this side asks for.

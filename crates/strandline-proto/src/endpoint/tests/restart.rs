@@ -1,6 +1,12 @@
 //! RFC 9260 section 5.2.4: Table 12.
 
+use strandline_wire::chunk::CookieEcho;
+use strandline_wire::number::Tsn;
+
+use super::raw::*;
 use super::*;
+use crate::authentication::Authentication;
+use crate::config::{ExtensionsConfig, StreamCredit};
 
 /// The client loses its state and comes back with the same ports.
 pub(super) fn crash(pair: &mut Pair) {
@@ -111,6 +117,92 @@ fn a_restart_that_adds_addresses_is_aborted() {
     assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
     let aborted = |event: &Event| matches!(event, Event::Closed(CloseReason::PeerAborted { code: 11, .. }));
     assert!(pair.hosts[CLIENT].events.iter().any(|(which, event)| *which == id && aborted(event)));
+}
+
+fn extended(extensions: ExtensionsConfig, host: usize) -> EndpointConfig {
+    let association = Arc::new(AssociationConfig { extensions, ..AssociationConfig::default() });
+    EndpointConfig { association, ..config(1, host) }
+}
+
+/// A peer may support more after a restart than before.
+#[test]
+fn restart_agrees_on_more() {
+    let changes: [fn(&mut ExtensionsConfig); 8] = [
+        |extensions| extensions.ecn = true,
+        |extensions| extensions.stream_reconfiguration = true,
+        |extensions| extensions.partial_reliability = true,
+        |extensions| extensions.interleaving = true,
+        |extensions| {
+            extensions.interleaving = true;
+            extensions.stream_credit = Some(StreamCredit::default());
+        },
+        |extensions| extensions.authentication = Some(Authentication::default()),
+        |extensions| extensions.dynamic_addresses = true,
+        |extensions| extensions.nr_sack = true,
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        let mut all = ExtensionsConfig::NONE;
+        change(&mut all);
+        let agreed = |pair: &Pair, host: usize, id| pair.hosts[host].endpoint.status(id).unwrap().extensions;
+        let (fresh, one, _) = Pair::with(extended(all, CLIENT), extended(all, SERVER)).establish();
+        let wanted = agreed(&fresh, CLIENT, one);
+        let none = extended(ExtensionsConfig::NONE, CLIENT);
+        let (mut pair, _, server) = Pair::with(none, extended(all, SERVER)).establish();
+        assert_ne!(agreed(&pair, SERVER, server), wanted, "extension {at}");
+        pair.hosts[CLIENT].endpoint = Endpoint::new(extended(all, CLIENT), [99; 32], pair.now).unwrap();
+        let again = pair.connect();
+        pair.run();
+        assert_eq!(agreed(&pair, CLIENT, again), wanted, "extension {at}");
+        assert_eq!(agreed(&pair, SERVER, server), wanted, "extension {at}");
+        for (host, id, to, there) in [(CLIENT, again, SERVER, server), (SERVER, server, CLIENT, again)] {
+            pair.send(host, id, 1, &[7; 5000]);
+            pair.pass(Duration::from_secs(1));
+            assert_eq!(pair.recv(to, there).map(|message| message.data.len()), Some(5000), "extension {at}");
+        }
+    }
+}
+
+/// An INIT that the client answers while its own COOKIE ECHO is under way. Returns what it was established with, and what
+/// it has after the cookie of that INIT, from a peer that supports no extension.
+fn crossed(extensions: ExtensionsConfig) -> [crate::stats::Status; 2] {
+    let mut pair = Pair::with(extended(extensions, CLIENT), extended(extensions, SERVER));
+    let client = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    let own = pair.wire.pop_front().unwrap();
+    let (init, ports) = (init(Tsn(1000)), (PORT, 5000));
+    let sent = pair.forge(SERVER, ports, VerificationTag(0), |packet| assert!(packet.push(&init)));
+    pair.deliver(&sent);
+    let (tag, _, cookie) = init_ack(&pair.wire.pop_front().expect("an INIT ACK"));
+    pair.deliver(&own);
+    pair.run();
+    let status = |pair: &Pair| pair.hosts[CLIENT].endpoint.status(client).unwrap();
+    let before = status(&pair);
+    assert_eq!(before.state.name(), "ESTABLISHED");
+    let echo = CookieEcho { cookie: &cookie };
+    let sent = pair.forge(SERVER, ports, tag, |packet| assert!(packet.push(&echo)));
+    pair.deliver(&sent);
+    [before, status(&pair)]
+}
+
+/// A collision whose cookie comes once the association is established: the peer's tag changes, and what was agreed on
+/// stays, because both directions are in use.
+#[test]
+fn collision_keeps_what_was_agreed_on() {
+    let stream_credit = Some(StreamCredit::default());
+    let extensions = ExtensionsConfig { interleaving: true, stream_credit, ..ExtensionsConfig::default() };
+    let [before, after] = crossed(extensions);
+    assert!(before.extensions.interleaving);
+    assert_eq!(after.extensions, before.extensions);
+    assert_eq!(after.peer_tag, RAW_TAG);
+}
+
+/// A peer does not lose authentication by a collision.
+#[test]
+fn collision_keeps_authentication() {
+    let authentication = Some(Authentication::default());
+    let [before, after] = crossed(ExtensionsConfig { authentication, ..ExtensionsConfig::default() });
+    assert!(before.extensions.authentication);
+    assert_eq!((after.extensions, after.peer_tag), (before.extensions, before.peer_tag));
 }
 
 #[test]

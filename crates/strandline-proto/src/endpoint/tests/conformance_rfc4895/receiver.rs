@@ -127,6 +127,9 @@ fn section_6_3_abort_needs_auth() {
     peer.raw.pair.deliver(&sent);
     // A SACK that is too short.
     peer.ignores(&[kind::SACK, 0, 0, 8, 0, 0, 0, 0]);
+    // A DATA chunk without user data.
+    let bytes = peer.bytes_of(&[&data(b"")]);
+    peer.ignores(&bytes);
     assert_eq!(peer.raw.state(), "ESTABLISHED");
     let _ = peer.say_behind_auth(&[&abort]);
     assert!(matches!(peer.raw.pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })));

@@ -80,6 +80,40 @@ fn section_6_3_restart_derives_new_keys() {
     assert!(exchange(&mut pair, again, server));
 }
 
+/// A peer that restarts without authentication is refused: otherwise a restart would get rid of it. With it the peer may
+/// restart.
+#[test]
+fn section_6_3_restart_keeps_authentication() {
+    let chunks = [kind::DATA, kind::ABORT];
+    let (mut pair, client, server) = pair(&chunks, &chunks).establish();
+    assert!(exchange(&mut pair, client, server));
+    let before = pair.hosts[SERVER].endpoint.status(server).unwrap();
+    pair.hosts[CLIENT].endpoint = Endpoint::new(configured(None, CLIENT), [77; 32], pair.now).unwrap();
+    let again = pair.connect();
+    pair.run();
+    let ended = |(id, event): &(AssociationId, Event)| *id == again && matches!(event, Event::Closed(_));
+    let ends: Vec<_> = pair.hosts[CLIENT].events.iter().filter(|event| ended(event)).collect();
+    assert!(matches!(ends[..], [(_, Event::Closed(CloseReason::PeerAborted { code: 2, .. }))]), "{ends:?}");
+    let after = pair.hosts[SERVER].endpoint.status(server).unwrap();
+    assert_eq!((before.peer_tag, before.extensions), (after.peer_tag, after.extensions));
+    pair.hosts[CLIENT].endpoint =
+        Endpoint::new(configured(Some(demanding(&chunks)), CLIENT), [78; 32], pair.now).unwrap();
+    let again = pair.connect();
+    pair.run();
+    assert!(exchange(&mut pair, again, server));
+}
+
+/// Authentication that was not agreed on is reported again after a restart (RFC 6458 section 6.1.8).
+#[test]
+fn restart_without_authentication_is_reported() {
+    let settings = configured(Some(demanding(&[kind::DATA])), SERVER);
+    let (mut pair, ..) = Pair::with(configured(None, CLIENT), settings).establish();
+    pair.hosts[CLIENT].endpoint = Endpoint::new(configured(None, CLIENT), [77; 32], pair.now).unwrap();
+    let _ = pair.connect();
+    pair.run();
+    assert_eq!(events(&pair, SERVER), [AuthenticationEvent::NotSupported]);
+}
+
 /// A server that demands authenticated COOKIE ECHOs is not restarted by a peer that has lost its keys.
 #[test]
 fn section_6_3_restart_needs_the_old_keys() {

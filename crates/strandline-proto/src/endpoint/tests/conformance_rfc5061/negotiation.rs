@@ -58,6 +58,22 @@ fn nothing_is_declared_unless_asked_for() {
     }
 }
 
+/// A peer that restarts and lists ASCONF without authentication, but supported neither before, is refused as well.
+#[test]
+fn restart_without_authentication_is_refused() {
+    let pair = Pair::with(config(1, CLIENT), with_dynamic_addresses(1, SERVER));
+    let mut raw = Raw::open(pair, init(Tsn(1000)));
+    let listed = conformance_rfc4895::encode(&[Parameter::SupportedExtensions(&EXTENSIONS)]);
+    for (parameters, answer) in [(&listed[..], kind::ABORT), (&[][..], kind::INIT_ACK)] {
+        let parameters = Parameters::new(parameters);
+        let init = Init { initiate_tag: VerificationTag(9), parameters, ..init(Tsn(1)) };
+        let ports = (RAW_PORT, PORT);
+        let sent = raw.pair.forge(CLIENT, ports, VerificationTag(0), |packet| assert!(packet.push(&init)));
+        raw.pair.deliver(&sent);
+        assert_eq!(raw.heard()[0].kinds(), [answer]);
+    }
+}
+
 /// An INIT that lists ASCONF and has no parameters of RFC 4895 is answered with an ABORT (section 6).
 #[test]
 fn peer_without_authentication_is_refused() {
