@@ -28,14 +28,14 @@ use strandline_wire::TlvWriter;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::ReConfig;
 use strandline_wire::parameter::Parameters;
-use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, Response};
+use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, Response, ResultCode};
 
 use self::answer::{finish_deferred, finish_drain, next_of_peer, on_request, start_queued, watch_deferred};
 pub(super) use self::request::on_timer;
 pub(crate) use self::request::{add_streams, reset_association, reset_streams};
 use self::request::{on_response, report_failed, report_reset, send_when_ready};
 pub(super) use self::state::Reconfig;
-use self::state::{Active, Owed, Part, Stage, Verdict};
+use self::state::{Active, Owed, Part, QueuedRequest, Stage, Verdict};
 use super::Association;
 use super::context::EndpointContext;
 use crate::event::Event;
@@ -249,6 +249,10 @@ fn renumber(association: &mut Association, cx: &mut EndpointContext, own: Tsn, p
     }
     if let Some(reconfig) = &mut association.reconfig {
         reconfig.renumbered = true;
+        if matches!(reconfig.queued, Some(QueuedRequest::Renumber(..))) {
+            // Its numbers are those of before.
+            reconfig.deny_queued(ResultCode::ALREADY_IN_PROGRESS);
+        }
         reconfig.deferred = None;
         reconfig.closing.clear();
     }

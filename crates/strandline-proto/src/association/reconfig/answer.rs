@@ -232,6 +232,9 @@ fn on_incoming_reset(
     let allowed = requests.reset_streams && may;
     let streams = Streams::from(reset.streams);
     if may && dynamic_streams::are_dynamic(association, &streams) {
+        if !exist(&streams, association.outbound.streams()) {
+            return Some(ResultCode::WRONG_SSN);
+        }
         // The application stops sending on them, and each is closed as if it had finished: there is nothing to do for this
         // request.
         let unread = incoming::unread(&association.inbound);
@@ -245,6 +248,7 @@ fn on_incoming_reset(
     if !exist(&streams, association.outbound.streams()) {
         return Some(ResultCode::WRONG_SSN);
     }
+    let refuses = refuses_crossing(association);
     let Some(reconfig) = &mut association.reconfig else { return Some(ResultCode::DENIED) };
     match &reconfig.active {
         None if outgoing::are_reset(&association.outbound, &streams) => {
@@ -257,15 +261,19 @@ fn on_incoming_reset(
         }
         _ => {}
     }
-    // A request of ours that needs one of the peer waits for this one, too, if the peer does the same. The side with the
-    // higher tag refuses.
     let crosses = reconfig.sent().is_some_and(|sent| sent.needs_peer());
-    if reconfig.queued.is_some() || (crosses && association.local_tag.0 > association.peer_tag.0) {
+    if reconfig.queued.is_some() || (crosses && refuses) {
         return Some(ResultCode::ALREADY_IN_PROGRESS);
     }
     let list = reset.streams.iter().flat_map(|stream| stream.0.to_be_bytes()).collect();
     reconfig.queued = Some(QueuedRequest::Reset(Performs { number: reset.request, list }, streams));
     None
+}
+
+/// Returns whether this side refuses a request that crosses one of ours, if both need a request or the data of the other side
+/// first: the side with the higher tag does. Without such a rule both would wait, or both would refuse.
+fn refuses_crossing(association: &Association) -> bool {
+    association.local_tag.0 > association.peer_tag.0
 }
 
 /// Section 5.2.4. Returns `None` if the reset waits until our data is acknowledged.
@@ -278,9 +286,15 @@ fn on_renumber_request(
     if !requests.reset_association || !association.state.sends_data() || !cx.has_event_room() {
         return Some(ResultCode::DENIED);
     }
+    let refuses = refuses_crossing(association);
     let reconfig = reconfig_mut(association);
     let busy = reconfig.queued.is_some() || reconfig.deferred.is_some();
-    if busy || reconfig.sent().is_some_and(|sent| sent.needs_peer()) {
+    let waits = match reconfig.sent() {
+        Some(sent) if sent.has(Part::Renumber) => refuses,
+        Some(sent) => sent.needs_peer(),
+        None => false,
+    };
+    if busy || waits {
         return Some(ResultCode::ALREADY_IN_PROGRESS);
     }
     let sender = association.outbound.next_tsn() + TSN_STEP;
@@ -315,8 +329,13 @@ fn on_add_incoming(association: &mut Association, cx: &EndpointContext, count: u
     let streams = association.outbound.streams();
     let sends_data = association.state.sends_data();
     let reconfig = reconfig_mut(association);
-    let fits = |count: u16| streams.checked_add(count).is_some_and(|streams| streams <= most);
-    let added = reconfig.queued_streams.checked_add(count).filter(|added| fits(*added));
+    // Ours that the peer has not answered yet may be added, too.
+    let asked = reconfig.streams_asked_for();
+    let fits = |added: &u16| {
+        let all = streams.checked_add(asked).and_then(|streams| streams.checked_add(*added));
+        all.is_some_and(|streams| streams <= most)
+    };
+    let added = reconfig.queued_streams.checked_add(count).filter(fits);
     let allowed = requests.add_streams && sends_data && cx.has_event_room();
     let Some(added) = added.filter(|_| allowed) else { return ResultCode::DENIED };
     if count == 0 {

@@ -238,6 +238,17 @@ impl Reconfig {
         number
     }
 
+    /// Returns the number of outgoing streams of a request of ours to which the peer has not answered yet.
+    pub(super) fn streams_asked_for(&self) -> u16 {
+        let Some(Active::Own(Own { work: Work::Add { outgoing, .. }, stage, .. })) = &self.active else {
+            return 0;
+        };
+        match stage {
+            Stage::Sent(sent) if !sent.has(Part::AddOutgoing) => 0,
+            _ => *outgoing,
+        }
+    }
+
     /// Returns our request, if it was sent.
     pub(super) fn sent(&self) -> Option<&Sent> {
         match &self.active {

@@ -442,6 +442,8 @@ fn added_outgoing_streams_have_a_limit() {
         sent,
         [responds(1001, "performed")[0].clone(), format!("[Add Outgoing Streams Request {first} +10]")]
     );
+    // Those that are asked for already count.
+    assert_eq!(raw.ask(&[add_incoming(1002, 1)]), responds(1002, "denied"));
     let send = |raw: &mut Raw| {
         let info = SendInfo::on(StreamId(109));
         raw.pair.hosts[SERVER].endpoint.send(raw.pair.now, raw.server, info, "x".into())
@@ -450,6 +452,22 @@ fn added_outgoing_streams_have_a_limit() {
     raw.re_config(&[response(RequestNumber(first.0), ResultCode::PERFORMED)]);
     assert_eq!(send(&mut raw), Ok(()));
     assert_eq!(data(&raw.heard()), [(first, 109, 0)]);
+}
+
+/// Streams that the application has asked for count as well, until the peer has answered.
+#[test]
+fn added_outgoing_streams_are_counted_with_our_own() {
+    let mut raw = open_with(PeerRequests { outbound_streams_max: 110, ..PeerRequests::ALL });
+    let (now, id, first) = (raw.pair.now, raw.server, raw.server_tsn);
+    raw.pair.hosts[SERVER].endpoint.add_streams(now, id, 5, 0).unwrap();
+    raw.heard();
+    assert_eq!(raw.ask(&[add_incoming(1000, 6)]), responds(1000, "denied"));
+    assert_eq!(raw.ask(&[add_incoming(1001, 5)]), responds(1001, "performed"));
+    assert_eq!(raw.ask(&[add_incoming(1002, 1)]), responds(1002, "denied"));
+    for number in 0..2 {
+        raw.re_config(&[response(RequestNumber(first.0 + number), ResultCode::PERFORMED)]);
+    }
+    assert_eq!(raw.server().status(id).unwrap().outbound_streams, 110);
 }
 
 /// Requests in a shutdown: those that need no data of ours are still answered.

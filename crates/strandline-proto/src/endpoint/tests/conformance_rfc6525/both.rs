@@ -99,6 +99,38 @@ fn crossing_resets_of_incoming_streams() {
     assert_eq!(found, [[Outcome::Performed], [Outcome::Failed]]);
 }
 
+/// Both sides ask for a reset of all numbers at once: one of the requests is performed.
+#[test]
+fn crossing_resets_of_all_numbers() {
+    let (mut pair, client, server) = pair();
+    pair.send(CLIENT, client, 1, b"one");
+    pair.send(SERVER, server, 1, b"one");
+    pair.pass(Duration::from_secs(1));
+    let now = pair.now;
+    for (host, id) in [(CLIENT, client), (SERVER, server)] {
+        pair.hosts[host].endpoint.reset_association(now, id).unwrap();
+        pair.send(host, id, 1, b"two");
+    }
+    pair.pass(Duration::from_secs(5));
+    let outcomes = |pair: &Pair, host: usize| {
+        let of = |event: &Event| match event {
+            Event::AssociationReset { outcome, .. } => Some(*outcome),
+            _ => None,
+        };
+        pair.hosts[host].events.iter().filter_map(|(_, event)| of(event)).collect::<Vec<_>>()
+    };
+    let mut found = [outcomes(&pair, CLIENT), outcomes(&pair, SERVER)];
+    found.sort_by_key(Vec::len);
+    assert_eq!(found, [vec![Outcome::Performed], vec![Outcome::Failed, Outcome::Performed]]);
+    let mut bodies = |host, id| {
+        let messages = texts(&mut pair, host, id).into_iter();
+        messages.map(|(_, _, body)| String::from_utf8(body).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(bodies(CLIENT, client), ["one", "two"]);
+    assert_eq!(bodies(SERVER, server), ["one", "two"]);
+    assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("ESTABLISHED", "ESTABLISHED"));
+}
+
 /// A message that is under way is sent to its end before the reset.
 #[test]
 fn a_long_message_precedes_the_reset() {

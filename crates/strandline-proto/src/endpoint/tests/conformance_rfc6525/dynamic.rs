@@ -415,6 +415,17 @@ fn the_peer_may_close_dynamic_streams_alone() {
     assert_eq!(raw_events(&mut raw), [stopped]);
 }
 
+/// Section 5.2.3: dynamic streams that do not exist are neither reset nor stopped.
+#[test]
+fn dynamic_streams_that_do_not_exist() {
+    let mut raw = raw();
+    for (number, list) in [(1000, &[0, 100][..]), (1002, &[0, 2, 0xff, 0xff])] {
+        assert_eq!(raw.ask(&[outgoing(number, Tsn(999), list)]), responds(number, "wrong SSN"));
+        assert_eq!(raw.ask(&[incoming(number + 1, list)]), responds(number + 1, "wrong SSN"));
+    }
+    assert_eq!(raw_events(&mut raw), []);
+}
+
 /// While the peer has not answered that it stops a stream, its own reset of that stream waits: otherwise it might use the
 /// number again and take the request for one to stop the new stream.
 #[test]

@@ -308,18 +308,49 @@ fn a_reset_of_all_numbers_that_is_refused() {
     }
 }
 
-/// Both sides ask for the same at once: each is refused, and no numbers are mixed up.
+/// Both sides ask for the same at once: the side with the higher tag refuses, and no numbers are mixed up.
 #[test]
 fn resets_of_all_numbers_that_cross() {
-    let mut raw = open();
+    for (seed, refuses) in [(VerificationTag(1), true), (VerificationTag(u32::MAX), false)] {
+        let mut raw = open_by(seed);
+        raw.pair.hosts[SERVER].endpoint.reset_association(raw.pair.now, raw.server).unwrap();
+        raw.heard();
+        let sent = raw.ask(&[renumber(1000)]);
+        assert_eq!(sent, if refuses { responds(1000, "request already in progress") } else { vec![] });
+        let sent = raw.ask(&[response(first(&raw), ResultCode::ALREADY_IN_PROGRESS)]);
+        let found = events(&mut raw);
+        let failed =
+            |event: &Event| matches!(event, Event::AssociationReset { outcome: Outcome::Failed, .. });
+        assert!(failed(&found[0]), "{found:?}");
+        let (own, peers) = (raw.server_tsn + (1 << 30), raw.tsn + (1 << 31));
+        if refuses {
+            assert_eq!((found.len(), &sent[..]), (1, &[][..]));
+            raw.say_data(&on_stream(raw.tsn, 1, 0, b"one"));
+        } else {
+            // The peer's request is performed instead.
+            assert_eq!(sent, responds(1000, &format!("performed next tsn {own} of peer {peers}")));
+            raw.say_data(&on_stream(peers, 1, 0, b"one"));
+        }
+        assert_eq!(raw.read(), [b"one"]);
+    }
+}
+
+/// A peer that performs the reset that crosses its own: its own is over then, since its numbers are those of before.
+#[test]
+fn waiting_reset_is_refused_after_another() {
+    let mut raw = open_by(VerificationTag(u32::MAX));
     raw.pair.hosts[SERVER].endpoint.reset_association(raw.pair.now, raw.server).unwrap();
     raw.heard();
-    assert_eq!(raw.ask(&[renumber(1000)]), responds(1000, "request already in progress"));
-    raw.re_config(&[response(first(&raw), ResultCode::ALREADY_IN_PROGRESS)]);
-    let found = events(&mut raw);
-    assert!(matches!(found[..], [Event::AssociationReset { outcome: Outcome::Failed, .. }]), "{found:?}");
-    raw.say_data(&on_stream(raw.tsn, 1, 0, b"one"));
+    assert_eq!(raw.ask(&[renumber(1000)]), Vec::<String>::new());
+    let next_tsns = NextTsns { sender: Tsn(500_000), receiver: Tsn(600_000) };
+    let performed =
+        Response { next_tsns: Some(next_tsns), ..Response::new(first(&raw), ResultCode::PERFORMED) };
+    let sent = raw.ask(&[ReConfigParameter::Response(performed)]);
+    assert_eq!(sent, responds(1000, "request already in progress"));
+    raw.say_data(&on_stream(Tsn(500_000), 1, 0, b"one"));
     assert_eq!(raw.read(), [b"one"]);
+    raw.pair.send(SERVER, raw.server, 1, b"two");
+    assert_eq!(data(&raw.heard()), [(Tsn(600_000), 1, 0)]);
 }
 
 /// Requests that each wait for a request of the other side, which would wait for ever: one is refused at once, or once its
