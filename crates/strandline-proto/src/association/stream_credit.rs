@@ -64,7 +64,8 @@ pub(super) fn send_stream_blocked(association: &mut Association, cx: &mut Endpoi
         return;
     }
     let index = association.paths.data_path().unwrap_or(association.control_path);
-    if outgoing::is_unanswered(&association.outbound) {
+    // The silence counts once: T3-rtx counts it while data is outstanding.
+    if outgoing::is_unanswered(&association.outbound) && !association.outbound.has_outstanding() {
         let change = association.paths.get_mut(index).on_error(&association.config);
         association.on_path_error(cx, index, change);
         association.count_error(cx, now);

@@ -159,11 +159,21 @@ pub(super) struct Messages {
     /// Number of messages.
     len: usize,
     copies: Copies,
+    /// Number of times that a message was taken out of a list.
+    #[cfg(test)]
+    pub(super) pops: usize,
 }
 
 impl Default for Messages {
     fn default() -> Self {
-        Self { entries: Vec::new(), free: MessageKey::NONE, len: 0, copies: Copies::default() }
+        Self {
+            entries: Vec::new(),
+            free: MessageKey::NONE,
+            len: 0,
+            copies: Copies::default(),
+            #[cfg(test)]
+            pops: 0,
+        }
     }
 }
 
@@ -228,7 +238,7 @@ impl Messages {
     /// Removes finished messages one by one.
     #[inline]
     pub(super) fn leaving(&mut self) -> Leaving<'_> {
-        let Self { entries, free, len, copies } = self;
+        let Self { entries, free, len, copies, .. } = self;
         Leaving { first_free: *free, entries, free, len, copies, block: 0, in_block: 0 }
     }
 
@@ -403,11 +413,25 @@ impl List {
     /// Removes the first message.
     #[inline]
     pub(super) fn pop(&mut self, messages: &mut Messages) {
+        #[cfg(test)]
+        {
+            messages.pops += 1;
+        }
         let Some(first) = messages.get_mut(self.first) else { return };
         self.first = core::mem::replace(&mut first.next, MessageKey::NONE);
         if self.first == MessageKey::NONE {
             self.last = MessageKey::NONE;
         }
+    }
+
+    /// Removes all messages. Returns them in their order.
+    pub(super) fn drain(&mut self, messages: &mut Messages) -> Vec<MessageKey> {
+        let next = || {
+            let key = self.first()?;
+            self.pop(messages);
+            Some(key)
+        };
+        core::iter::from_fn(next).collect()
     }
 
     /// Removes messages that `keep` returns false for. The others keep their order.

@@ -1,5 +1,7 @@
 //! Credit for each stream (docs/stream-credit.md).
 
+mod questions;
+
 use strandline_wire::chunk::stream_credit::Credit as Told;
 use strandline_wire::chunk::{stream_blocked, stream_credit};
 use strandline_wire::number::{Fsn, Mid, Tsn};
@@ -501,17 +503,6 @@ fn waiting_messages_are_not_given_up_for_room() {
     assert!(!pair.hosts[CLIENT].events.iter().any(|(_, event)| matches!(event, Event::SendFailed(_))));
 }
 
-/// Section 4.3: a peer that has vanished is found out by questions, without data to be acknowledged.
-#[test]
-fn unanswered_questions_end_the_association() {
-    let (mut pair, a, _) = established();
-    try_send(&mut pair, a, 1, 3 * INITIAL as usize).unwrap();
-    pair.pass(Duration::from_millis(500));
-    assert_eq!(pair.hosts[CLIENT].endpoint.status(a).unwrap().in_flight, 0);
-    pair.pass_dropping(Duration::from_secs(600), |_| true);
-    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::TimedOut));
-}
-
 /// What waits for credit when an association ends is given back to the limit of all associations.
 #[test]
 fn waiting_bytes_are_given_back_at_the_end() {
@@ -523,22 +514,6 @@ fn waiting_bytes_are_given_back_at_the_end() {
     pair.hosts[CLIENT].endpoint.abort(pair.now, a, bytes::Bytes::new()).unwrap();
     pair.run();
     assert_eq!(pair.hosts[CLIENT].endpoint.context.memory.sent_in_all(), 0);
-}
-
-/// New credit sets the interval of questions back.
-#[test]
-fn questions_follow_new_credit_after_an_rto() {
-    let (mut pair, a, b) = established();
-    try_send(&mut pair, a, 1, 8 * INITIAL as usize).unwrap();
-    pair.pass(Duration::from_secs(600));
-    read(&mut pair, b, 1, 7000);
-    assert!(is_awaited(&mut pair, a, 1));
-    let now = pair.now;
-    StreamCredits::of(&mut pair.hosts[SERVER].endpoint, b).read(now, StreamId(1), 7000);
-    pair.run_dropping(has(kind::STREAM_CREDIT));
-    let from = pair.log.len();
-    pair.pass(Duration::from_secs(3));
-    assert!(pair.log[from..].iter().any(|sent| has(kind::STREAM_BLOCKED)(sent)));
 }
 
 /// Credit from before a stream's first chunk is ignored, because an earlier TSN is missing. It is told again.

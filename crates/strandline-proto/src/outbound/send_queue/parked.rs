@@ -87,12 +87,7 @@ impl Parked {
             on_refused(stream);
         }
         self.bytes = self.bytes.saturating_sub(parked.bytes);
-        let keys: Vec<_> = core::iter::from_fn(|| {
-            let key = parked.list.first()?;
-            parked.list.pop(messages);
-            Some(key)
-        })
-        .collect();
+        let keys = parked.list.drain(messages);
         let begun = keys.iter().filter(|key| messages.get(**key).is_some_and(Message::is_begun)).count();
         self.waiting = self.waiting.saturating_sub(keys.len() - begun);
         keys

@@ -124,6 +124,16 @@ impl Scheduler for Fair {
         self.end();
     }
 
+    fn take_stream(&mut self, messages: &mut Messages, stream: StreamId) -> Vec<MessageKey> {
+        let time = self.streams.rank(stream);
+        let taken = self.streams.take_stream(messages, stream);
+        if let Some(time) = time.filter(|time| *time > self.now) {
+            self.ahead.insert(stream, time);
+        }
+        self.end();
+        taken
+    }
+
     fn has_reserve(&self, stream: StreamId) -> bool {
         self.streams.rank(stream).is_none()
     }

@@ -52,6 +52,19 @@ impl Scheduler for Fcfs {
         self.messages.retain(messages, keep);
     }
 
+    /// Looks at all messages, which are in one list.
+    fn take_stream(&mut self, messages: &mut Messages, stream: StreamId) -> Vec<MessageKey> {
+        let mut taken = Vec::new();
+        self.messages.retain(messages, &mut |key, message| {
+            let keep = message.info.stream != stream;
+            if !keep {
+                taken.push(key);
+            }
+            keep
+        });
+        taken
+    }
+
     /// False: a stream would not have its turn earlier.
     fn has_reserve(&self, _stream: StreamId) -> bool {
         false

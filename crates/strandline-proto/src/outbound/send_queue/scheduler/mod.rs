@@ -92,18 +92,9 @@ pub(crate) trait Scheduler {
     /// Removes messages without sending them. The others keep their order.
     fn retain(&mut self, messages: &mut Messages, keep: &mut Keep<'_>);
 
-    /// Removes all messages of a stream, without sending them. They are returned in their order.
-    fn take_stream(&mut self, messages: &mut Messages, stream: StreamId) -> Vec<MessageKey> {
-        let mut taken = Vec::new();
-        self.retain(messages, &mut |key, message| {
-            let keep = message.info.stream != stream;
-            if !keep {
-                taken.push(key);
-            }
-            keep
-        });
-        taken
-    }
+    /// Removes all messages of a stream, without sending them. They are returned in their order. It is called for each
+    /// stream that has too little credit.
+    fn take_stream(&mut self, messages: &mut Messages, stream: StreamId) -> Vec<MessageKey>;
 
     /// Returns true if a message of this stream may exceed the send buffer, because streams take turns and it has
     /// nothing queued.

@@ -55,6 +55,10 @@ impl Scheduler for Priority {
         self.streams.retain(messages, keep, |_, _| {});
     }
 
+    fn take_stream(&mut self, messages: &mut Messages, stream: StreamId) -> Vec<MessageKey> {
+        self.streams.take_stream(messages, stream)
+    }
+
     fn has_reserve(&self, stream: StreamId) -> bool {
         self.streams.rank(stream).is_none()
     }

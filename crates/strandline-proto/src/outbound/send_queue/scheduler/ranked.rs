@@ -105,6 +105,13 @@ impl<R: Copy + Ord> Ranked<R> {
         });
     }
 
+    /// Removes all messages of a stream, and returns them in their order.
+    pub(super) fn take_stream(&mut self, messages: &mut Messages, stream: StreamId) -> Vec<MessageKey> {
+        let Some(mut queued) = self.streams.remove(&stream) else { return Vec::new() };
+        self.order.remove(&(queued.rank, queued.turn, stream));
+        queued.list.drain(messages)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }

@@ -100,6 +100,16 @@ impl Ring {
         self.order.retain(|stream| self.lists.contains_key(stream));
     }
 
+    /// Removes all messages of a stream, and returns them in their order. The stream whose turn it is keeps it.
+    pub(super) fn take_stream(&mut self, messages: &mut Messages, stream: StreamId) -> Vec<MessageKey> {
+        if let Some((_, list)) = self.turn.as_mut().filter(|(turn, _)| *turn == stream) {
+            return list.drain(messages);
+        }
+        let Some(mut list) = self.lists.remove(&stream) else { return Vec::new() };
+        self.order.retain(|other| *other != stream);
+        list.drain(messages)
+    }
+
     pub(super) fn heap_bytes(&self) -> usize {
         self.order.capacity() * size_of::<StreamId>() + self.lists.len() * size_of::<(StreamId, List)>()
     }

@@ -50,6 +50,14 @@ impl Scheduler for RoundRobin {
         }
     }
 
+    fn take_stream(&mut self, messages: &mut Messages, stream: StreamId) -> Vec<MessageKey> {
+        let taken = self.ring.take_stream(messages, stream);
+        if self.ring.first().is_none() {
+            self.ring.rotate();
+        }
+        taken
+    }
+
     fn has_reserve(&self, stream: StreamId) -> bool {
         self.ring.is_idle(stream)
     }

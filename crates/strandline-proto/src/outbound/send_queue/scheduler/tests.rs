@@ -191,6 +191,47 @@ fn priorities_change_while_messages_are_queued() {
     }
 }
 
+/// The messages of a stream are taken out as by a look at all of them. Where each stream has a list of its own, the others
+/// are not looked at.
+#[test]
+fn taking_a_stream_looks_at_no_other() {
+    for (kind, turn) in ALL.into_iter().flat_map(|kind| (0..8).map(move |turn| (kind, turn))) {
+        let mut lines = [0, 1].map(|_| {
+            let mut line = Line::new(kind, true);
+            let keys: Vec<_> =
+                (0..400).map(|number| line.push(number % 8, 10 + usize::from(number))).collect();
+            for _ in 0..turn {
+                line.scheduler.begin_packet();
+                line.send(10);
+            }
+            (line, keys)
+        });
+        let [(by_stream, keys), (by_look, _)] = &mut lines;
+        let before = by_stream.messages.pops;
+        let taken = by_stream.scheduler.take_stream(&mut by_stream.messages, StreamId(3));
+        let pops = by_stream.messages.pops - before;
+        assert!(pops <= 50 || kind == StreamScheduler::FirstComeFirstServed, "{kind:?}: {pops}");
+        let mut expected = Vec::new();
+        by_look.scheduler.retain(&mut by_look.messages, &mut |key, message| {
+            let keep = message.info.stream != StreamId(3);
+            expected.extend((!keep).then_some(key));
+            keep
+        });
+        assert_eq!(taken, expected, "{kind:?}");
+        assert!(taken.iter().all(|key| keys.contains(key)) && taken.len() >= 49);
+        for (line, _) in &mut lines {
+            line.push(3, 10);
+            line.push(5, 10);
+        }
+        let [one, other] = lines.map(|(mut line, _)| {
+            let packets =
+                core::iter::repeat_with(|| line.packet(10, 3)).take_while(|packet| !packet.is_empty());
+            packets.take(10_000).collect::<Vec<_>>()
+        });
+        assert_eq!(one, other, "{kind:?}");
+    }
+}
+
 /// Messages that are taken out leave the others in their order, and their streams' places.
 #[test]
 fn removal_keeps_the_order() {
