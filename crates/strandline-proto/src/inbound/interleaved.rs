@@ -227,10 +227,6 @@ pub(super) enum Kind {
 /// Otherwise their records alone might fill a small buffer, and nothing could free it.
 const FREE_MAX: usize = 1024;
 
-/// Maximum number of streams of which it is remembered that an unordered message was given up. A fragment that arrives
-/// later is held until the association ends if its stream is forgotten.
-const GIVEN_UP_MAX: usize = 1024;
-
 /// The messages of an association that receives I-DATA.
 #[derive(Debug, Default)]
 pub(crate) struct Interleaved {
@@ -241,7 +237,8 @@ pub(crate) struct Interleaved {
     next: BTreeMap<StreamId, Mid>,
     /// The streams with an unordered message of which a part was delivered, and its MID.
     partly: BTreeMap<StreamId, Mid>,
-    /// The MID of the last unordered message that was given up on a stream.
+    /// The MID of the last unordered message that was given up on a stream: up to 65,536 entries of 8 bytes. None is
+    /// forgotten, since a fragment of it that arrives later would be held until the association ends.
     given_up: BTreeMap<StreamId, Mid>,
     /// True if ordered messages were given up.
     skips: bool,
@@ -413,9 +410,6 @@ impl Interleaved {
 
     /// Remembers that unordered messages of a stream up to a MID were given up.
     fn give_up_unordered(&mut self, stream: StreamId, mid: Mid) {
-        if self.given_up.len() >= GIVEN_UP_MAX && !self.given_up.contains_key(&stream) {
-            self.given_up.pop_first();
-        }
         let last = self.given_up.entry(stream).or_insert(mid);
         if mid.is_after(*last) {
             *last = mid;

@@ -304,6 +304,16 @@ pub(crate) fn forward_again(outbound: &mut Outbound) {
     }
 }
 
+/// Forgets a FORWARD TSN that was sent on a path that is removed: another path may get its index.
+#[cold]
+pub(super) fn forget_path(outbound: &mut Outbound, path: PathIndex) {
+    let Some(partial) = outbound.busy.as_mut().and_then(|busy| busy.partial.as_mut()) else { return };
+    let Forward { sent, len, .. } = &mut partial.forward;
+    if sent.take_if(|(.., at)| *at == path).is_some() {
+        *len = 0;
+    }
+}
+
 /// Writes a FORWARD TSN (rules C3 and C4), or an I-FORWARD-TSN if messages are sent in I-DATA chunks, for as many abandoned chunks as their streams fit. Returns false if there is
 /// no room for one.
 pub(crate) fn write_forward(

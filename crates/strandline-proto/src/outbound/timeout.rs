@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::interleaving::packet_room;
+use super::partial::forget_path;
 use super::recovery::loss_detection::{NewlyAcked, RackRecovery};
 use super::recovery::send_window::SendWindow;
 use super::sent::outstanding::Record;
@@ -30,6 +31,7 @@ impl Outbound {
     /// round-trip time of the other path, if it is known.
     pub(crate) fn move_path(&mut self, from: PathIndex, to: PathIndex, round_trip: Option<Duration>) {
         self.learnt.forget(from);
+        forget_path(self, from);
         mark(self, |sent| sent.move_path(from, to, round_trip));
     }
 

@@ -406,6 +406,30 @@ fn i_forward_tsn_from_another_numbering() {
     assert_eq!(rig.texts(), ["first", "third"]);
 }
 
+/// Unordered messages that were given up on many streams: fragments of them that arrive later are dropped, and hold up no
+/// shutdown.
+#[test]
+fn late_fragments_of_many_given_up_messages() {
+    const STREAMS: u32 = 4000;
+    let mut rig = Rig::with_buffer(100_000);
+    rig.inbound = Inbound::new(Tsn(100), STREAMS as u16, 100_000);
+    let mut rig = interleaved(rig);
+    for stream in 0..STREAMS {
+        rig.skips(100 + stream, &[(stream as u16, true, 0)]);
+    }
+    for stream in 0..STREAMS {
+        let late = part(100 + STREAMS + stream, stream as u16, 0, 1, b"late");
+        assert_ne!(rig.take_i(&last(free(late))), DataOutcome::Duplicate);
+    }
+    assert_eq!(rig.inbound.cumulative_tsn(), Tsn(99 + 2 * STREAMS));
+    rig.is_empty_again();
+    // The next one of each stream is wanted.
+    for stream in 0..STREAMS {
+        rig.accepts(&[free(one(100 + 2 * STREAMS + stream, stream as u16, 1, b"n"))]);
+        assert_eq!(rig.texts(), ["n"]);
+    }
+}
+
 /// What is missing when the peer is asked for a reset of all numbers was sent before it, whatever its number.
 #[test]
 fn gaps_from_before_a_reset_are_filled() {

@@ -1,6 +1,8 @@
 //! Chunks of a path that is removed.
 
 use super::*;
+use crate::outbound::partial::{Skipping, abandon_due, forward_len, write_forward};
+use crate::reliability::Reliability;
 
 fn removed(fixture: &mut Fixture, from: u8, to: u8) {
     fixture.out.move_path(at(from), at(to), Some(Duration::from_millis(100)));
@@ -92,6 +94,28 @@ fn index_of_a_removed_path_is_reusable() {
     fixture.wait(10);
     let (outcome, _) = fixture.sack(8, &[]);
     assert!(matches!(outcome, SackOutcome::Applied { all_acked: true, .. }), "{outcome:?}");
+}
+
+/// A FORWARD TSN was sent on the removed path: its acknowledgement shows nothing about a path that gets the index.
+#[test]
+fn forward_tsn_of_a_removed_path_is_forgotten() {
+    let mut fixture = Fixture::new();
+    let info = SendInfo::default().reliability(Reliability::lifetime(Duration::from_millis(10)));
+    let room = fixture.config.send_buffer_start();
+    fixture.out.push(Time::ZERO, info, &mut message(100), &fixture.config, |_| room).unwrap();
+    assert_eq!(fixture.tsns(1), [0]);
+    fixture.wait(1000);
+    fixture.timeout(1);
+    assert!(abandon_due(&mut fixture.out, fixture.now, Skipping::Agreed).is_some());
+    let mut buffer = [0; 100];
+    let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    assert!(write_forward(&mut fixture.out, (fixture.now, at(1)), &mut packet));
+    assert!(forward_len(&fixture.out, at(1)) > 0);
+    removed(&mut fixture, 1, 0);
+    assert_eq!(forward_len(&fixture.out, at(1)), 0);
+    let (outcome, acks) = fixture.sack(1, &[]);
+    assert!(matches!(outcome, SackOutcome::Applied { all_acked: true, .. }), "{outcome:?}");
+    assert!(!acks[1].acked.skipped);
 }
 
 #[test]
