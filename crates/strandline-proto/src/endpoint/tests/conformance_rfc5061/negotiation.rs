@@ -58,7 +58,7 @@ fn nothing_is_declared_unless_asked_for() {
     }
 }
 
-/// The same in a restart of a peer that supported neither before.
+/// A peer that restarts and lists ASCONF without authentication, but supported neither before, is refused as well.
 #[test]
 fn restart_without_authentication_is_refused() {
     let pair = Pair::with(config(1, CLIENT), with_dynamic_addresses(1, SERVER));
