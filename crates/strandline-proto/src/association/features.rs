@@ -10,8 +10,9 @@
 //!
 //! A new extension is a constant of [`Extensions`] and a row of [`TABLE`]. From there it is offered if the
 //! configuration asks for it, as a parameter or by its chunk types in Supported Extensions (RFC 5061 section 4.2.7),
-//! agreed on if the peer offers it too, and kept in the cookie. The zero checksum stands beside the table, because its
-//! declaration has a value and each direction counts by itself.
+//! agreed on if the peer offers it too, and kept in the cookie. Without agreement its chunks are unknown
+//! ([`Features::is_unknown`]). The zero checksum stands beside the table, because its declaration has a value and each
+//! direction counts by itself.
 
 mod initial_credit;
 
@@ -81,6 +82,8 @@ struct Extension {
     parameter: Option<u16>,
     /// Its chunk types in Supported Extensions; none if only the parameter declares it.
     chunks: &'static [u8],
+    /// Its chunk types that are unknown without agreement. A type of `chunks` that is not among them is a violation then.
+    unknown_kinds: &'static [u8],
 }
 
 /// All extensions that are negotiated.
@@ -90,12 +93,15 @@ const TABLE: &[Extension] = &[
         wanted: AssociationConfig::wants_ecn,
         parameter: Some(parameter::kind::ECN_CAPABLE),
         chunks: &[],
+        // ECNE and CWR are chunk types of RFC 9260 itself.
+        unknown_kinds: &[],
     },
     Extension {
         extension: Extensions::RE_CONFIG,
         wanted: |config| config.extensions.stream_reconfiguration,
         parameter: None,
         chunks: &[kind::RE_CONFIG],
+        unknown_kinds: &[kind::RE_CONFIG],
     },
     // The peer may declare it in either way: Linux leaves FORWARD TSN out of Supported Extensions.
     Extension {
@@ -103,18 +109,23 @@ const TABLE: &[Extension] = &[
         wanted: |config| config.extensions.partial_reliability,
         parameter: Some(parameter::kind::FORWARD_TSN_SUPPORTED),
         chunks: &[kind::FORWARD_TSN],
+        unknown_kinds: &[kind::FORWARD_TSN],
     },
     Extension {
         extension: Extensions::INTERLEAVING,
         wanted: |config| config.extensions.interleaving,
         parameter: None,
         chunks: &[kind::I_DATA],
+        // I-DATA is a violation (RFC 8260 section 2.1).
+        unknown_kinds: &[],
     },
     Extension {
         extension: Extensions::I_FORWARD_TSN,
         wanted: |config| config.extensions.interleaving && config.extensions.partial_reliability,
         parameter: None,
         chunks: &[kind::I_FORWARD_TSN],
+        // I-FORWARD-TSN is a violation.
+        unknown_kinds: &[],
     },
     // Its parameters declare it; `auth` reads and writes them. The chunk type is listed for RFC 5061.
     Extension {
@@ -122,18 +133,21 @@ const TABLE: &[Extension] = &[
         wanted: |config| config.extensions.demanded_authentication().is_some(),
         parameter: None,
         chunks: &[kind::AUTH],
+        unknown_kinds: &[kind::AUTH],
     },
     Extension {
         extension: Extensions::DYNAMIC_ADDRESSES,
         wanted: |config| config.extensions.dynamic_addresses,
         parameter: None,
         chunks: &[kind::ASCONF, kind::ASCONF_ACK],
+        unknown_kinds: &[kind::ASCONF, kind::ASCONF_ACK],
     },
     Extension {
         extension: Extensions::NR_SACK,
         wanted: |config| config.extensions.nr_sack,
         parameter: None,
         chunks: &[kind::NR_SACK],
+        unknown_kinds: &[kind::NR_SACK],
     },
     // Its parameter declares it, which has a value.
     Extension {
@@ -141,8 +155,26 @@ const TABLE: &[Extension] = &[
         wanted: |config| config.extensions.interleaving && config.extensions.stream_credit.is_some(),
         parameter: None,
         chunks: &[],
+        unknown_kinds: &[kind::STREAM_CREDIT, kind::STREAM_BLOCKED],
     },
 ];
+
+/// For each chunk type the extension without which it is unknown: that of the row that lists it, or none.
+static NEEDED: [Extensions; 256] = needed_by_kind(TABLE);
+
+const fn needed_by_kind(table: &[Extension]) -> [Extensions; 256] {
+    let mut needed = [Extensions(0); 256];
+    let mut row = 0;
+    while row < table.len() {
+        let mut place = 0;
+        while place < table[row].unknown_kinds.len() {
+            needed[table[row].unknown_kinds[place] as usize] = table[row].extension;
+            place += 1;
+        }
+        row += 1;
+    }
+    needed
+}
 
 /// Returns the extensions that a configuration asks for.
 fn wanted(table: &[Extension], config: &AssociationConfig) -> Extensions {
@@ -313,17 +345,11 @@ impl Features {
     /// Returns true if the chunk type is that of an extension that was not negotiated, and is treated as unknown, whatever the
     /// chunk holds: a peer may use the type for something else (RFC 9260 section 3.2). I-DATA and I-FORWARD-TSN are
     /// violations instead (RFC 8260 section 2.1), and FORWARD TSN beside I-DATA.
-    pub(crate) const fn is_unknown(self, kind: u8) -> bool {
-        let extension = match kind {
-            kind::AUTH => Extensions::AUTHENTICATION,
-            kind::RE_CONFIG => Extensions::RE_CONFIG,
-            kind::FORWARD_TSN if !self.has(Extensions::INTERLEAVING) => Extensions::PARTIAL_RELIABILITY,
-            kind::ASCONF | kind::ASCONF_ACK => Extensions::DYNAMIC_ADDRESSES,
-            kind::NR_SACK => Extensions::NR_SACK,
-            kind::STREAM_CREDIT | kind::STREAM_BLOCKED => Extensions::STREAM_CREDIT,
-            _ => return false,
-        };
-        !self.has(extension)
+    pub(crate) fn is_unknown(self, kind: u8) -> bool {
+        if kind == kind::FORWARD_TSN && self.has(Extensions::INTERLEAVING) {
+            return false;
+        }
+        !NEEDED.get(usize::from(kind)).is_none_or(|needed| self.has(*needed))
     }
 
     /// Returns true if messages that were sent may be given up: the peer can be told to skip them.

@@ -8,12 +8,13 @@ const OTHER: Extensions = Extensions(4);
 
 /// A table with an extension that only its chunk types declare, and one that has a parameter too.
 const TEST_TABLE: &[Extension] = &[
-    Extension { extension: SOME, wanted: |config| config.nodelay, parameter: None, chunks: &[130] },
+    Extension { extension: SOME, wanted: |config| config.nodelay, parameter: None, chunks: &[130], unknown_kinds: &[130] },
     Extension {
         extension: OTHER,
         wanted: |config| config.bundling,
         parameter: Some(parameter::kind::ECN_CAPABLE),
         chunks: &[192, 193],
+        unknown_kinds: &[193],
     },
 ];
 
@@ -86,6 +87,35 @@ fn cookies_keep_what_was_agreed() {
     // The same parameter twice declares no method (RFC 9653 section 4).
     read_offer(&mut declared, offered);
     assert!(!offered.agreed_with(&declared).zero_checksum.by_peer);
+}
+
+/// Chunk types of extensions that are violations without agreement (RFC 8260 section 2.1), not unknown.
+const VIOLATIONS: [u8; 2] = [kind::I_DATA, kind::I_FORWARD_TSN];
+
+#[test]
+fn chunks_of_every_extension_need_agreement() {
+    let none = Features::offered_by(&AssociationConfig::default()).agreed_with(&Declared::default());
+    for row in TABLE {
+        let agreed = Features { agreed: row.extension, ..none };
+        for kind in row.chunks.iter().filter(|kind| !VIOLATIONS.contains(kind)).chain(row.unknown_kinds) {
+            assert!(none.is_unknown(*kind), "{kind} of {:?}", row.extension);
+            assert!(!agreed.is_unknown(*kind), "{kind} of {:?}", row.extension);
+        }
+    }
+    for kind in [kind::STREAM_CREDIT, kind::STREAM_BLOCKED] {
+        assert!(none.is_unknown(kind), "{kind}");
+    }
+    for kind in VIOLATIONS.into_iter().chain([kind::DATA, kind::SACK, kind::ECNE, kind::CWR, 255]) {
+        assert!(!none.is_unknown(kind), "{kind}");
+    }
+    let interleaving = Features { agreed: Extensions::INTERLEAVING, ..none };
+    assert!(!interleaving.is_unknown(kind::FORWARD_TSN), "a violation");
+}
+
+#[test]
+fn new_extensions_make_their_chunks_unknown() {
+    let needed = needed_by_kind(TEST_TABLE);
+    assert_eq!((needed[130], needed[192], needed[193]), (SOME, Extensions::default(), OTHER));
 }
 
 #[test]
