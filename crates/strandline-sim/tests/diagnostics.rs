@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use strandline_netem::{Change, LinkConfig};
 use strandline_proto::config::{AssociationConfig, EndpointConfig, Recovery};
-use strandline_proto::event::{AssociationId, Event};
+use strandline_proto::endpoint::{Connect, Listen};
+use strandline_proto::event::{AssociationId, Datagram, Event};
 use strandline_sim::pair::{Fate, Pair, Side, with_chunk};
 use strandline_wire::chunk::kind;
 use tracing::Level;
@@ -297,6 +298,29 @@ fn discarded_packets_are_logged_with_the_reason() {
         .collect();
     assert_eq!(reasons, ["too short", "wrong checksum", "its source is not one of the peer's addresses"]);
     assert!(!lines.iter().any(|line| line.contains("received source")), "packets are logged at trace only");
+}
+
+#[test]
+fn packets_to_another_local_address_are_logged() {
+    let lines = logged(Level::DEBUG, || {
+        let b = ["10.0.0.2", "10.1.0.2"].map(address);
+        let b = EndpointConfig { local_addresses: b.to_vec(), ..EndpointConfig::default() };
+        let mut pair = Pair::new(EndpointConfig::default(), b, link());
+        let (now, remote) = (pair.now, pair.addresses(Side::B)[0]);
+        pair.b.endpoint.listen(Listen { port: 6000, addresses: vec![remote.ip()] }).unwrap();
+        let id = pair.a.endpoint.connect(now, Connect::to(remote, 6000)).unwrap();
+        pair.settle();
+        pair.send(Side::A, id, 0, "data");
+        pair.settle();
+        let data = pair.captured().iter().rfind(|packet| packet.chunk_kinds() == [kind::DATA]);
+        let bytes = data.expect("data was sent").datagram.bytes.to_vec();
+        let (now, source) = (pair.now, pair.addresses(Side::A)[0]);
+        let destination = Some(address("10.1.0.2"));
+        pair.b.endpoint.handle_datagram(now, Datagram { source, destination, bytes: &bytes, ecn: 0 });
+    });
+    let discarded = found(&lines, &["packet discarded"]);
+    let reason = "reason=\"its destination is not an address of the association\"";
+    assert!(discarded.len() == 1 && discarded[0].contains(reason), "{discarded:?}");
 }
 
 #[test]

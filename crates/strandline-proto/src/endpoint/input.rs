@@ -104,7 +104,7 @@ impl Endpoint {
         }
         if !association.paths.is_at(datagram.destination) {
             self.context.stats.unknown_address += 1;
-            return;
+            return diagnostics::discarded(datagram, "its destination is not an address of the association");
         }
         if in_setup
             && matches!(association.state, State::CookieWait(_))
