@@ -209,6 +209,12 @@ impl<T> PathVec<T> {
         &mut self.0[usize::from(path)]
     }
 
+    /// Returns the value of a path, if there is one.
+    #[inline]
+    pub(crate) fn get(&self, path: PathIndex) -> Option<&T> {
+        self.0.get(usize::from(path))
+    }
+
     /// Returns the value of a path to its default.
     pub(crate) fn reset(&mut self, path: PathIndex)
     where

@@ -11,12 +11,13 @@ use super::context::EndpointContext;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
 use super::dry::report_dry;
 use super::offer::encode_cause;
+use super::seen::Seen;
 use super::timeout::{count_standstill, room_after_timeout};
 use super::{Association, State, auth, multipath, reconfig};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, PathChange, SendInfo};
-use crate::inbound::DataOutcome;
 use crate::inbound::i_data::on_i_data;
+use crate::inbound::{DataOutcome, Inbound};
 use crate::number::{StreamId, Tsn};
 use crate::outbound::stream_credit::check_buffer;
 use crate::outbound::{
@@ -135,12 +136,11 @@ impl Association {
         cx: &mut EndpointContext,
         now: Time,
         data: &Data<'_>,
-        report: &mut Vec<u8>,
+        seen: &mut Seen,
     ) -> bool {
         self.stats.data_received += 1;
         let before = self.inbound.buffered_bytes();
-        let room = cx.has_room(before) || (cx.has_reserve() && self.inbound.waits_for(data.tsn));
-        if !room {
+        if !has_room_for(&self.inbound, cx, data.tsn) {
             // The peer is told that the window is closed, and waits as long as necessary.
             self.inbound.refuse(data.tsn);
             return true;
@@ -150,7 +150,7 @@ impl Association {
         cx.memory.on_received(before, after);
         match outcome {
             DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
-            other => self.on_refused_data(cx, now, (data.stream, data.tsn), other, report),
+            other => self.on_refused_data(cx, now, (data.stream, data.tsn), other, seen),
         }
     }
 
@@ -160,19 +160,18 @@ impl Association {
         cx: &mut EndpointContext,
         now: Time,
         data: &IData<'_>,
-        report: &mut Vec<u8>,
+        seen: &mut Seen,
     ) -> bool {
         self.stats.data_received += 1;
         let before = self.inbound.buffered_bytes();
-        let room = cx.has_room(before) || (cx.has_reserve() && self.inbound.waits_for(data.tsn));
-        if !room {
+        if !has_room_for(&self.inbound, cx, data.tsn) {
             self.inbound.refuse(data.tsn);
             return true;
         }
         let point = self.config.partial_delivery_point;
         let outcome = on_i_data(&mut self.inbound, data, &mut cx.arena, point);
         cx.memory.on_received(before, self.inbound.buffered_bytes());
-        self.on_refused_data(cx, now, (data.stream, data.tsn), outcome, report)
+        self.on_refused_data(cx, now, (data.stream, data.tsn), outcome, seen)
     }
 
     /// Processes a DATA chunk that yields nothing to read. Returns false to discard the rest of the packet.
@@ -183,17 +182,17 @@ impl Association {
         now: Time,
         (stream, tsn): (StreamId, Tsn),
         outcome: DataOutcome,
-        report: &mut Vec<u8>,
+        seen: &mut Seen,
     ) -> bool {
         match outcome {
             DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
             DataOutcome::Duplicate => {
-                self.flags.duplicate_seen = true;
+                seen.duplicate = true;
                 true
             }
             DataOutcome::InvalidStream => {
                 let cause = Cause::InvalidStream { stream };
-                Self::report(report, &cause);
+                Self::report(&mut seen.report, &cause);
                 true
             }
             DataOutcome::NoUserData => {
@@ -211,7 +210,9 @@ impl Association {
 
     /// Processes a SACK (section 6.2.1).
     pub(super) fn on_sack_chunk(&mut self, cx: &mut EndpointContext, now: Time, sack: &Sack<'_>) {
-        on_report(self, cx, now, sack.cumulative_tsn(), |outbound, acks| outbound.on_sack(now, sack, acks));
+        handle_selective_ack(self, cx, now, sack.cumulative_tsn(), |outbound, acks| {
+            outbound.on_sack(now, sack, acks)
+        });
     }
 
     /// Applies the outcome of an acknowledgement to the association.
@@ -229,6 +230,7 @@ impl Association {
             in_fast_recovery,
             all_acked,
             writable,
+            window_opened,
             delivered,
         } = outcome
         else {
@@ -253,7 +255,9 @@ impl Association {
         }
         self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
         settle_timers(self, now);
-        self.probe_opened_window(now);
+        if window_opened {
+            self.probe_opened_window(now);
+        }
         self.assert_flights();
         if recovery_due {
             self.adopt_recovery();
@@ -273,7 +277,7 @@ impl Association {
     /// Probes the peer's window after it has opened: the data without room is sent at once, as often as probes are
     /// allowed.
     fn probe_opened_window(&mut self, now: Time) {
-        let Some(index) = self.outbound.take_window_opened(now) else { return };
+        let Some(index) = self.outbound.path_to_probe_opened_window(now) else { return };
         if self.paths.get(index).may_probe_opened_window(now) {
             let bytes = self.outbound.probe_opened_window(index, room_after_timeout(self, index));
             self.paths.get_mut(index).on_window_opened(now, bytes);
@@ -326,7 +330,8 @@ impl Association {
                 self.judge_ecn(now, index, ack.rtt.sent_at, ack.lost.bytes > 0);
             }
             let share = shares.map(|shares| shares[index]);
-            let change = apply_acked(self, now, index, ack, (cumulative_advanced, in_fast_recovery), share);
+            let change =
+                apply_ack_to_path(self, now, index, ack, (cumulative_advanced, in_fast_recovery), share);
             let loss = path_loss(ack, cumulative_advanced);
             let path = self.paths.get_mut(index);
             if ack.probe_spurious {
@@ -339,7 +344,7 @@ impl Association {
                 path.forget_back_off(now, &self.config);
                 self.outbound.retry_blocked();
             }
-            if self.ecn.is_some() && (ack.fast_retransmit_loss || ack.undo) {
+            if self.ecn.is_some() && (ack.begins_congestion_event || ack.undo) {
                 self.on_window_changed(now, index, ack);
             }
             apply_lost_len(self, cx, index, loss.lost_bytes);
@@ -356,9 +361,15 @@ impl Association {
     }
 }
 
-/// Applies what is acknowledged, and no longer, to a path: flight, RTT, growth of the window, T3-rtx, reachability.
+/// True if a chunk may be buffered. The reserve is for the chunk that reassembly waits for.
 #[inline]
-fn apply_acked(
+fn has_room_for(inbound: &Inbound, cx: &EndpointContext, tsn: Tsn) -> bool {
+    cx.has_room(inbound.buffered_bytes()) || (cx.has_reserve() && inbound.waits_for(tsn))
+}
+
+/// Applies new and revoked acknowledgements to a path: flight, RTT, cwnd, T3-rtx, reachability.
+#[inline]
+fn apply_ack_to_path(
     association: &mut Association,
     now: Time,
     index: PathIndex,
@@ -374,9 +385,9 @@ fn apply_acked(
     }
     let mut change = None;
     if ack.acked.bytes > 0 || ack.acked.flight_drop > 0 {
-        let marked = association.ecn.as_ref().is_some_and(|ecn| ecn.is_echoed(index));
+        let ecn_echoed = association.ecn.as_ref().is_some_and(|ecn| ecn.is_echoed(index));
         let overdue = association.outbound.has_overdue(index);
-        let sack = path_sack(ack, cumulative_advanced, in_fast_recovery, marked);
+        let sack = path_sack(ack, cumulative_advanced, in_fast_recovery, ecn_echoed);
         let sack = PathSack { overdue, share, ..sack };
         change = path.on_sack(now, &sack, &association.config);
     }
@@ -414,13 +425,13 @@ pub(super) fn on_nr_sack_chunk(
     sack: &NrSack<'_>,
 ) {
     let apply = |outbound: &mut Outbound, acks: &mut PerPath<PathAck>| on_nr_sack(outbound, now, sack, acks);
-    on_report(association, cx, now, sack.cumulative_tsn(), apply);
+    handle_selective_ack(association, cx, now, sack.cumulative_tsn(), apply);
 }
 
-/// Processes a SACK or NR-SACK, which `apply` gives to the sending half. It is accepted from COOKIE-ECHOED on, where data
+/// Processes a SACK or NR-SACK, which `apply` passes to the sending half. It is accepted from COOKIE-ECHOED on, where data
 /// may have gone with the COOKIE ECHO.
 #[inline]
-fn on_report(
+fn handle_selective_ack(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -465,7 +476,7 @@ pub(crate) fn check_writable(association: &mut Association, pressure: Pressure) 
 
 /// Converts an acknowledgement for a path of which it acknowledges something.
 #[inline]
-fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, marked: bool) -> PathSack {
+fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, ecn_echoed: bool) -> PathSack {
     PathSack {
         acked_bytes: ack.acked.bytes,
         answered: ack.acked.answered,
@@ -476,9 +487,9 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, m
         lowest_acked: ack.acked.lowest,
         overdue: false,
         cumulative_advanced,
-        marked,
+        ecn_echoed,
         share: None,
-        in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),
+        in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.begins_congestion_event),
     }
 }
 
@@ -487,7 +498,7 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, m
 fn path_loss(ack: &PathAck, cumulative_advanced: bool) -> PathLoss {
     PathLoss {
         lost_bytes: ack.lost.bytes,
-        shrink: ack.fast_retransmit_loss,
+        shrink: ack.begins_congestion_event,
         undo_continues: ack.undo_continues,
         repairs: ack.repairs,
         in_recovery: ack.in_recovery,

@@ -338,12 +338,12 @@ impl Association {
             && let Some(marks) = self.ecn.as_mut().map(|ecn| ecn.of(index))
         {
             marks.shrunk_until = None;
-            if core::mem::take(&mut marks.passed_over) && !ack.fast_retransmit_loss {
+            if core::mem::take(&mut marks.passed_over) && !ack.begins_congestion_event {
                 self.shrink_for_mark(now, index);
             }
         }
         // Must come last: the spurious reduction precedes the current loss, which also covers the marks.
-        if ack.fast_retransmit_loss {
+        if ack.begins_congestion_event {
             self.on_window_shrunk(index, ack.undo_continues);
         }
     }

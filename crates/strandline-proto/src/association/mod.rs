@@ -48,6 +48,7 @@ pub(crate) mod reconfig;
 mod report;
 pub(crate) mod restart;
 mod sack_size;
+mod seen;
 mod setup;
 mod state;
 pub(crate) mod stream_credit;
@@ -144,8 +145,6 @@ pub(crate) struct Flags {
     pub(crate) readable_given: bool,
     /// `shutdown` was called. It takes effect after the set-up, and after a restart of the peer.
     shutdown_wanted: bool,
-    /// The packet being received contained a duplicate DATA chunk.
-    duplicate_seen: bool,
     /// The association is in the endpoint's queue of senders.
     pub(crate) queued: bool,
     /// The application has released its handle.

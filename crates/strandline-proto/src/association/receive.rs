@@ -13,6 +13,7 @@ use super::diagnostics::log_of;
 use super::features::Extensions;
 use super::multipath::turn_sacks;
 use super::offer::{append_tlv, encode_cause};
+use super::seen::Seen;
 use super::setup::on_untimely_data;
 use super::teardown::restart_guard;
 use super::verification::on_packet_from_unconfirmed;
@@ -33,44 +34,22 @@ const HEARTBEATS_MAX: u8 = 4;
 /// Maximum number of RE-CONFIG chunks processed per packet: a response and a request, each of which may be a chunk.
 const RE_CONFIGS_MAX: u8 = 2;
 
-/// Maximum number of FORWARD TSN chunks processed per packet: a later one says what the earlier ones do.
+/// Maximum number of FORWARD TSN chunks processed per packet: a later one supersedes the earlier ones.
 const FORWARD_TSNS_MAX: u8 = 2;
-
-/// What the chunks of a packet did.
-#[derive(Default)]
-struct Seen {
-    /// Number of chunks so far.
-    chunks: u32,
-    data: bool,
-    /// The TSN of the first DATA chunk.
-    first: Option<Tsn>,
-    marked: bool,
-    immediate: bool,
-    heartbeats: u8,
-    re_configs: u8,
-    forward_tsns: u8,
-    sack: bool,
-    /// The path of the acknowledgement before this packet.
-    sack_path: Option<PathIndex>,
-    /// Causes for one ERROR in answer.
-    report: Vec<u8>,
-    /// In SHUTDOWN-SENT: what of the peer's data had arrived before this packet.
-    progress: Option<(Tsn, u32)>,
-}
 
 impl Association {
     /// Processes a packet of this association. `source` is one of the peer's addresses, except for an INIT ACK.
-    /// `marked` is true if the network reports congestion (ECN).
+    /// `ecn_ce` is true if the network reports congestion (ECN).
     pub(crate) fn handle_packet(
         &mut self,
         cx: &mut EndpointContext,
         now: Time,
         packet: &Packet<'_>,
         source: SocketAddr,
-        marked: bool,
+        ecn_ce: bool,
     ) {
         let from = self.paths.by_address(source.ip());
-        self.handle_packet_from(cx, now, packet, (source, from), marked);
+        self.handle_packet_from(cx, now, packet, (source, from), ecn_ce);
     }
 
     /// As [`handle_packet`](Self::handle_packet), with the path of the source address already looked up.
@@ -80,7 +59,7 @@ impl Association {
         now: Time,
         packet: &Packet<'_>,
         (source, from): (SocketAddr, Option<PathIndex>),
-        marked: bool,
+        ecn_ce: bool,
     ) {
         self.stats.packets_received += 1;
         self.verification.on_received(packet.size());
@@ -101,7 +80,7 @@ impl Association {
         if let Some(ecn) = &mut self.ecn {
             ecn.end_packet();
         }
-        seen.marked = marked;
+        seen.ecn_ce = ecn_ce;
         self.finish_packet(cx, now, from, &seen);
     }
 
@@ -175,7 +154,7 @@ impl Association {
             Chunk::Shutdown(shutdown) => self.on_shutdown(cx, now, &shutdown, self.path_of_answer(from)),
             Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, self.path_of_answer(from)),
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
-            // Those that were negotiated are processed before.
+            // If negotiated, these were processed in `handle_chunks_with_auth`.
             Chunk::Auth(_) | Chunk::Asconf(_) | Chunk::AsconfAck(_) | Chunk::Unknown(_) => {
                 return Self::on_unknown_chunk(raw, seen);
             }
@@ -201,13 +180,8 @@ impl Association {
         if !self.state.receives_data() && !on_untimely_data(self, cx, now, data.tsn) {
             return true; // Section 6.
         }
-        seen.data = true;
-        seen.first.get_or_insert(data.tsn);
-        seen.immediate |= data.immediate;
-        if self.sack_path != from {
-            turn_sacks(self, from);
-        }
-        self.on_data(cx, now, data, &mut seen.report)
+        note_data(self, seen, data.tsn, data.immediate, from);
+        self.on_data(cx, now, data, seen)
     }
 
     /// Handles an unknown chunk according to the two high bits of its type (section 3.2).
@@ -260,7 +234,7 @@ impl Association {
         }
         if seen.data {
             let changed =
-                seen.first.is_some_and(|first| self.on_data_packet_mark(source, first, seen.marked));
+                seen.first.is_some_and(|first| self.on_data_packet_mark(source, first, seen.ecn_ce));
             let buffer_max = || cx.receive_buffer_max(&self.config);
             let shutting_down = matches!(self.state, State::ShutdownSent { .. });
             let at_once = seen.immediate || shutting_down || changed;
@@ -275,7 +249,7 @@ impl Association {
                     restart_guard(self, now);
                 }
             }
-            if core::mem::take(&mut self.flags.duplicate_seen) {
+            if seen.duplicate {
                 self.vary_sack_path(seen.sack_path);
                 self.revoke_sack_size();
             }
@@ -287,7 +261,7 @@ impl Association {
         {
             return;
         }
-        // It waits only for a SACK that is sent by itself.
+        // The repeated COOKIE ACK waits for the delayed SACK, and for nothing else.
         if self.flags.cookie_ack_again && (!self.inbound.sack_pending() || !self.state.receives_data()) {
             self.flags.cookie_ack_again = false;
             self.flags.cookie_ack_due = true;
@@ -331,6 +305,17 @@ impl Association {
         let causes = encode_cause(&Cause::ProtocolViolation(what.as_bytes()));
         self.send_abort(cx, &causes);
         self.end(cx, now, CloseReason::ProtocolViolation(what));
+    }
+}
+
+/// Records a chunk of user data of the packet. SACKs go to the path that it came from.
+#[inline]
+fn note_data(association: &mut Association, seen: &mut Seen, tsn: Tsn, immediate: bool, from: PathIndex) {
+    seen.data = true;
+    seen.first.get_or_insert(tsn);
+    seen.immediate |= immediate;
+    if association.sack_path != from {
+        turn_sacks(association, from);
     }
 }
 
@@ -524,6 +509,17 @@ fn on_re_config_chunk(
     true
 }
 
+/// Records a FORWARD TSN or I-FORWARD-TSN of the packet. Returns false if it is ignored.
+fn admit_forward_tsn(association: &mut Association, from: PathIndex, seen: &mut Seen) -> bool {
+    if !association.state.receives_data() || seen.forward_tsns == FORWARD_TSNS_MAX {
+        return false;
+    }
+    seen.forward_tsns += 1;
+    seen.data = true;
+    association.sack_path = from;
+    true
+}
+
 /// Processes a FORWARD TSN chunk (RFC 3758 section 3.6).
 fn on_forward_tsn_chunk(
     association: &mut Association,
@@ -536,12 +532,9 @@ fn on_forward_tsn_chunk(
         association.violate(cx, now, "FORWARD TSN although I-DATA was negotiated");
         return false;
     }
-    if !association.state.receives_data() || seen.forward_tsns == FORWARD_TSNS_MAX {
+    if !admit_forward_tsn(association, from, seen) {
         return true;
     }
-    seen.forward_tsns += 1;
-    seen.data = true;
-    association.sack_path = from;
     forward::on_chunk(association, cx, now, chunk)
 }
 
@@ -557,12 +550,9 @@ fn on_i_forward_tsn_chunk(
         association.violate(cx, now, "I-FORWARD-TSN although it was not negotiated");
         return false;
     }
-    if !association.state.receives_data() || seen.forward_tsns == FORWARD_TSNS_MAX {
+    if !admit_forward_tsn(association, from, seen) {
         return true;
     }
-    seen.forward_tsns += 1;
-    seen.data = true;
-    association.sack_path = from;
     forward::on_i_chunk(association, cx, chunk);
     true
 }
@@ -578,13 +568,8 @@ fn on_i_data_chunk(
     if !association.state.receives_data() && !on_untimely_data(association, cx, now, data.tsn) {
         return true;
     }
-    seen.data = true;
-    seen.first.get_or_insert(data.tsn);
-    seen.immediate |= data.immediate;
-    if association.sack_path != from {
-        turn_sacks(association, from);
-    }
-    association.on_i_data(cx, now, data, &mut seen.report)
+    note_data(association, seen, data.tsn, data.immediate, from);
+    association.on_i_data(cx, now, data, seen)
 }
 
 /// True if the packet's first chunk is of this type.

@@ -26,6 +26,7 @@ use crate::outbound::partial::forward_due;
 use crate::outbound::stream_credit::has_writable;
 use crate::outbound::write::{Written, write_again, write_new};
 use crate::outbound::{Bundled, Retransmission, Urgency, scheduling};
+use crate::packet_sizes::{ETHERNET_MTU, IPV4_HEADER_LEN, UDP_HEADER_LEN};
 use crate::path::PathState;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -46,8 +47,9 @@ struct Filled {
 /// A burst continues with packets as short as its first one only if that one is at least this full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
 
-/// Bytes of chunks in a packet of 1,500 bytes over IPv4 (20) and UDP (8).
-const FULL_PACKET_CHUNKS: u32 = 1500 - 20 - 8 - COMMON_HEADER_LEN as u32;
+/// Bytes of chunks in an Ethernet packet over IPv4 and UDP.
+const FULL_PACKET_CHUNKS: u32 =
+    (ETHERNET_MTU - IPV4_HEADER_LEN - UDP_HEADER_LEN) as u32 - COMMON_HEADER_LEN as u32;
 
 /// With this many bytes in flight an acknowledgement arrives in any case: the maximum that an adaptive receiver like
 /// ours acknowledges at a time.

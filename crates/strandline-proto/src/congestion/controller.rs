@@ -32,7 +32,7 @@ pub struct Ack {
     /// it. `latest_rtt` then tells when the chunk was sent, but is no measure of delay.
     pub latest_is_late: bool,
     /// True if the peer reports that the network marked the acknowledged data (the SACK came with an ECNE chunk).
-    pub marked: bool,
+    pub ecn_echoed: bool,
     /// Share of its growth in congestion avoidance that the window may take, above 0 and at most 1: less if several paths
     /// of the association are coupled (RFC 6356).
     pub share: f32,
@@ -76,7 +76,7 @@ impl Ack {
             rtt: None,
             latest_rtt: None,
             latest_is_late: false,
-            marked: false,
+            ecn_echoed: false,
             share: 1.0,
         }
     }
@@ -109,7 +109,7 @@ pub trait Controller: Debug + Send {
         true
     }
 
-    /// True if the controller needs the number of bytes acknowledged with marks ([`Ack::marked`]), not only the fact
+    /// True if the controller needs the number of bytes acknowledged with marks ([`Ack::ecn_echoed`]), not only the fact
     /// that there was a mark.
     fn counts_marks(&self) -> bool {
         false

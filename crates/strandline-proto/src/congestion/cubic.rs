@@ -274,7 +274,7 @@ impl Controller for Cubic {
 
     fn on_ack(&mut self, ack: &Ack) {
         self.update_rtt(ack);
-        if ack.in_fast_recovery || ack.marked {
+        if ack.in_fast_recovery || ack.ecn_echoed {
             return;
         }
         if self.cwnd < self.ssthresh {

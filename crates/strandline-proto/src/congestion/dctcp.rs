@@ -28,7 +28,7 @@ pub struct Dctcp {
     /// Bytes left to acknowledge in the observation window, bytes acknowledged in it, and marked bytes among these.
     round_left: u32,
     acked: u32,
-    marked: u32,
+    bytes_marked: u32,
     /// cwnd and ssthresh before the latest loss.
     before: Undo,
 }
@@ -46,7 +46,7 @@ impl Dctcp {
             alpha: ONE,
             round_left: 0,
             acked: 0,
-            marked: 0,
+            bytes_marked: 0,
             before: Undo::default(),
         }
     }
@@ -72,10 +72,10 @@ impl Dctcp {
 
     /// Ends an observation window, which lasts one round trip (section 3.3, steps 5 to 9).
     fn end_round(&mut self) {
-        let share = u64::from(self.marked) * u64::from(ONE) / u64::from(self.acked.max(1));
+        let share = u64::from(self.bytes_marked) * u64::from(ONE) / u64::from(self.acked.max(1));
         let share = u32::try_from(share).unwrap_or(ONE).min(ONE);
         self.alpha = self.alpha - (self.alpha >> G_SHIFT) + (share >> G_SHIFT);
-        if self.marked > 0 {
+        if self.bytes_marked > 0 {
             let off = u64::from(self.cwnd) * u64::from(self.alpha) / u64::from(ONE) / 2;
             self.cwnd =
                 self.cwnd.saturating_sub(u32::try_from(off).unwrap_or(u32::MAX)).max(self.window_min());
@@ -83,7 +83,7 @@ impl Dctcp {
             self.additive = Additive::default();
         }
         self.acked = 0;
-        self.marked = 0;
+        self.bytes_marked = 0;
     }
 
     fn on_loss(&mut self) {
@@ -112,8 +112,8 @@ impl Controller for Dctcp {
             self.round_left = ack.flight_before.max(self.pmdcs);
         }
         self.acked = self.acked.saturating_add(ack.acked_bytes);
-        if ack.marked {
-            self.marked = self.marked.saturating_add(ack.acked_bytes);
+        if ack.ecn_echoed {
+            self.bytes_marked = self.bytes_marked.saturating_add(ack.acked_bytes);
             // The first mark ends slow start.
             self.ssthresh = self.ssthresh.min(self.cwnd);
         } else {
@@ -146,7 +146,7 @@ impl Controller for Dctcp {
         (self.cwnd, self.ssthresh) = self.before.restored(self.cwnd, self.ssthresh);
     }
 
-    /// Does nothing: [`Ack::marked`] reports the marks.
+    /// Does nothing: [`Ack::ecn_echoed`] reports the marks.
     fn on_ecn(&mut self, _now: Time) {}
 
     fn on_idle(&mut self, rto_periods: u32) {

@@ -3,8 +3,11 @@
 #[cfg(test)]
 mod tests;
 
+use strandline_wire::COMMON_HEADER_LEN;
+
 use super::controller::{Ack, Controller};
 use super::undo::Undo;
+use crate::packet_sizes::{ETHERNET_MTU, IPV4_HEADER_LEN, IPV6_HEADER_LEN};
 use crate::time::Time;
 
 /// Maximum growth for one SACK in slow start, in packets (L in section 7.2.1). A SACK may grow the window by as much
@@ -25,10 +28,10 @@ pub struct Rfc9260 {
     l_max: u32,
 }
 
-/// Bytes of DATA chunks in three full Ethernet packets, in the initial window of section 7.2.1: 1,500 bytes less the IP
-/// header (20 or 40) and the common header (12) each.
-const THREE_PACKETS_IPV4: u32 = 3 * (1500 - 20 - 12);
-const THREE_PACKETS_IPV6: u32 = 3 * (1500 - 40 - 12);
+/// Bytes of DATA chunks in three full Ethernet packets, in the initial window of section 7.2.1: less the IP header and
+/// the common header each.
+const THREE_PACKETS_IPV4: u32 = 3 * ((ETHERNET_MTU - IPV4_HEADER_LEN) as u32 - COMMON_HEADER_LEN as u32);
+const THREE_PACKETS_IPV6: u32 = 3 * ((ETHERNET_MTU - IPV6_HEADER_LEN) as u32 - COMMON_HEADER_LEN as u32);
 
 /// Bytes of ten full Ethernet packets in the initial window of RFC 6928 section 2, and its limit in smaller packets.
 const TEN_PACKETS: u32 = 14_600;
@@ -120,7 +123,7 @@ impl Controller for Rfc9260 {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        if ack.marked {
+        if ack.ecn_echoed {
             // The window does not grow for acknowledgements that report marks (RFC 3168 section 6.1.2).
         } else if self.cwnd <= self.ssthresh {
             self.slow_start(ack);

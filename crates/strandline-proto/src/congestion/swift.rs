@@ -152,7 +152,7 @@ impl Swift {
     }
 
     fn grow(&mut self, ack: &Ack) {
-        if ack.in_fast_recovery || ack.marked || !ack.window_full {
+        if ack.in_fast_recovery || ack.ecn_echoed || !ack.window_full {
             return;
         }
         if self.starting {

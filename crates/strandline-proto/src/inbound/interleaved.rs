@@ -12,7 +12,7 @@ use strandline_wire::IData;
 use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 
 use super::arena::Arena;
-use super::renege::Drop;
+use super::renege::DroppedTsns;
 use super::stream_credit::Credits;
 use super::window::{HELD_COST, Window, message_cost};
 use crate::event::Message;
@@ -168,7 +168,7 @@ impl Held {
     }
 
     /// Drops fragments beyond a gap, and adds their TSNs and lengths to `dropped`.
-    fn renege(&mut self, what: &mut Drop<'_>, dropped: &mut Vec<(Tsn, usize)>) {
+    fn renege(&mut self, what: &mut DroppedTsns<'_>, dropped: &mut Vec<(Tsn, usize)>) {
         let before = dropped.len();
         self.beyond.retain(|fsn, (tsn, bytes)| {
             let drops = what.takes(*tsn);
@@ -507,7 +507,7 @@ impl Interleaved {
     }
 
     /// Drops fragments and messages in one chunk beyond a gap. Fragments that were joined stay.
-    pub(super) fn renege(&mut self, what: &mut Drop<'_>) {
+    pub(super) fn renege(&mut self, what: &mut DroppedTsns<'_>) {
         let Self { messages, free, credits, .. } = self;
         let mut dropped = Vec::new();
         messages.retain(|key, held| {

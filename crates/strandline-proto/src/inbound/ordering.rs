@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::interleaved::Interleaved;
-use super::renege::Drop;
+use super::renege::DroppedTsns;
 use super::window::HELD_COST;
 use crate::event::Message;
 use crate::number::{Ssn, StreamId, Tsn};
@@ -362,7 +362,7 @@ impl StreamOrder {
     }
 
     /// Drops messages that wait beyond a gap.
-    pub(super) fn renege(&mut self, what: &mut Drop<'_>) {
+    pub(super) fn renege(&mut self, what: &mut DroppedTsns<'_>) {
         let Some(waiting) = self.numbers.state_mut() else { return };
         waiting.messages.retain(|_, Early { message, last }| {
             let dropped = what.takes(message.tsn);

@@ -17,7 +17,7 @@ use strandline_wire::Data;
 pub(super) use self::header::Header;
 use super::arena::Arena;
 use super::ordering::StreamOrder;
-use super::renege::Drop;
+use super::renege::DroppedTsns;
 use super::tsn_map::{Place, TsnMap};
 use super::window::{HELD_COST, Window};
 use crate::event::Message;
@@ -318,7 +318,7 @@ impl Reassembly {
     }
 
     /// Drops fragments beyond a gap.
-    pub(super) fn renege(&mut self, what: &mut Drop<'_>) {
+    pub(super) fn renege(&mut self, what: &mut DroppedTsns<'_>) {
         let Some(held) = &mut self.held else { return };
         // It may be dropped, and not arrive as a whole again.
         held.whole_beyond = None;

@@ -20,14 +20,14 @@ const ROOM_DIVISOR: u32 = 16;
 const LOOKED_AT_MAX: usize = 64;
 
 /// What is dropped, and where that is recorded.
-pub(super) struct Drop<'a> {
+pub(super) struct DroppedTsns<'a> {
     /// The lowest TSN that is dropped.
     pub(super) from: Tsn,
     pub(super) map: &'a mut TsnMap,
     pub(super) window: &'a mut Window,
 }
 
-impl Drop<'_> {
+impl DroppedTsns<'_> {
     /// True if a chunk with this TSN is dropped, if it is held.
     pub(super) fn takes(&self, tsn: Tsn) -> bool {
         let ahead = |tsn: Tsn| tsn.distance_from(self.map.cumulative());
@@ -57,7 +57,7 @@ pub(super) fn make_room(inbound: &mut Inbound, tsn: Tsn) -> bool {
     let highest = inbound.map.highest();
     dropped::note_dropped(inbound, highest);
     let Inbound { map, window, reassembly, order, .. } = inbound;
-    let mut what = Drop { from, map, window };
+    let mut what = DroppedTsns { from, map, window };
     reassembly.renege(&mut what);
     order.renege(&mut what);
     if let Some(interleaved) = order.interleaved_mut() {

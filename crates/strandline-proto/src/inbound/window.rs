@@ -11,6 +11,7 @@
 
 use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN};
 
+use crate::packet_sizes::{ETHERNET_MTU, IPV4_HEADER_LEN};
 use crate::receive_queue::Share;
 
 /// Minimum cost of an unread message in bytes: more than its entry in the queue. Longer messages cost their bytes. It
@@ -23,9 +24,10 @@ const _: () = assert!(MESSAGE_COST_MIN >= size_of::<crate::event::Message>());
 /// the lists and maps of reassembly or of its stream.
 pub(super) const HELD_COST: usize = 256;
 
-/// Minimum window growth worth reporting, in bytes, until a longer chunk arrives: the user data of a packet of 1,500
-/// bytes over IPv4 (RFC 9260 sections 3.1 and 3.3.1).
-const STEP: u32 = 1500 - 20 - COMMON_HEADER_LEN as u32 - DATA_CHUNK_HEADER_LEN as u32;
+/// Minimum window growth worth reporting, in bytes, until a longer chunk arrives: the user data of an Ethernet packet
+/// over IPv4 (RFC 9260 sections 3.1 and 3.3.1).
+const STEP: u32 =
+    (ETHERNET_MTU - IPV4_HEADER_LEN) as u32 - COMMON_HEADER_LEN as u32 - DATA_CHUNK_HEADER_LEN as u32;
 
 /// Bytes that the data of the next TSN may cost beyond twice the buffer. A packet may hold hundreds of the smallest
 /// chunks.

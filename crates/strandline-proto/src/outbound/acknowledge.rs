@@ -30,16 +30,13 @@ impl Outbound {
         paths: &mut PerPath<PathAck>,
     ) -> SackOutcome {
         let fixed = (sack.cumulative_tsn(), sack.a_rwnd());
-        on_report(self, now, fixed, (sack.gap_blocks(), sack.duplicates()), |_| Some(0), paths)
+        process_selective_ack(self, now, fixed, (sack.gap_blocks(), sack.duplicates()), |_| Some(0), paths)
     }
 
     /// Processes the Cumulative TSN Ack of a SHUTDOWN, which reports neither gaps nor window (section 9.2).
     pub(crate) fn on_cumulative(&mut self, now: Time, tsn: Tsn, paths: &mut PerPath<PathAck>) -> SackOutcome {
         let mut idle = None;
-        let busy = match self.busy.as_deref_mut() {
-            Some(busy) => busy,
-            None => idle.insert(Busy::knowing_nothing(self.idle_next)),
-        };
+        let busy = busy_or_empty(&mut self.busy, self.idle_next, &mut idle);
         let steps = match busy.sent.classify(tsn) {
             Cumulative::Steps(steps) => steps,
             // pion puts a TSN of its own here, so half of its SHUTDOWNs acknowledge data that was never sent. The
@@ -55,10 +52,10 @@ impl Outbound {
         if let Some(partial) = &mut busy.partial {
             partial.advance(now, &busy.sent, false);
         }
-        Self::outcome(busy, steps, progress)
+        Self::outcome(busy, steps, progress, false)
     }
 
-    fn outcome(busy: &mut Busy, steps: usize, progress: Progress) -> SackOutcome {
+    fn outcome(busy: &mut Busy, steps: usize, progress: Progress, window_opened: bool) -> SackOutcome {
         busy.queue.on_delivered(progress.delivered);
         SackOutcome::Applied {
             cumulative_advanced: steps > 0,
@@ -67,8 +64,19 @@ impl Outbound {
             in_fast_recovery: progress.in_fast_recovery,
             all_acked: busy.sent.outstanding.is_empty(),
             writable: busy.queue.take_writable(),
+            window_opened,
             delivered: progress.delivered,
         }
+    }
+}
+
+/// Returns the state of a busy association, or puts an empty one into `idle`, so that late and forged acknowledgements are
+/// checked alike.
+#[inline(always)]
+fn busy_or_empty<'a>(busy: &'a mut Option<Box<Busy>>, next: Tsn, idle: &'a mut Option<Busy>) -> &'a mut Busy {
+    match busy.as_deref_mut() {
+        Some(busy) => busy,
+        None => idle.insert(Busy::empty(next)),
     }
 }
 
@@ -82,13 +90,13 @@ pub(crate) fn on_nr_sack(
 ) -> SackOutcome {
     let fixed = (sack.cumulative_tsn(), sack.a_rwnd());
     let keep = |busy: &mut Busy| busy.sent.process_non_renegable(sack.non_renegable(), &mut busy.messages);
-    on_report(outbound, now, fixed, (sack.gap_blocks(), sack.duplicates()), keep, paths)
+    process_selective_ack(outbound, now, fixed, (sack.gap_blocks(), sack.duplicates()), keep, paths)
 }
 
 /// Processes the contents of a SACK or NR-SACK. `keep` takes in what is never revoked and returns the bytes that leave
 /// because of it, or `None` for a violation.
 #[inline]
-fn on_report(
+fn process_selective_ack(
     outbound: &mut Outbound,
     now: Time,
     (cumulative, a_rwnd): (Tsn, u32),
@@ -97,10 +105,7 @@ fn on_report(
     paths: &mut PerPath<PathAck>,
 ) -> SackOutcome {
     let mut idle = None;
-    let busy = match outbound.busy.as_deref_mut() {
-        Some(busy) => busy,
-        None => idle.insert(Busy::knowing_nothing(outbound.idle_next)),
-    };
+    let busy = busy_or_empty(&mut outbound.busy, outbound.idle_next, &mut idle);
     let steps = match busy.sent.classify(cumulative) {
         Cumulative::Steps(steps) => steps,
         Cumulative::Impossible => {
@@ -123,15 +128,15 @@ fn on_report(
     let mut progress = busy.sent.acknowledge(now, steps, blocks, can_send_new, &mut busy.messages, paths);
     let kept = if progress.reneges_too_often { None } else { keep(busy) };
     let Some(kept) = kept else {
-        return SackOutcome::Violation("SACKs take back again and again what they acknowledged");
+        return SackOutcome::Violation("peer reneges too often");
     };
     progress.delivered += kept;
     let outstanding = &mut busy.sent.outstanding;
     let lowest = outstanding.get(0).map(|record| usize::from(record.len));
     let opened = outbound.window.update(a_rwnd, outstanding.in_flight_bytes(), lowest);
-    outbound.window_opened = opened && !progress.newly_acked;
+    let window_opened = opened && !progress.newly_acked;
     if let Some(partial) = &mut busy.partial {
         partial.advance(now, &busy.sent, true);
     }
-    Outbound::outcome(busy, steps, progress)
+    Outbound::outcome(busy, steps, progress, window_opened)
 }

@@ -65,6 +65,7 @@ use crate::config::{AssociationConfig, Recovery};
 use crate::error::SendError;
 use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::{StreamId, Tsn};
+use crate::packet_sizes::ETHERNET_MTU;
 use crate::path_index::PathIndex;
 use crate::reliability::Reliability;
 use crate::stats::SentAgain;
@@ -90,7 +91,7 @@ const SHARED_COPY_MAX: usize = 256;
 
 /// Bytes of new data that a tail-loss probe sends at most, so that the peer's window must have room for them, or for
 /// all that there is: those of a packet on most links.
-const PROBE_ROOM: usize = 1500;
+const PROBE_ROOM: usize = ETHERNET_MTU as usize;
 
 /// The sending half of an association.
 ///
@@ -126,8 +127,6 @@ pub(crate) struct Outbound {
     learnt: Learnt,
     /// The next SSNs, and what is kept beside them.
     numbers: Numbers,
-    /// See [`take_window_opened`](Self::take_window_opened).
-    window_opened: bool,
     /// Allocated with the first message, freed by `release_idle`.
     busy: Option<Box<Busy>>,
 }
@@ -182,7 +181,8 @@ impl Busy {
         self.partial.get_or_insert_default().on_pushed(now, key, reliability, &self.messages);
     }
 
-    fn knowing_nothing(next: Tsn) -> Self {
+    /// Returns the state of an association that has nothing to send, for the time of an acknowledgement.
+    fn empty(next: Tsn) -> Self {
         let sent = SendWindow::new(next, Recovery::Rfc9260, Learnt::default());
         Self { queue: Queue::default(), sent, messages: Messages::default(), partial: None }
     }
@@ -199,7 +199,6 @@ impl Outbound {
             streams,
             learnt: Learnt::default(),
             numbers: StreamNumbers::default(),
-            window_opened: false,
             busy: None,
         }
     }

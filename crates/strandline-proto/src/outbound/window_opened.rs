@@ -7,13 +7,11 @@ use crate::time::Time;
 
 impl Outbound {
     /// Returns the path whose lowest chunks must be retransmitted to learn whether they arrived
-    /// ([`probe_opened_window`](Self::probe_opened_window)), if the latest SACK opened a closed window and acknowledged nothing. T3-rtx
-    /// may be backed off far, and nothing else would find out before.
+    /// ([`probe_opened_window`](Self::probe_opened_window)), after a SACK that opened a closed window and acknowledged nothing.
+    /// T3-rtx may be backed off far, and nothing else would find out before.
     #[must_use]
-    pub(crate) fn take_window_opened(&mut self, now: Time) -> Option<PathIndex> {
-        let opened = core::mem::take(&mut self.window_opened);
-        let busy = self.busy.as_deref_mut().filter(|_| opened)?;
-        busy.sent.rack_recovery()?.path_to_probe(now)
+    pub(crate) fn path_to_probe_opened_window(&mut self, now: Time) -> Option<PathIndex> {
+        self.busy.as_deref_mut()?.sent.rack_recovery()?.path_to_probe(now)
     }
 
     /// Retransmits as many of the path's lowest chunks as fit `room` bytes, those of a packet. Returns the bytes that

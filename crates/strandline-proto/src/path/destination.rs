@@ -113,7 +113,7 @@ pub(crate) struct PathSack {
     pub(crate) cumulative_advanced: bool,
     pub(crate) in_fast_recovery: bool,
     /// True if an ECNE chunk came with it.
-    pub(crate) marked: bool,
+    pub(crate) ecn_echoed: bool,
     /// The share of its growth that the window may take (see [`Ack::share`]); `None` if the path is not coupled with
     /// others.
     pub(crate) share: Option<f32>,
@@ -436,7 +436,7 @@ impl Path {
             rtt,
             latest_rtt: sack.rtt_sent_at.map(|sent_at| now.since(sent_at)),
             latest_is_late: sack.rtt_late,
-            marked: sack.marked,
+            ecn_echoed: sack.ecn_echoed,
             share: sack.share.unwrap_or(1.0),
         });
         self.timed_out = false;

@@ -13,7 +13,7 @@ pub(crate) struct Link {
 
 impl Link {
     #[cfg(test)]
-    pub(crate) const UDP: Self = Self { overhead: 8, mtu: 1500 };
+    pub(crate) const UDP: Self = Self { overhead: 8, mtu: crate::packet_sizes::ETHERNET_MTU };
 
     /// Returns the largest path MTU to search for, in bytes; the initial one if there is no search.
     pub(crate) fn mtu_max(self, config: &AssociationConfig) -> u16 {

@@ -8,7 +8,13 @@ const OTHER: Extensions = Extensions(4);
 
 /// A table with an extension that only its chunk types declare, and one that has a parameter too.
 const TEST_TABLE: &[Extension] = &[
-    Extension { extension: SOME, wanted: |config| config.nodelay, parameter: None, chunks: &[130], unknown_kinds: &[130] },
+    Extension {
+        extension: SOME,
+        wanted: |config| config.nodelay,
+        parameter: None,
+        chunks: &[130],
+        unknown_kinds: &[130],
+    },
     Extension {
         extension: OTHER,
         wanted: |config| config.bundling,

@@ -129,7 +129,7 @@ pub(super) struct Model {
     /// Bound of the bytes in flight after ECN marks; `u64::MAX` if there are none.
     in_flight_low: u64,
     /// True if a mark arrived in this round.
-    marked: bool,
+    ecn_echoed: bool,
     /// Bytes left to acknowledge of the flight at which the sender ran out of data. Rates measured until then are
     /// those of the sender, not of the path.
     starved: u32,
@@ -163,7 +163,7 @@ impl Model {
             in_flight_high: u64::MAX,
             lowered: false,
             in_flight_low: u64::MAX,
-            marked: false,
+            ecn_echoed: false,
             starved: 0,
         }
     }
@@ -258,7 +258,7 @@ impl Model {
         self.round_flight = [0, self.round_flight[0]];
         self.round_rtt = Duration::MAX;
         self.lowered = false;
-        if !core::mem::take(&mut self.marked) {
+        if !core::mem::take(&mut self.ecn_echoed) {
             self.in_flight_low = self.in_flight_low.saturating_add(u64::from(pmdcs));
         }
     }
@@ -389,7 +389,7 @@ impl Model {
 
     /// Lowers the flight because of an ECN mark on data sent in this round or the previous one.
     pub(super) fn on_marked(&mut self) {
-        self.marked = true;
+        self.ecn_echoed = true;
         let [now, before] = self.round_flight;
         let flight = u64::from(now.max(before)).min(self.in_flight_low);
         self.in_flight_low = flight / 100 * MARKED_LEAVES;

@@ -501,7 +501,7 @@ proptest! {
                         cumulative_advanced: flags & 2 != 0,
                         in_fast_recovery: flags & 4 != 0,
                         all_acked: flags & 8 != 0,
-                        marked: flags & 16 != 0,
+                        ecn_echoed: flags & 16 != 0,
                         rtt: rtt_us.map(span),
                         latest_rtt: latest_us.map(span),
                         ..Ack::of(now, acked, flight)

@@ -10,7 +10,11 @@ use super::*;
 const PMDCS: u32 = 1000;
 
 fn ack(bytes: u32, flight: u32, marked: bool) -> Ack {
-    Ack { latest_rtt: Some(Duration::from_millis(1)), marked, ..Ack::of(Time::ZERO, bytes, flight) }
+    Ack {
+        latest_rtt: Some(Duration::from_millis(1)),
+        ecn_echoed: marked,
+        ..Ack::of(Time::ZERO, bytes, flight)
+    }
 }
 
 /// Runs a round trip in which `marked` of the window's packets are marked.

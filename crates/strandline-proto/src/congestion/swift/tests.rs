@@ -234,6 +234,6 @@ fn loss_halves_regardless_of_delay_cuts() {
 fn nothing_grows_by_what_was_marked() {
     let mut swift = Swift::new(PMDCS);
     let before = swift.window();
-    swift.on_ack(&Ack { marked: true, ..ack(Time::from_nanos(1), 10 * PMDCS, before, us(1000)) });
+    swift.on_ack(&Ack { ecn_echoed: true, ..ack(Time::from_nanos(1), 10 * PMDCS, before, us(1000)) });
     assert_eq!(swift.window(), before);
 }

@@ -13,11 +13,12 @@ pub(crate) struct PathAck {
     pub(crate) acked: Acked,
     pub(crate) lost: Lost,
     pub(crate) rtt: RttSample,
-    /// True if a loss on this path began fast recovery: adjust cwnd and ssthresh (section 7.2.4 rule 2).
-    pub(crate) fast_retransmit_loss: bool,
+    /// True if a loss on this path begins a congestion event: adjust cwnd and ssthresh (section 7.2.4 rule 2). The loss
+    /// was found by miss indications, by time, or by a tail-loss probe that repaired it.
+    pub(crate) begins_congestion_event: bool,
     /// True if a loss of marked data, for which the window has already shrunk (RFC 3168), is repaired.
     pub(crate) repairs: bool,
-    /// With `fast_retransmit_loss`: true if the previous reduction may still be spurious, so that both are undone
+    /// With `begins_congestion_event`: true if the previous reduction may still be spurious, so that both are undone
     /// together or neither.
     pub(crate) undo_continues: bool,
     /// With loss detection by time: true if the path is in recovery from a loss, not from a time-out.
@@ -101,7 +102,7 @@ impl PathAck {
     /// True if this begins the repair of a loss on this path.
     #[must_use]
     pub(crate) fn begins_recovery(&self) -> bool {
-        self.fast_retransmit_loss || self.repairs
+        self.begins_congestion_event || self.repairs
     }
 
     /// Records that a chunk last sent on this path is acknowledged for the first time. `alone` is true if it was sent
@@ -155,6 +156,8 @@ pub(crate) enum SackOutcome {
         all_acked: bool,
         /// True if there is room in the send buffer again after `push` returned `WouldBlock`.
         writable: bool,
+        /// True if the SACK opened a closed window and acknowledged nothing: the lowest chunks probe it.
+        window_opened: bool,
         /// Bytes of user data that left the send buffer.
         delivered: usize,
     },

@@ -122,8 +122,8 @@ impl RackRecovery<'_> {
         }
     }
 
-    /// Counts how much is acknowledged beyond a gap (RFC 8985 section 6.2 step 4). Late data of another path makes no
-    /// gap in this one, also if that path is removed, or if the data is retransmitted on this one.
+    /// Counts for each path the bytes acknowledged beyond its first gap (RFC 8985 section 6.2 step 4). Chunks of other or
+    /// removed paths, and chunks moved here by a retransmission, open no gap.
     fn count_behind_gaps(&mut self, newly_acked: &NewlyAcked) {
         let Self { rack, outstanding, gaps } = self;
         let mut found = PerPath::<Gap>::default();
@@ -236,11 +236,11 @@ impl RackRecovery<'_> {
     /// Marks lost chunks that were retransmitted.
     fn find_lost_retransmissions(&mut self, thresholds: &Thresholds, acks: &mut PerPath<PathAck>) {
         let Self { rack, outstanding, .. } = self;
-        rack.log.prune(|tsn, number| outstanding.is_sent_as(tsn, number).is_some());
+        rack.log.prune(|tsn, number| outstanding.index_sent_as(tsn, number).is_some());
         let mut left = EXAMINED_MAX;
         for entry in 0..self.rack.log.len() {
             let Some((number, tsn, at)) = self.rack.log.entry(entry) else { break };
-            let Some(index) = self.outstanding.is_sent_as(tsn, number) else { continue };
+            let Some(index) = self.outstanding.index_sent_as(tsn, number) else { continue };
             let Some(record) = self.outstanding.get(index) else { continue };
             let path = (record.path, record.has(ACKED_BEFORE));
             match self.rack.examine(path, (at, tsn), thresholds) {

@@ -136,6 +136,6 @@ fn count_miss(
     let path = &mut paths[path];
     path.lost.bytes += len;
     path.lost.chunks += 1;
-    path.fast_retransmit_loss |= shrinks;
+    path.begins_congestion_event |= shrinks;
     true
 }

@@ -8,7 +8,6 @@ use super::loss_detection::NewlyAcked;
 use super::miss_indications::{self, Missing};
 use super::rack::Rack;
 use super::send_window::{RENEGED_MAX, SendWindow, report_acked};
-use super::spurious::RESENT_MAX;
 use crate::number::Tsn;
 use crate::outbound::messages::Messages;
 use crate::outbound::sent::lowest::Lowest;
@@ -17,6 +16,9 @@ use crate::outbound::sent::outstanding::{
 };
 use crate::path_index::PerPath;
 use crate::time::Time;
+
+/// Maximum number of duplicates of a SACK that are looked up.
+const DUPLICATES_READ_MAX: usize = 256;
 
 /// The position of a Cumulative TSN Ack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +175,7 @@ impl SendWindow {
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
     }
 
-    /// Processes reported duplicates (section 3.3.4). A path watches a limited number of chunks, and each duplicate
+    /// Processes reported duplicates (section 3.3.4). At most [`DUPLICATES_READ_MAX`] are read, because each
     /// is searched for.
     pub(crate) fn on_duplicates(
         &mut self,
@@ -182,7 +184,9 @@ impl SendWindow {
     ) {
         let (cumulative, next) = (self.outstanding.cumulative_ack(), self.outstanding.next_tsn());
         if let Some(rack) = &mut self.rack {
-            duplicates.take(RESENT_MAX).for_each(|tsn| rack.on_duplicate(tsn, cumulative, next, paths));
+            duplicates
+                .take(DUPLICATES_READ_MAX)
+                .for_each(|tsn| rack.on_duplicate(tsn, cumulative, next, paths));
         }
     }
 

@@ -142,7 +142,7 @@ pub(crate) struct PathRack {
     /// Losses of the event are repaired until everything up to here is acknowledged.
     pub(crate) exit: Option<Tsn>,
     /// True if the event was a mark, and nothing sent before it is known to be lost.
-    pub(crate) only_marked: bool,
+    pub(crate) only_ecn: bool,
     /// True if the event was a loss that SACKs revealed, or one was found in it, and nothing sent after it has been
     /// acknowledged: its round trip is not over.
     pub(crate) recovering: bool,
@@ -256,7 +256,7 @@ impl PathRack {
         if self.began.is_some_and(|began| began.is_past(cumulative)) {
             self.began = None;
             self.recovering = false;
-            self.only_marked = false;
+            self.only_ecn = false;
         }
     }
 
@@ -267,9 +267,9 @@ impl PathRack {
             let probe =
                 self.probes.get_mut(at).and_then(|probe| probe.take_if(|(tsn, _)| cumulative.is_after(*tsn)));
             if probe.is_some_and(|(_, sent)| self.is_new(sent)) {
-                ack.fast_retransmit_loss = true;
+                ack.begins_congestion_event = true;
                 self.began = Some(now);
-                self.only_marked = false;
+                self.only_ecn = false;
                 self.spurious.close();
             }
         }
@@ -284,13 +284,13 @@ impl PathRack {
     pub(crate) fn on_lost(&mut self, tsn: Tsn, sent: Transmission, now: Moment, ack: &mut PathAck) {
         if self.is_new(sent) {
             self.recover(now);
-            ack.fast_retransmit_loss = true;
+            ack.begins_congestion_event = true;
             ack.undo_continues = self.timed_out.is_none() && self.spurious.go_on();
             if !ack.undo_continues {
                 self.spurious.begin();
                 self.frto.end();
             }
-        } else if self.only_marked {
+        } else if self.only_ecn {
             self.recover(self.began.unwrap_or(now));
             ack.repairs = true;
         }
@@ -304,7 +304,7 @@ impl PathRack {
         self.began = Some(began);
         self.exit = Some(began.tsn.previous());
         self.recovering = true;
-        self.only_marked = false;
+        self.only_ecn = false;
     }
 
     /// Handles a transmission that has arrived.
@@ -317,7 +317,7 @@ impl PathRack {
     /// Records that the window has shrunk for a mark: losses of data sent so far belong to that event.
     pub(crate) fn on_shrunk(&mut self, now: Moment) {
         self.began = Some(now);
-        self.only_marked = !self.recovering;
+        self.only_ecn = !self.recovering;
         self.spurious.close();
         self.frto.end();
     }
@@ -328,7 +328,7 @@ impl PathRack {
         self.began = Some(now);
         self.exit = Some(last_sent);
         self.recovering = false;
-        self.only_marked = false;
+        self.only_ecn = false;
         self.timed_out = Some(last_sent);
         self.probes = LatestProbes::default();
         self.probing = ProbingRetransmission::default();
@@ -358,7 +358,7 @@ impl PathRack {
         self.began = None;
         self.exit = None;
         self.recovering = false;
-        self.only_marked = false;
+        self.only_ecn = false;
         self.timed_out = None;
     }
 
@@ -480,10 +480,10 @@ impl Rack {
         let (alone, packet) = (self.paths.len() <= 1, self.packet_len());
         let path = self.path(index);
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
-        if alone && path.timed_out.is_none() && rtt_ns < path.answer_ns(len, packet) {
+        if alone && path.timed_out.is_none() && rtt_ns < path.spurious_below_ns(len, packet) {
             path.spurious_seen |= path.spurious.on_answered_too_soon(at, tsn);
         }
-        let in_time = rtt_ns >= self.least_answer_ns(index);
+        let in_time = rtt_ns >= self.rack_ignores_below_ns(index);
         let path = self.path(index);
         if !path.frto.holds(at, tsn, in_time) && in_time {
             path.on_arrived(sent);

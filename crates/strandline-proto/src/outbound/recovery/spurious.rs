@@ -6,7 +6,7 @@
 //! transmission after the first must be reported: duplicates are listed as often as they arrive (RFC 9260 section
 //! 3.3.4). An acknowledgement that arrives sooner than any answer could (RFC 3522) refutes a retransmission a round
 //! trip earlier, if the association has one path. Packets have no timestamps, so the limit for too soon has a margin
-//! (`PathRack::answer_ns`).
+//! (`PathRack::spurious_below_ns`).
 
 use crate::number::Tsn;
 use crate::time::Time;

@@ -1,5 +1,9 @@
 //! How soon the answer to a retransmission can arrive (RFC 8985 section 6.2 step 2). A sooner one is for an earlier
 //! transmission.
+//!
+//! There are two limits, because the errors differ. Below [`PathRack::spurious_below_ns`], the lower one, the answer proves that
+//! the retransmission was spurious, and the window is restored. Below [`Rack::rack_ignores_below_ns`] it is only not
+//! taken for the answer of the retransmission, which would make everything sent before it lost.
 
 use core::time::Duration;
 
@@ -11,6 +15,8 @@ use crate::path_index::PathIndex;
 const FASTER: u64 = 2;
 /// As [`FASTER`], after a time-out.
 const FASTER_AFTER_TIMEOUT: u64 = 8;
+/// After a time-out an answer is believed from this part of the minimum round-trip time on.
+const ANSWER_DIVISOR_AFTER_TIMEOUT: u64 = 2;
 
 impl PathRack {
     /// Returns the minimum of this busy period, or that of the one before.
@@ -22,7 +28,7 @@ impl PathRack {
     /// quarters of the minimum round-trip time, and proportionally less for a shorter chunk, in case the transmission
     /// time dominates. The minimum of the previous busy period counts too, because all later samples may include a
     /// queue.
-    pub(crate) fn answer_ns(&self, len: u32, packet: u32) -> u64 {
+    pub(crate) fn spurious_below_ns(&self, len: u32, packet: u32) -> u64 {
         let min_ns = self.min_rtt_ns();
         let least_ns =
             if self.earlier_min_rtt_ns == 0 { min_ns } else { min_ns.min(self.earlier_min_rtt_ns) };
@@ -47,15 +53,17 @@ impl Rack {
     /// Returns the minimum time in nanoseconds after which an answer to a retransmission on a path is believed. A path
     /// without a measurement may be somewhat faster than the fastest other one. If it were believed at once, the
     /// answer to a first transmission elsewhere would make everything lost that was retransmitted there.
-    pub(crate) fn least_answer_ns(&self, index: PathIndex) -> u64 {
-        let path = self.paths.iter().nth(index.number().into());
+    pub(crate) fn rack_ignores_below_ns(&self, index: PathIndex) -> u64 {
+        let path = self.paths.get(index);
         match path.map_or(0, PathRack::min_rtt_ns) {
             0 => {
                 let least_ns = self.paths.iter().filter_map(PathRack::any_min_rtt_ns).min().unwrap_or(0);
                 let timed_out = self.paths.iter().any(|path| path.timed_out.is_some());
                 least_ns / if timed_out { FASTER_AFTER_TIMEOUT } else { FASTER }
             }
-            min_ns if path.is_some_and(|path| path.timed_out.is_some()) => min_ns / 2,
+            min_ns if path.is_some_and(|path| path.timed_out.is_some()) => {
+                min_ns / ANSWER_DIVISOR_AFTER_TIMEOUT
+            }
             min_ns => min_ns / 8 * ANSWER_EIGHTHS,
         }
     }

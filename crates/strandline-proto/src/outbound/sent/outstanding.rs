@@ -70,21 +70,21 @@ pub(crate) struct Record {
     state: State,
 }
 
-/// It was marked by fast retransmit once and never will be again (section 7.2.4 rule 5).
+/// The chunk was marked by fast retransmit once and never will be again (section 7.2.4 rule 5).
 pub(crate) const FAST_RETRANSMITTED: u8 = 1;
-/// It was acknowledged before: acknowledging it again is not new.
+/// The chunk was acknowledged before: acknowledging it again is not new.
 pub(crate) const ACKED_BEFORE: u8 = 1 << 1;
-/// If it is marked, fast retransmit did it, not T3-rtx.
+/// If the chunk is marked, fast retransmit did it, not T3-rtx.
 pub(crate) const FAST_MARKED: u8 = 1 << 2;
-/// It ends its message.
+/// The chunk ends its message.
 const ENDING: u8 = 1 << 3;
-/// It was retransmitted (recorded only with loss detection by time).
+/// The chunk was retransmitted (recorded only with loss detection by time).
 pub(crate) const RESENT: u8 = 1 << 4;
-/// It is marked as a tail-loss probe, not because it was declared lost.
+/// The chunk is marked as a tail-loss probe, not because it was declared lost.
 pub(crate) const PROBE: u8 = 1 << 5;
-/// It was sent on several paths: it is unknown which of them delivered it.
+/// The chunk was sent on several paths: it is unknown which of them delivered it.
 pub(crate) const MOVED: u8 = 1 << 6;
-/// The path that it was sent on is removed, and it has not been retransmitted since: its acknowledgement shows nothing
+/// The path that the chunk was sent on is removed, and it has not been retransmitted since: its acknowledgement shows nothing
 /// about any path.
 pub(crate) const ORPHANED: u8 = 1 << 7;
 
@@ -131,7 +131,7 @@ pub(crate) fn chunk_len(len: usize) -> u32 {
     (DATA_CHUNK_HEADER_LEN + ((len + 3) & !3)) as u32
 }
 
-/// The send window.
+/// The records of outstanding chunks, in TSN order.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     /// TSN of the first record, or the next TSN if there is none.

@@ -19,22 +19,22 @@ fn each_round_trip_with_losses_is_an_event() {
     let mut fixture = Fixture::with_rack(10);
     fixture.wait(9);
     let (_, acks) = fixture.sack(0, &[(1, 4)]);
-    assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery);
+    assert!(acks[0].begins_congestion_event && acks[0].in_recovery);
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(1);
     // Sent before that was known.
     let (_, acks) = fixture.sack(0, &[(1, 4), (6, 9)]);
-    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (ROOM as u32, false));
+    assert_eq!((acks[0].lost.bytes, acks[0].begins_congestion_event), (ROOM as u32, false));
     assert_eq!(fixture.tsns(0), [5]);
     fixture.go_on(10);
     fixture.wait(100);
     // 5 has arrived, and was sent after the beginning: the round trip is over. 0 is lost again, and so is 10.
     let (_, acks) = fixture.sack(0, &[(1, 9)]);
-    assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery, "the retransmission is lost");
+    assert!(acks[0].begins_congestion_event && acks[0].in_recovery, "the retransmission is lost");
     assert_eq!(fixture.tsns(0), [0]);
     let (_, acks) = fixture.sack(0, &[(1, 9), (11, 19)]);
     assert_eq!(
-        (acks[0].lost.bytes, acks[0].fast_retransmit_loss),
+        (acks[0].lost.bytes, acks[0].begins_congestion_event),
         (ROOM as u32, false),
         "of the same flight"
     );
@@ -42,9 +42,9 @@ fn each_round_trip_with_losses_is_an_event() {
     fixture.go_on(10);
     fixture.wait(100);
     let (_, acks) = fixture.sack(10, &[(11, 19)]);
-    assert!(!acks[0].fast_retransmit_loss && !acks[0].in_recovery, "over, though 10 is still missing");
+    assert!(!acks[0].begins_congestion_event && !acks[0].in_recovery, "over, though 10 is still missing");
     let (_, acks) = fixture.sack(10, &[(11, 19), (21, 29)]);
-    assert!(acks[0].fast_retransmit_loss);
+    assert!(acks[0].begins_congestion_event);
 }
 
 /// Losses of data sent before T3-rtx expired belong to the time-out; the loss of a retransmission after it does not.
@@ -57,7 +57,7 @@ fn retransmission_lost_after_time_out_is_new_event() {
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(1, &[]);
-    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (3 * ROOM as u32, false));
+    assert_eq!((acks[0].lost.bytes, acks[0].begins_congestion_event), (3 * ROOM as u32, false));
     for tsn in 1..4 {
         fixture.wait(1);
         assert_eq!(fixture.packet(0)[0].tsn, tsn);
@@ -65,7 +65,7 @@ fn retransmission_lost_after_time_out_is_new_event() {
     fixture.wait(150);
     let (_, acks) = fixture.sack(1, &[(2, 3)]);
     let acks = if acks[0].lost.bytes == 0 { fixture.loss_timer().unwrap() } else { acks };
-    assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery);
+    assert!(acks[0].begins_congestion_event && acks[0].in_recovery);
 }
 
 /// A gap on one path does not prolong the recovery of another.
@@ -78,7 +78,7 @@ fn each_path_has_its_own_round_trips() {
     }
     fixture.wait(100);
     let (_, acks) = fixture.sack(0, &[(2, 5)]);
-    assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery);
+    assert!(acks[0].begins_congestion_event && acks[0].in_recovery);
     assert_eq!(fixture.tsns(0), [1]);
     fixture.go_on(1);
     fixture.wait(100);
@@ -92,7 +92,7 @@ fn what_a_router_refused_opens_no_doubt() {
     let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
-    assert!(acks[0].fast_retransmit_loss);
+    assert!(acks[0].begins_congestion_event);
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(6, &[]);
@@ -112,7 +112,7 @@ fn what_a_router_refused_opens_no_doubt() {
     assert_eq!(fixture.tsns(0), [10, 11, 12, 13, 14, 15]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(10, &[(11, 15)]);
-    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (ROOM as u32, true));
+    assert_eq!((acks[0].lost.bytes, acks[0].begins_congestion_event), (ROOM as u32, true));
 }
 
 /// Refused data that arrives anyway refutes no loss that waits for its repair.
@@ -121,7 +121,7 @@ fn arrival_does_not_refute_an_icmp_refusal() {
     let mut fixture = Fixture::with_rack(10);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
-    assert!(acks[0].fast_retransmit_loss);
+    assert!(acks[0].begins_congestion_event);
     let bytes = fixture.out.send_again(at(0));
     fixture.flight[0] -= bytes;
     assert_eq!(bytes, 4 * ROOM as u32, "those after the last that has arrived");
@@ -153,12 +153,12 @@ fn successive_doubts_are_one() {
     let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
-    assert!(acks[0].fast_retransmit_loss && !acks[0].undo_continues);
+    assert!(acks[0].begins_congestion_event && !acks[0].undo_continues);
     assert_eq!(fixture.tsns(0), [0]);
     fixture.go_on(6);
     fixture.wait(100);
     let (_, acks) = fixture.sack(6, &[(7, 11)]);
-    assert!(acks[0].fast_retransmit_loss && acks[0].undo_continues);
+    assert!(acks[0].begins_congestion_event && acks[0].undo_continues);
     assert_eq!(fixture.tsns(0), [6]);
     let (_, acks) = fixture.sack_twice(6, &[(7, 11)], &[0]);
     assert!(!acks[0].undo, "6 may have been lost");
@@ -181,7 +181,7 @@ fn a_loss_that_a_probe_repaired_is_certain() {
     fixture.go_on(1);
     fixture.wait(100);
     let (_, acks) = fixture.sack(9, &[]);
-    assert!(acks[0].fast_retransmit_loss, "7 was sent after the event began");
+    assert!(acks[0].begins_congestion_event, "7 was sent after the event began");
     let (_, acks) = fixture.sack_twice(9, &[], &[0]);
     assert!(!acks[0].undo);
 }
@@ -195,7 +195,7 @@ fn losses_of_marked_chunks_are_one_event() {
         fixture.out.on_shrunk(at(0));
         for last in 1..=5 {
             let (_, acks) = fixture.sack(0, &[(1, last)]);
-            assert!(!acks[0].fast_retransmit_loss, "by time: {by_time}");
+            assert!(!acks[0].begins_congestion_event, "by time: {by_time}");
             assert_eq!(acks[0].repairs, by_time && acks[0].lost.bytes > 0);
         }
         assert_eq!(fixture.tsns(0), [0]);
@@ -203,7 +203,8 @@ fn losses_of_marked_chunks_are_one_event() {
         fixture.sack(6, &[]);
         fixture.go_on(6);
         fixture.wait(100);
-        let events = (7..=11).filter(|last| fixture.sack(6, &[(7, *last)]).1[0].fast_retransmit_loss).count();
+        let events =
+            (7..=11).filter(|last| fixture.sack(6, &[(7, *last)]).1[0].begins_congestion_event).count();
         assert_eq!(events, 1, "by time: {by_time}");
     }
 }

@@ -143,7 +143,7 @@ impl Model {
                     (chunk.marked, chunk.fast, marked) = (true, true, true);
                     expected.acks[chunk.path].lost.bytes += chunk.size;
                     expected.acks[chunk.path].lost.chunks += 1;
-                    expected.acks[chunk.path].fast_retransmit_loss |= !expected.in_recovery;
+                    expected.acks[chunk.path].begins_congestion_event |= !expected.in_recovery;
                 }
             }
         }
@@ -391,7 +391,7 @@ impl Run {
             (chunk.misses, chunk.marked, chunk.fast) = (misses, marked, fast);
         }
         for ack in &mut expected.acks {
-            (ack.lost.bytes, ack.lost.chunks, ack.fast_retransmit_loss) = (0, 0, false);
+            (ack.lost.bytes, ack.lost.chunks, ack.begins_congestion_event) = (0, 0, false);
         }
         expected.entered = false;
         assert_eq!(acks, expected.acks);

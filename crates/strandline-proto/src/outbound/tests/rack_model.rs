@@ -278,7 +278,7 @@ impl World {
         );
         assert_eq!(self.fixture.out.loss_deadline(), self.oracle.deadline);
         assert_eq!(acks[0].in_recovery, self.oracle.recovering);
-        assert_eq!(acks[0].fast_retransmit_loss, *shrinks);
+        assert_eq!(acks[0].begins_congestion_event, *shrinks);
         let again = self.fixture.tsns(0);
         assert!(again.iter().copied().eq(lost.iter().copied()), "{again:?}, by the oracle {lost:?}");
         self.sent(&again);

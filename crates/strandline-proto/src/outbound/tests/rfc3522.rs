@@ -12,7 +12,7 @@ fn sent_again(size: usize) -> Fixture {
     }
     fixture.wait(100);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
-    assert!(acks[0].fast_retransmit_loss);
+    assert!(acks[0].begins_congestion_event);
     assert_eq!(fixture.tsns(0), [0]);
     fixture
 }

@@ -8,7 +8,7 @@ fn a_recovery_for_a_late_packet_is_undone() {
     let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
-    assert!(acks[0].fast_retransmit_loss);
+    assert!(acks[0].begins_congestion_event);
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(80);
     let (_, acks) = fixture.sack(6, &[]);

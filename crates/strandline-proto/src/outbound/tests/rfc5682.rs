@@ -25,7 +25,7 @@ fn answer_to_the_first_packet_proves_losses() {
     fixture.wait(100);
     let (_, acks) = fixture.sack(1, &[]);
     assert_eq!(acks[0].lost.bytes, 4 * ROOM as u32);
-    assert!(!acks[0].fast_retransmit_loss, "the time-out has shrunk the window already");
+    assert!(!acks[0].begins_congestion_event, "the time-out has shrunk the window already");
     assert_eq!(fixture.tsns(0), [1, 2, 3, 4]);
 }
 
@@ -45,7 +45,7 @@ fn answer_on_another_path_proves_losses() {
         let (_, acks) = fixture.sack(1, &[]);
         assert_eq!(acks[0].lost.bytes, 4 * ROOM as u32);
         assert!(!acks[0].probes_timeout && !acks[0].undo, "{acks:?}");
-        assert!(!acks[0].fast_retransmit_loss, "the time-out has shrunk the window already");
+        assert!(!acks[0].begins_congestion_event, "the time-out has shrunk the window already");
         assert_eq!(fixture.tsns(1)[..4], [1, 2, 3, 4]);
     }
 }

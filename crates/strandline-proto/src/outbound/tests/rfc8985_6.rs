@@ -15,7 +15,10 @@ fn three_packets_beyond_a_gap_show_loss() {
         fixture.wait(1);
     }
     let (_, acks) = fixture.sack(0, &[(1, 3)]);
-    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss, acks[0].in_recovery), (LOST, true, true));
+    assert_eq!(
+        (acks[0].lost.bytes, acks[0].begins_congestion_event, acks[0].in_recovery),
+        (LOST, true, true)
+    );
     assert_eq!(fixture.tsns(0), [0]);
     assert!(fixture.out.in_fast_recovery());
 }
@@ -51,7 +54,7 @@ fn one_packet_beyond_a_gap_waits() {
     let (_, acks) = fixture.sack(0, &[(1, 1)]);
     assert_eq!(acks[0].lost.bytes, 0);
     let acks = fixture.loss_timer().unwrap();
-    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (LOST, true));
+    assert_eq!((acks[0].lost.bytes, acks[0].begins_congestion_event), (LOST, true));
     assert_eq!(fixture.now.since(before), Duration::from_millis(24), "sent 101 ms ago, 125 allowed");
     assert!(fixture.loss_timer().is_none());
 }
@@ -86,14 +89,14 @@ fn all_that_is_late_is_lost_together() {
     let mut fixture = Fixture::with_rack(12);
     fixture.wait(11);
     let (_, acks) = fixture.sack(0, &[(8, 11)]);
-    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (8 * LOST, true));
+    assert_eq!((acks[0].lost.bytes, acks[0].begins_congestion_event), (8 * LOST, true));
     assert_eq!(fixture.tsns(0), [0, 1, 2, 3, 4, 5, 6, 7]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(5, &[(8, 11)]);
     // Data sent after it began has arrived.
-    assert!(!acks[0].fast_retransmit_loss && !acks[0].in_recovery && !fixture.out.in_fast_recovery());
+    assert!(!acks[0].begins_congestion_event && !acks[0].in_recovery && !fixture.out.in_fast_recovery());
     let (_, acks) = fixture.sack(12, &[]);
-    assert!(!acks[0].fast_retransmit_loss);
+    assert!(!acks[0].begins_congestion_event);
 }
 
 /// RFC 9260 section 7.2.4 rule 5 leaves this to T3-rtx: a lost retransmission.
@@ -111,7 +114,7 @@ fn lost_retransmission_is_found_without_time_out() {
     // An answer to what was sent after it, and none to itself.
     fixture.wait(100);
     let (_, acks) = fixture.sack(0, &[(1, 6)]);
-    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (LOST, true), "that is another event");
+    assert_eq!((acks[0].lost.bytes, acks[0].begins_congestion_event), (LOST, true), "that is another event");
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(100);
     let (outcome, _) = fixture.sack(9, &[]);

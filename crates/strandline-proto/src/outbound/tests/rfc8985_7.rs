@@ -46,7 +46,7 @@ fn the_answer_shows_a_lost_tail() {
         assert_eq!(fixture.tsns(0), [4]);
         fixture.wait(answered_after);
         let (_, acks) = fixture.sack(2, &[(4, 4)]);
-        assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (2 * ROOM as u32, true));
+        assert_eq!((acks[0].lost.bytes, acks[0].begins_congestion_event), (2 * ROOM as u32, true));
         assert_eq!(fixture.tsns(0), [2, 3]);
     }
 }
@@ -63,12 +63,12 @@ fn a_loss_that_the_probe_repaired_counts() {
     fixture.packet(0);
     fixture.wait(100);
     let (_, acks) = fixture.sack(3, &[]);
-    assert!(!acks[0].fast_retransmit_loss);
+    assert!(!acks[0].begins_congestion_event);
     fixture.push(FULL);
     fixture.packet(0);
     fixture.wait(100);
     let (_, acks) = fixture.sack(4, &[]);
-    assert!(acks[0].fast_retransmit_loss && !acks[0].in_recovery);
+    assert!(acks[0].begins_congestion_event && !acks[0].in_recovery);
 }
 
 #[test]
@@ -86,5 +86,5 @@ fn a_needless_probe_counts_for_nothing() {
     fixture.packet(0);
     fixture.wait(100);
     let (_, acks) = fixture.sack(4, &[]);
-    assert!(!acks[0].fast_retransmit_loss);
+    assert!(!acks[0].begins_congestion_event);
 }

@@ -226,7 +226,7 @@ fn shutdown_that_acknowledges_opens_the_window() {
     fixture.apply(&acks);
     assert!(!fixture.out.window_is_shut());
     fixture.a_rwnd = 100_000;
-    fixture.sack(1, &[]);
-    assert_eq!(fixture.out.take_window_opened(fixture.now), None);
+    let (outcome, _) = fixture.sack(1, &[]);
+    assert!(matches!(outcome, SackOutcome::Applied { window_opened: false, .. }), "{outcome:?}");
     assert!(!fixture.out.has_retransmissions());
 }

@@ -12,7 +12,7 @@ fn third_miss_indication_starts_fast_recovery() {
     }
     let (outcome, acks) = fixture.sack(1, &[(2, 4)]);
     assert!(applied(outcome).entered_fast_recovery && !applied(outcome).in_fast_recovery);
-    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (ROOM as u32, true));
+    assert_eq!((acks[0].lost.bytes, acks[0].begins_congestion_event), (ROOM as u32, true));
     assert!(fixture.out.in_fast_recovery());
     let next = Retransmission { size: ROOM, last_path: at(0), fast: true, repeated: false, probe: false };
     assert_eq!(fixture.out.retransmission(), Some(next));
@@ -88,7 +88,7 @@ fn in_recovery_a_cumulative_advance_counts_for_all() {
     assert!(!fixture.out.has_retransmissions());
     let (outcome, acks) = fixture.sack(5, &[(7, 8)]); // Third, by HTNA.
     assert!(!applied(outcome).entered_fast_recovery);
-    assert_eq!((acks[0].lost.bytes, acks[0].fast_retransmit_loss), (2 * ROOM as u32, false));
+    assert_eq!((acks[0].lost.bytes, acks[0].begins_congestion_event), (2 * ROOM as u32, false));
     assert_eq!(fixture.tsns(0), [5, 6]);
 }
 
@@ -157,7 +157,7 @@ fn fast_recovery_can_begin_again() {
     fixture.sack(4, &[(5, 5)]);
     fixture.sack(4, &[(5, 6)]);
     let (outcome, acks) = fixture.sack(4, &[(5, 7)]);
-    assert!(applied(outcome).entered_fast_recovery && acks[0].fast_retransmit_loss);
+    assert!(applied(outcome).entered_fast_recovery && acks[0].begins_congestion_event);
 }
 
 /// Rule 2: the destinations where the missing chunks were last sent, and only those.
@@ -180,7 +180,7 @@ fn only_the_paths_with_loss_are_told() {
     fixture.sack(0, &[(1, 1)]);
     fixture.sack(0, &[(1, 2)]);
     let (_, acks) = fixture.sack(0, &[(1, 3)]);
-    assert!(acks[1].fast_retransmit_loss && !acks[0].fast_retransmit_loss);
+    assert!(acks[1].begins_congestion_event && !acks[0].begins_congestion_event);
     assert_eq!((acks[1].lost.bytes, acks[0].lost.bytes), (ROOM as u32, 0));
 }
 

@@ -5,7 +5,7 @@
 //! section 6.9). A scheduler therefore chooses among messages, and among fragments only if they may be interleaved.
 //!
 //! To add a scheduler, implement [`Scheduler`] in a file beside [`fcfs`] and add a variant to [`AnyScheduler`] and to
-//! `each!`. The messages stay in the slab: a scheduler has [`List`](crate::outbound::messages::List)s of them, one for each stream
+//! `each!`, and arms in `new`, `kind` and `fills_packets_by_stream`. The messages stay in the slab: a scheduler has [`List`](crate::outbound::messages::List)s of them, one for each stream
 //! or one for all. [`ring`] and [`ranked`] are two ways to keep those of the streams that have messages queued.
 
 mod fair;

@@ -8,7 +8,7 @@ use crate::time::Time;
 impl Outstanding {
     /// Returns the chunk's index, if it was last sent as entry `number` of the log and is neither acknowledged nor
     /// declared lost since.
-    pub(crate) fn is_sent_as(&self, tsn: Tsn, number: u16) -> Option<usize> {
+    pub(crate) fn index_sent_as(&self, tsn: Tsn, number: u16) -> Option<usize> {
         let index = self.index_of(tsn)?;
         let record = self.records.get(index)?;
         let open = matches!(record.state, State::InFlight | State::Overdue);
