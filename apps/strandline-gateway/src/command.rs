@@ -17,7 +17,7 @@ Examples:
   strandline gateway --peer far=127.0.0.1:9899 --socks 1080 --forward 8001=127.0.0.1:8000
                                                the near side: then curl http://127.0.0.1:8001/
   strandline gateway --config gateway.toml     all of it in a file
-  strandline gateway status                    its connections, with --admin 127.0.0.1:9898
+  strandline gateway status                    its connections, if it was started with --admin 127.0.0.1:9898
   strandline gateway reload                    reads the file again; connections stay
   strandline gateway restart                   starts a new version; connections stay
   strandline gateway --peer b=10.2.0.1:9899 --capture 10.2.0.0/16

@@ -8,6 +8,8 @@ use crate::tree::Violation;
 pub(super) struct Rules {
     /// Its lib.rs, from the workspace's root.
     pub(super) root: &'static str,
+    /// The module whose modules these are; empty for the crate.
+    pub(super) within: &'static str,
     /// From the lowest to the highest. A module imports only from layers below its own and, where a layer is
     /// together, from it.
     pub(super) layers: &'static [Layer],
@@ -49,6 +51,7 @@ const fn apart(modules: &'static [&'static str]) -> Layer {
 
 pub(super) const PROTO: Rules = Rules {
     root: "crates/strandline-proto/src/lib.rs",
+    within: "",
     layers: &[
         together(&[
             "time",
@@ -83,10 +86,12 @@ pub(super) const PROTO: Rules = Rules {
 };
 
 /// The crates with layers.
-pub(super) const CRATES: [Rules; 9] = [
+pub(super) const CRATES: [Rules; 10] = [
     PROTO,
+    SIP_SERVICE,
     Rules {
         root: "crates/strandline-dtls/src/lib.rs",
+        within: "",
         layers: &[
             apart(&["fingerprint", "header", "inbox", "provider"]),
             apart(&["control", "identity", "known_hosts", "packets", "paths", "tags", "token"]),
@@ -100,6 +105,7 @@ pub(super) const CRATES: [Rules; 9] = [
     },
     Rules {
         root: "crates/strandline/src/lib.rs",
+        within: "",
         layers: &[
             together(&[
                 "address",
@@ -140,6 +146,7 @@ pub(super) const CRATES: [Rules; 9] = [
     },
     Rules {
         root: "crates/strandline-sim/src/lib.rs",
+        within: "",
         layers: &[
             apart(&["grid", "network", "notes", "payload", "random", "violation"]),
             apart(&[
@@ -162,6 +169,7 @@ pub(super) const CRATES: [Rules; 9] = [
     },
     Rules {
         root: "apps/strandline-load/src/lib.rs",
+        within: "",
         layers: &[
             together(&["cores", "folder", "itemised", "job", "kernel", "memory", "trace"]),
             together(&["child", "controller", "echo_process", "echo_server", "report", "served"]),
@@ -172,6 +180,7 @@ pub(super) const CRATES: [Rules; 9] = [
     },
     Rules {
         root: "apps/strandline-lab/src/lib.rs",
+        within: "",
         layers: &[
             apart(&["clock", "netem"]),
             apart(&["network", "simulate", "site"]),
@@ -185,6 +194,7 @@ pub(super) const CRATES: [Rules; 9] = [
     },
     Rules {
         root: "apps/strandline-sip/src/lib.rs",
+        within: "",
         layers: &[
             apart(&["codec"]),
             apart(&["transaction"]),
@@ -197,6 +207,7 @@ pub(super) const CRATES: [Rules; 9] = [
     },
     Rules {
         root: "apps/strandline-gateway/src/lib.rs",
+        within: "",
         layers: &[
             apart(&[
                 "access_log",
@@ -235,6 +246,7 @@ pub(super) const CRATES: [Rules; 9] = [
     },
     Rules {
         root: "apps/strandline-http/src/lib.rs",
+        within: "",
         layers: &[
             apart(&[
                 "causes",
@@ -259,10 +271,74 @@ pub(super) const CRATES: [Rules; 9] = [
     },
 ];
 
+/// The states of the SIP service: `core` and the views combine them.
+const SIP_SERVICE: Rules = Rules {
+    root: "apps/strandline-sip/src/lib.rs",
+    within: "service",
+    layers: &[
+        together(&[
+            "answered_requests",
+            "context",
+            "directory",
+            "feedback",
+            "incoming",
+            "name_waits",
+            "nodes",
+            "offer",
+            "offers",
+            "refusal_log",
+            "registered_flows",
+            "replaced_flows",
+            "request_hashes",
+            "settings",
+            "setup",
+            "subscriber_queries",
+            "throttle",
+            "token",
+            "workers",
+        ]),
+        apart(&["access", "connections", "contexts", "output", "overload", "registrations", "servers"]),
+        together(&[
+            "branches",
+            "copies",
+            "edge_proxy",
+            "failed_responses",
+            "forward",
+            "forward_response",
+            "identity",
+            "next_hop",
+            "proxy",
+            "record_routes",
+            "reply",
+            "response",
+            "route",
+            "router",
+            "routing",
+            "source_validation",
+            "strict_routers",
+            "targets",
+        ]),
+        together(&["core", "register", "request"]),
+    ],
+    exceptions: &[],
+};
+
+/// The module whose modules stand in layers.
+fn module_within(krate: &Crate, rules: &Rules) -> Option<usize> {
+    match rules.within {
+        "" => Some(0),
+        name => krate.modules[0].children.get(name).copied(),
+    }
+}
+
 /// Modules in layers that the crate does not have, and exceptions that no import needs.
 pub(super) fn check_list(krate: &Crate, rules: &Rules) -> Vec<Violation> {
     let modules = rules.layers.iter().flat_map(|layer| layer.modules);
-    let missing = modules.filter(|module| !krate.modules[0].children.contains_key(**module));
+    let Some(above) = module_within(krate, rules) else {
+        let message = format!("there is no module `{}`: remove its layers", rules.within);
+        return vec![Violation::new("xtask/src/layers/order.rs", 1, message)];
+    };
+    let missing = modules.filter(|module| !krate.modules[above].children.contains_key(**module));
     let mut messages: Vec<String> =
         missing.map(|module| format!("there is no module `{module}`: remove it from its layer")).collect();
     let imports = imports(krate);
@@ -281,8 +357,9 @@ pub(super) fn check_list(krate: &Crate, rules: &Rules) -> Vec<Violation> {
 /// Imports that go upwards or sideways, and modules without a layer.
 pub(super) fn check(krate: &Crate, rules: &Rules) -> Vec<Violation> {
     let mut found = krate.broken.clone();
+    let Some(above) = module_within(krate, rules) else { return found };
     let layer_of = |module: &str| rules.layers.iter().position(|layer| layer.modules.contains(&module));
-    for (name, &module) in &krate.modules[0].children {
+    for (name, &module) in &krate.modules[above].children {
         if layer_of(name).is_none() && !krate.modules[module].test {
             let file = &krate.modules[module].file;
             let message =
@@ -291,7 +368,7 @@ pub(super) fn check(krate: &Crate, rules: &Rules) -> Vec<Violation> {
         }
     }
     for import in imports(krate) {
-        let Some((0, from, to)) = siblings(krate, &import) else { continue };
+        let Some((_, from, to)) = siblings(krate, &import).filter(|found| found.0 == above) else { continue };
         let (from, to) = (&krate.modules[from].name, &krate.modules[to].name);
         let (Some(upper), Some(lower)) = (layer_of(from), layer_of(to)) else { continue };
         let excepted =

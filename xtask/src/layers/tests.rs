@@ -146,6 +146,28 @@ fn crates_that_do_not_exist_are_reported() {
 }
 
 #[test]
+fn states_of_the_sip_service_are_apart() {
+    let rules = order::CRATES.iter().find(|rules| rules.within == "service").unwrap();
+    let names: Vec<&str> = rules.layers.iter().flat_map(order::Layer::names).collect();
+    let found = |registrations: &str| {
+        let mut tree = Tree::of(&[]);
+        tree.files.insert(rules.root.to_owned(), "mod service;\n".to_owned());
+        let folder = "apps/strandline-sip/src/service";
+        let modules = names.iter().map(|name| format!("mod {name};\n")).collect();
+        tree.files.insert(format!("{folder}/mod.rs"), modules);
+        for name in &names {
+            let text = if *name == "registrations" { registrations } else { "" };
+            tree.files.insert(format!("{folder}/{name}.rs"), text.to_owned());
+        }
+        let krate = Crate::load(&tree, rules.root);
+        assert!(order::check_list(&krate, rules).is_empty());
+        order::check(&krate, rules).len()
+    };
+    assert_eq!(found("use super::incoming::Incoming;\n"), 0);
+    assert_eq!(found("use super::connections::ConnectionBook;\n"), 1);
+}
+
+#[test]
 fn modules_and_exceptions_without_use_are_reported() {
     let rules = &order::PROTO;
     let names: Vec<&str> = rules.layers.iter().flat_map(order::Layer::names).collect();

@@ -59,7 +59,7 @@ const LARGER: [Larger; 13] = [
         (FIELDS_MAX, 57),
         "everything that changes under a shard's lock, in a file for each concern",
     ),
-    larger("crates/strandline-proto", "association::Association", (26, 174), PROCEDURES),
+    larger("crates/strandline-proto", "association::Association", (FIELDS_MAX, 174), PROCEDURES),
     larger("crates/strandline-proto", "config::AssociationConfig", (40, METHODS_MAX), LIST),
     larger("crates/strandline-proto", "endpoint::Endpoint", (FIELDS_MAX, 94), PROCEDURES),
     larger("crates/strandline-proto", "inbound::Inbound", (FIELDS_MAX, 42), PROCEDURES),

@@ -52,13 +52,13 @@ impl Refusal {
     }
 }
 
-const BAD_STAR: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "* Goes Only With Expires: 0");
+const BAD_STAR: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "Contact * Requires Expires: 0");
 const OLD: Refusal = Refusal::Status(StatusCode::SERVER_INTERNAL_ERROR, "CSeq Out Of Order");
 const BAD_CONTACT: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "Malformed Contact");
 const LACKS_OUTBOUND: Refusal =
     Refusal::Status(StatusCode::FIRST_HOP_LACKS_OUTBOUND_SUPPORT, "First Hop Lacks Outbound Support");
 const TOO_LONG: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "Contact, Path And Call-ID Too Long");
-const NOT_ALONE: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "A Flow Is Registered Alone");
+const NOT_ALONE: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "reg-id Allows Only One Contact");
 const TOO_MANY: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "Too Many Contacts");
 const LOOP: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "Contact Leads Back Here");
 const NOT_SIP: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "An Instance Needs a SIP URI");
@@ -88,7 +88,7 @@ pub struct Request<'a> {
     /// The generator of GRUUs (RFC 5627); `None` disables them.
     pub gruus: Option<&'a Gruus>,
     /// Returns whether the connection of a binding still exists, here or at another worker or node.
-    pub stands: &'a dyn Fn(&Binding) -> bool,
+    pub is_connected: &'a dyn Fn(&Binding) -> bool,
     /// The value of Service-Route in a 200 response (RFC 3608); empty for none.
     pub service_route: &'a [u8],
 }

@@ -38,5 +38,5 @@ pub(super) fn leaving(
 
 /// Returns true if the connection of a binding is closed.
 fn is_dead(binding: &Binding, request: &Request<'_>) -> bool {
-    binding.flow.connection != 0 && binding.path.is_empty() && !(request.stands)(binding)
+    binding.flow.connection != 0 && binding.path.is_empty() && !(request.is_connected)(binding)
 }

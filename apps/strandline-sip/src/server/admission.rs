@@ -16,6 +16,10 @@ const ROOM_MIN: f64 = 32.0;
 const GROWTH: f64 = 1.25;
 /// Maximum ratio of the estimated to the measured capacity.
 const AHEAD: f64 = 1.5;
+/// Share of the maximum waiting time within which the waiting requests are to be served.
+const SHARE_OF_WAIT: f64 = 0.5;
+/// Weight of a measurement in the estimated capacity.
+const NEW_WEIGHT: f64 = 0.5;
 
 /// The state of admission control.
 #[derive(Debug, Default)]
@@ -54,7 +58,7 @@ impl Admission {
     /// How many requests may wait, so that they are served within half of `wait_max`.
     pub(super) fn room(&self, wait_max: Duration) -> usize {
         match self.per_ms {
-            Some(per_ms) => (per_ms * wait_max.as_millis() as f64 / 2.0).max(ROOM_MIN) as usize,
+            Some(per_ms) => (per_ms * wait_max.as_millis() as f64 * SHARE_OF_WAIT).max(ROOM_MIN) as usize,
             None => usize::MAX,
         }
     }
@@ -76,7 +80,7 @@ impl Admission {
             Some(per_ms) if self.dry => {
                 Some((per_ms.max(measured) * GROWTH).min(measured * AHEAD).max(per_ms))
             }
-            Some(per_ms) => Some((per_ms + measured) / 2.0),
+            Some(per_ms) => Some(per_ms * (1.0 - NEW_WEIGHT) + measured * NEW_WEIGHT),
         };
         (self.began, self.handled, self.refused, self.dry) = (now, 0, 0, false);
     }

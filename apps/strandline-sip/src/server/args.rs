@@ -36,8 +36,8 @@ Examples:
   strandline sip --listen ws:127.0.0.1:8080 --listen udp:127.0.0.1:5060
                                               for phones in browsers, over WebSocket, and over UDP
   strandline sip --front-end                  answer every request with 200, for measurements
-  strandline sip top                          show the server with --metrics 127.0.0.1:9090
-  strandline sip admin --token FILE status    ask the server with --admin 127.0.0.1:9091
+  strandline sip top                          show the server that was started with --metrics 127.0.0.1:9090
+  strandline sip admin --token FILE status    ask the server that was started with --admin 127.0.0.1:9091
 SIGHUP reloads the configuration without closing connections. SIGTERM and SIGINT shut the server down gracefully: transactions may take up to 35 seconds to finish."
 )]
 pub struct Args {

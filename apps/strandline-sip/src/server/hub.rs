@@ -205,13 +205,13 @@ impl Hub {
     }
 
     /// Starts or stops copying messages to a collector. The counters continue.
-    pub(super) fn copy_to(&self, settings: Option<HepSettings>, local: Vec<(Protocol, SocketAddr)>) {
+    pub(super) fn set_hep(&self, settings: Option<HepSettings>, local: Vec<(Protocol, SocketAddr)>) {
         let last = self.hep.borrow().as_ref().map(|hep| hep.counters()).unwrap_or_default();
         self.hep.replace(settings.map(|settings| Rc::new(Hep::start(settings, local, last))));
     }
 
     /// Replaces the name servers; without any, no names are resolved.
-    pub(super) fn look_up_names(&self, dns: Option<&Dns>, ours: Ours) {
+    pub(super) fn set_name_servers(&self, dns: Option<&Dns>, ours: Ours) {
         let resolver = dns.map(|dns| Resolver::new(dns, ours));
         let resolver = resolver.and_then(|made| {
             made.inspect_err(
@@ -224,7 +224,7 @@ impl Hub {
     }
 
     /// Sets what looks up subscribers.
-    pub(super) fn seek_with(&self, seeker: Seeker) {
+    pub(super) fn set_subscriber_lookup(&self, seeker: Seeker) {
         self.seeker.replace(Some(seeker));
     }
 

@@ -143,7 +143,7 @@ impl Intake {
     }
 
     /// Waits until all messages received so far are handled.
-    pub(super) async fn is_done(&self) {
+    pub(super) async fn wait_until_handled(&self) {
         let after = self.inbox(|inbox| inbox.after_all());
         if let Some(after) = after {
             // The sender is dropped only when the shard ends.

@@ -137,7 +137,7 @@ impl Reloader {
         hub.transports.tls.replace(tls);
         hub.transports.websocket.replace(websocket);
         if !self.document.is_same(&new.document, "dns") {
-            hub.look_up_names(new.dns.as_ref(), self.ours.clone());
+            hub.set_name_servers(new.dns.as_ref(), self.ours.clone());
         }
         hub.transports
             .room
@@ -153,7 +153,7 @@ impl Reloader {
             hub.end_denied();
         }
         if !self.document.is_same(&new.document, "hep") {
-            hub.copy_to(new.hep.clone(), self.local.clone());
+            hub.set_hep(new.hep.clone(), self.local.clone());
         }
         let mut service = hub.service.borrow_mut();
         service.configure(&new.settings);

@@ -177,9 +177,9 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
         .set(Room { connections: config.connections_max, of_source: overload.source_connections });
     hub.transports.connections.limits.set(config.connection_limits);
     if config.hep.is_some() {
-        hub.copy_to(config.hep.clone(), sockets.local.clone());
+        hub.set_hep(config.hep.clone(), sockets.local.clone());
     }
-    hub.look_up_names(config.dns.as_ref(), config.ours());
+    hub.set_name_servers(config.dns.as_ref(), config.ours());
     hub.transports.websocket.replace(Rc::new(config.websocket));
     if let Some(worker) = worker.as_mut() {
         worker.catch_up(&hub, &reloader)?;

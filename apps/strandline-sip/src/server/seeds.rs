@@ -11,25 +11,34 @@ use super::config::{Auth, Users};
 const NONCES: usize = 1 << 20;
 
 pub(super) fn random_seeds() -> Result<Seeds> {
-    let mut seeds = Seeds { own: [0; 64], tokens: [0; 16] };
+    Ok(Seeds {
+        transactions: random()?,
+        registrations: random()?,
+        locations: random()?,
+        overload: random()?,
+        gruus: random()?,
+        marks: random()?,
+        tokens: random()?,
+    })
+}
+
+fn random<const LEN: usize>() -> Result<[u8; LEN]> {
+    let mut bytes = [0; LEN];
     #[allow(clippy::disallowed_methods)]
-    getrandom::fill(&mut seeds.own)
-        .and_then(|()| getrandom::fill(&mut seeds.tokens))
+    getrandom::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("reading random numbers from the system: {error}"))?;
-    Ok(seeds)
+    Ok(bytes)
 }
 
 impl Seeds {
     /// Sets the key for tags and loop detection, which is common to all processes of a server.
     pub(super) fn agree_on(&mut self, key: [u8; 16]) {
-        if let Some(place) = self.own.get_mut(48..) {
-            place.copy_from_slice(&key);
-        }
+        self.marks = key;
     }
 }
 
 pub(super) fn random_key() -> Result<[u8; 16]> {
-    Ok(random_seeds()?.tokens)
+    random()
 }
 
 /// The key that seals nonces, common to nodes that share a store, and a number that differs between runs.

@@ -193,7 +193,7 @@ impl Sought {
     }
 
     pub(super) fn serve(mut self, hub: &Rc<Hub>) {
-        hub.seek_with(self.seeker);
+        hub.set_subscriber_lookup(self.seeker);
         let hub = Rc::clone(hub);
         tokio::task::spawn_local(async move {
             while let Some((who, found)) = self.found.recv().await {

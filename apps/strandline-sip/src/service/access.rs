@@ -7,21 +7,21 @@ use crate::auth::{
     Verdict as Credentials, subscriber,
 };
 use crate::codec::{Message, SipUri, StatusCode, Via, unescape};
-use crate::transaction::Time;
+use crate::transaction::{Protocol, Time};
 
 use super::answered_requests::{Answered, Outcome, RequestKey};
-use super::incoming::{Incoming, Verdict};
+use super::incoming::{Incoming, Rejection};
 use super::refusal_log::RefusedLog;
 use super::settings::Relay;
 use super::setup::Setup;
 use super::subscriber_queries::{SubscriberQueries, Waiting};
 
 /// The credentials are another user's.
-pub(super) const NOT_YOURS: Verdict = (StatusCode::FORBIDDEN, Some("Not Your Address"));
+pub(super) const NOT_YOURS: Rejection = (StatusCode::FORBIDDEN, Some("Not Your Address"));
 /// The credentials are for another request URI (RFC 7616 section 3.4.6).
-const OTHER_RESOURCE: Verdict = (StatusCode::BAD_REQUEST, Some("Digest URI Is Not The Request URI"));
+const OTHER_RESOURCE: Rejection = (StatusCode::BAD_REQUEST, Some("Digest URI Is Not The Request URI"));
 /// The sender has sent too many wrong passwords.
-const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"));
+const GUESSES: Rejection = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"));
 
 /// The claim of a request to come from the user of a URI.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ pub(super) enum Checked {
     /// Undecided until this subscriber has been looked up.
     LookUp(Subscriber),
     /// The request is refused.
-    Refused(Verdict),
+    Refused(Rejection),
 }
 
 /// The result of asking whether a user without bindings exists.
@@ -251,6 +251,6 @@ fn is_last(message: &Message<'_>, guesser: &Guesser) -> bool {
 
 /// The address in the `received` parameter of this Via, or else its sent-by.
 fn sent_from(via: &Via<'_>) -> Option<SocketAddr> {
-    let port = via.rport.flatten().or(via.port).unwrap_or(5060);
+    let port = via.rport.flatten().or(via.port).unwrap_or(Protocol::Udp.default_port());
     Some(SocketAddr::new(via.received.or_else(|| via.host.ip())?, port))
 }

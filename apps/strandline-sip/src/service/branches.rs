@@ -9,9 +9,9 @@ use crate::codec::{Message, StatusCode};
 use crate::resolution::Question;
 use crate::transaction::{ClientId, Flow, Protocol, ViaBranch};
 
-use super::context::{Branch, Detour, Fallback, Named, Others, Place, Target, is_allowed};
-use super::contexts::BranchId;
-use super::copies::{BREADTH, Copied, Copy};
+use super::context::BranchId;
+use super::context::{Branch, Destination, Detour, Fallback, Named, Others, Target, is_allowed};
+use super::copies::{BREADTH, ForwardSource, ForwardedCopy};
 use super::name_waits::Wait;
 use super::proxy::Proxy;
 use super::servers::{ResolvedFlows, Waiter};
@@ -32,21 +32,22 @@ fn allowed(ways: Vec<Flow>, only: Option<IpAddr>) -> Result<Vec<Flow>, StatusCod
 }
 
 /// Whether a request belongs to a dialog that was set up through this server. A To tag alone proves nothing.
-fn is_in_dialog(copied: &Copied<'_>) -> bool {
-    copied.incoming.essentials.to.tag.is_some() && copied.way.token.is_some()
+fn is_in_dialog(source: &ForwardSource<'_>) -> bool {
+    source.incoming.essentials.to.tag.is_some() && source.way.token.is_some()
 }
 
 impl Proxy<'_> {
     /// Sends a request to all of these targets, or lets it wait until their names are resolved.
     ///
-    /// # Errors The status to respond with if the request could not be sent to any target.
+    /// # Errors
+    /// The status to respond with if the request could not be sent to any target.
     pub(super) fn send_to_all(
         &mut self,
-        copied: &Copied<'_>,
+        source: &ForwardSource<'_>,
         slot: u32,
         targets: &[Target],
     ) -> Result<(), StatusCode> {
-        let allowed = breadth(&copied.incoming.message);
+        let allowed = breadth(&source.incoming.message);
         let count = targets.len().min(allowed as usize);
         // The remaining targets are tried after these (RFC 5393 section 5.3.3).
         if let (Some(context), Some(rest)) = (self.contexts.get_mut(slot), targets.get(count..)) {
@@ -55,7 +56,7 @@ impl Proxy<'_> {
         let breadth = allowed / (count.max(1) as u32);
         let mut result = Err(StatusCode::SERVER_INTERNAL_ERROR);
         for target in targets.iter().take(count) {
-            let sent = self.send_to(copied, slot, target, breadth);
+            let sent = self.send_to(source, slot, target, breadth);
             result = match (result, sent) {
                 (Ok(()), _) => Ok(()),
                 (Err(_), sent) => sent,
@@ -66,15 +67,15 @@ impl Proxy<'_> {
 
     fn send_to(
         &mut self,
-        copied: &Copied<'_>,
+        source: &ForwardSource<'_>,
         slot: u32,
         target: &Target,
         breadth: u32,
     ) -> Result<(), StatusCode> {
-        let ways = self.ways_to(copied, slot, target);
+        let ways = self.ways_to(source, slot, target);
         let lost = Err(StatusCode::SERVER_INTERNAL_ERROR);
         let Some(context) = self.contexts.get_mut(slot) else { return lost };
-        let is_named = matches!(target.place, Place::Name(_));
+        let is_named = matches!(target.place, Destination::Name(_));
         let (ways, path) = match (ways, &target.fallback) {
             (Ok(ways), _) => (ways, &target.path),
             // The host in the phone's contact can't be resolved.
@@ -91,12 +92,12 @@ impl Proxy<'_> {
         let uri = || target.uri.clone();
         let Target { over_node, neighbour, by_uri, only, .. } = *target;
         let host = match &target.place {
-            Place::Name(question) => self.setup.tokens.host_mark(question.name.as_bytes()),
-            Place::Flow(_) => 0,
+            Destination::Name(question) => self.setup.tokens.host_mark(question.name.as_bytes()),
+            Destination::Flow(_) => 0,
         };
         let named = || Box::new(Named { left, host, only, uri: uri(), path: path.clone(), breadth });
         let fallback = |Detour { flow, path }| {
-            Box::new(Fallback { flow, host, uri: uri(), path, breadth, neighbour, shuns: false })
+            Box::new(Fallback { flow, host, uri: uri(), path, breadth, neighbour, deprioritizes: false })
         };
         let others = || Box::new(Others { left: target.others.clone(), breadth });
         context.branches.push(Branch {
@@ -104,7 +105,7 @@ impl Proxy<'_> {
             done: false,
             responded: false,
             rang: false,
-            left: false,
+            superseded: false,
             over_node,
             neighbour,
             named: is_named.then(named),
@@ -115,11 +116,12 @@ impl Proxy<'_> {
             context.live += 1;
             return Ok(());
         }
-        let uri = target.uri.as_deref().or(copied.way.replaced);
+        let uri = target.uri.as_deref().or(source.way.replaced);
         let sent = match first {
             Some(flow) => {
-                let copy = Copy { uri, path, flow, via_branch: &[], breadth, host, neighbour, by_uri };
-                self.start_branch(copied, id, copy)
+                let copy =
+                    ForwardedCopy { uri, path, flow, via_branch: &[], breadth, host, neighbour, by_uri };
+                self.start_branch(source, id, copy)
             }
             None => Err(StatusCode::BAD_GATEWAY),
         };
@@ -137,17 +139,17 @@ impl Proxy<'_> {
     /// for it.
     fn ways_to(
         &mut self,
-        copied: &Copied<'_>,
+        source: &ForwardSource<'_>,
         slot: u32,
         target: &Target,
     ) -> Result<Option<Vec<Flow>>, StatusCode> {
         let question = match &target.place {
-            Place::Flow(flow) => return Ok(Some(vec![*flow])),
-            Place::Name(question) => question,
+            Destination::Flow(flow) => return Ok(Some(vec![*flow])),
+            Destination::Name(question) => question,
         };
         let context = self.contexts.get(slot).ok_or(StatusCode::SERVER_INTERNAL_ERROR)?;
         let (server, branch) = (context.server, BranchId { slot, number: context.branches.len() });
-        let seed = self.setup.marks.call_seed(copied.incoming);
+        let seed = self.setup.marks.call_seed(source.incoming);
         let has_flow = target.fallback.is_some();
         if has_flow && self.servers.is_silent(self.now, question) {
             let servers = self.servers.last_known(self.now, question, seed);
@@ -166,11 +168,16 @@ impl Proxy<'_> {
     }
 
     /// Sends a branch's request.
-    fn start_branch(&mut self, copied: &Copied<'_>, id: BranchId, copy: Copy<'_>) -> Result<(), StatusCode> {
+    fn start_branch(
+        &mut self,
+        source: &ForwardSource<'_>,
+        id: BranchId,
+        copy: ForwardedCopy<'_>,
+    ) -> Result<(), StatusCode> {
         let invite = self.contexts.get(id.slot).is_some_and(|context| context.invite);
         let flow = copy.flow;
         if copy.neighbour {
-            let urgent = is_urgent(&copied.incoming.message, is_in_dialog(copied));
+            let urgent = is_urgent(&source.incoming.message, is_in_dialog(source));
             if !self.overload.throttle.allows(self.now, flow.peer, urgent) {
                 return Err(StatusCode::SERVICE_UNAVAILABLE);
             }
@@ -179,9 +186,9 @@ impl Proxy<'_> {
             self.counters.refused += 1;
             return Err(StatusCode::SERVER_INTERNAL_ERROR);
         };
-        let via_branch = ViaBranch { client: Some(client), mark: copied.mark }.write(0);
-        let copy = Copy { via_branch: &via_branch, ..copy };
-        let written = self.out.write(flow, Some(client), |out| self.setup.write_copy(copied, &copy, out));
+        let via_branch = ViaBranch { client: Some(client), mark: source.mark }.write(0);
+        let copy = ForwardedCopy { via_branch: &via_branch, ..copy };
+        let written = self.out.write(flow, Some(client), |out| self.setup.write_copy(source, &copy, out));
         let Ok(request) = written else {
             self.transactions.forget_client(client);
             return Err(StatusCode::SERVER_INTERNAL_ERROR);
@@ -195,9 +202,13 @@ impl Proxy<'_> {
                 branch.fallback = Some(Box::new(copy.fallback()));
             }
             let flow = Flow::to(Protocol::Tcp, flow.peer);
-            return self.start_branch(copied, id, Copy { flow, by_uri: false, via_branch: &[], ..copy });
+            return self.start_branch(
+                source,
+                id,
+                ForwardedCopy { flow, by_uri: false, via_branch: &[], ..copy },
+            );
         }
-        if !self.transactions.account().has_room_for(len, 1, is_in_dialog(copied)) {
+        if !self.transactions.account().has_room_for(len, 1, is_in_dialog(source)) {
             self.transactions.forget_client(client);
             self.out.take_back();
             self.counters.crowded += 1;
@@ -206,13 +217,13 @@ impl Proxy<'_> {
         if let Some((_, request)) = self.out.get(self.out.len().saturating_sub(1)) {
             self.transactions.start_client(self.now, client, request);
         }
-        self.on_sent(copied, id, client, flow)
+        self.on_sent(source, id, client, flow)
     }
 
     /// Records that a branch's request was sent.
     fn on_sent(
         &mut self,
-        copied: &Copied<'_>,
+        source: &ForwardSource<'_>,
         id: BranchId,
         client: ClientId,
         flow: Flow,
@@ -228,7 +239,7 @@ impl Proxy<'_> {
             let tries_next = !is_last || branch.has_more();
             // If the connection ends, this server or the registrar that sent the request here can try another
             // path.
-            let has_use = branch.fallback.is_some() || branch.others.is_some() || copied.way.phone.is_some();
+            let has_use = branch.fallback.is_some() || branch.others.is_some() || source.way.phone.is_some();
             if tries_next {
                 self.contexts.try_hop(self.now, self.setup.settings.directory.failover, client, id);
             }
@@ -243,7 +254,7 @@ impl Proxy<'_> {
     /// Whether a request is too large for a datagram and can go over TCP instead (RFC 3261 section 18.1.1):
     /// only to where a URI says that a peer listens. A phone behind a NAT receives only messages over its
     /// flow.
-    fn is_too_large(&self, slot: u32, copy: &Copy<'_>, len: usize) -> bool {
+    fn is_too_large(&self, slot: u32, copy: &ForwardedCopy<'_>, len: usize) -> bool {
         let Flow { protocol, connection, peer, .. } = copy.flow;
         let max = self.setup.settings.udp_request_bytes_max;
         (protocol, connection) == (Protocol::Udp, 0)
@@ -272,11 +283,19 @@ impl Proxy<'_> {
             let (uri, path, breadth) = (named.uri.clone(), named.path.clone(), named.breadth);
             let (host, neighbour) = (named.host, branch.neighbour);
             branch.fallback = None;
-            let sent = self.with_stored(&stored, |proxy, copied| {
-                let uri = uri.as_deref().or(copied.way.replaced);
-                let copy =
-                    Copy { uri, path: &path, flow, via_branch: &[], breadth, host, neighbour, by_uri: true };
-                proxy.start_branch(copied, id, copy).is_ok()
+            let sent = self.with_stored(&stored, |proxy, source| {
+                let uri = uri.as_deref().or(source.way.replaced);
+                let copy = ForwardedCopy {
+                    uri,
+                    path: &path,
+                    flow,
+                    via_branch: &[],
+                    breadth,
+                    host,
+                    neighbour,
+                    by_uri: true,
+                };
+                proxy.start_branch(source, id, copy).is_ok()
             });
             if sent == Some(true) {
                 return true;
@@ -300,15 +319,16 @@ impl Proxy<'_> {
             return false;
         };
         let Some(fallback) = branch.fallback.take() else { return false };
-        let Fallback { flow, host, uri, path, breadth, neighbour, shuns } = *fallback;
-        if shuns {
+        let Fallback { flow, host, uri, path, breadth, neighbour, deprioritizes } = *fallback;
+        if deprioritizes {
             self.servers.refused_tcp(self.now, flow.peer);
         }
-        let sent = self.with_stored(&stored, |proxy, copied| {
-            let uri = uri.as_deref().or(copied.way.replaced);
+        let sent = self.with_stored(&stored, |proxy, source| {
+            let uri = uri.as_deref().or(source.way.replaced);
             let by_uri = false;
-            let copy = Copy { uri, path: &path, flow, via_branch: &[], breadth, host, neighbour, by_uri };
-            proxy.start_branch(copied, id, copy).is_ok()
+            let copy =
+                ForwardedCopy { uri, path: &path, flow, via_branch: &[], breadth, host, neighbour, by_uri };
+            proxy.start_branch(source, id, copy).is_ok()
         });
         sent == Some(true)
     }
@@ -328,8 +348,8 @@ impl Proxy<'_> {
         let mut left = left.into_iter();
         while let Some(next) = left.next() {
             let target = Target { others: left.as_slice().to_vec(), ..next };
-            let sent = self.with_stored(&stored, |proxy, copied| {
-                proxy.send_to(copied, id.slot, &target, breadth).is_ok()
+            let sent = self.with_stored(&stored, |proxy, source| {
+                proxy.send_to(source, id.slot, &target, breadth).is_ok()
             });
             if sent == Some(true) {
                 self.contexts.get_mut(id.slot).map(|context| context.finish_branch(id.number));
@@ -370,7 +390,7 @@ impl Proxy<'_> {
             context.branches.get(id.number).is_some_and(|branch| !branch.done && branch.way.is_none());
         let ways = context.request.clone().filter(|_| waits).map(|stored| {
             let seed =
-                self.with_stored(&stored, |proxy, copied| proxy.setup.marks.call_seed(copied.incoming));
+                self.with_stored(&stored, |proxy, source| proxy.setup.marks.call_seed(source.incoming));
             self.ways(question, seed.unwrap_or_default(), || Waiter::Branch { branch: id, server })
         });
         let code = match ways {
@@ -411,7 +431,7 @@ impl Proxy<'_> {
             let targets: Vec<Target> = context.later.drain(..group).collect();
             let Some(stored) = context.request.clone().filter(|_| !targets.is_empty()) else { return false };
             let sent =
-                self.with_stored(&stored, |proxy, copied| proxy.send_to_all(copied, slot, &targets).is_ok());
+                self.with_stored(&stored, |proxy, source| proxy.send_to_all(source, slot, &targets).is_ok());
             if sent == Some(true) {
                 return true;
             }
@@ -449,7 +469,7 @@ fn try_last_known(proxy: &mut Proxy<'_>, id: BranchId, question: &Question) {
     let Some(stored) = proxy.contexts.get(id.slot).and_then(|context| context.request.clone()) else {
         return;
     };
-    let seed = proxy.with_stored(&stored, |proxy, copied| proxy.setup.marks.call_seed(copied.incoming));
+    let seed = proxy.with_stored(&stored, |proxy, source| proxy.setup.marks.call_seed(source.incoming));
     let servers = proxy.servers.last_known(proxy.now, question, seed.unwrap_or_default());
     if let Some(named) = proxy.contexts.branch_mut(id).and_then(|branch| branch.named.as_mut()) {
         named.left = servers.into();

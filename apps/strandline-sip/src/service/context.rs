@@ -21,14 +21,14 @@ pub(crate) const INSTANCE_Q: u16 = 50_000;
 
 /// The destination of a target: a flow, or a name to be resolved (RFC 3263).
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum Destination {
     /// A flow.
     Flow(Flow),
     /// The servers of a name.
     Name(Arc<Question>),
 }
 
-impl Place {
+impl Destination {
     /// Whether the transport to it is encrypted.
     pub(crate) fn is_secure(&self) -> bool {
         match self {
@@ -67,7 +67,7 @@ pub(crate) struct Target {
     /// The request URI; `None` to keep that of the request.
     pub(crate) uri: Option<Box<[u8]>>,
     /// The destination.
-    pub(crate) place: Place,
+    pub(crate) place: Destination,
     /// Routes to be pushed, separated by commas.
     pub(crate) path: Box<[u8]>,
     /// The priority: targets with a higher `q` are tried first.
@@ -94,7 +94,7 @@ pub(crate) fn is_allowed(flow: &Flow, only: Option<IpAddr>) -> bool {
 
 impl Target {
     /// A target that is a proxy, without a Path.
-    pub(crate) fn new(uri: Option<Box<[u8]>>, place: Place, q: u16) -> Self {
+    pub(crate) fn new(uri: Option<Box<[u8]>>, place: Destination, q: u16) -> Self {
         Self {
             uri,
             place,
@@ -110,6 +110,27 @@ impl Target {
     }
 }
 
+/// Identifies a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BranchId {
+    /// The slot of its context.
+    pub(super) slot: u32,
+    /// Its number in the context.
+    pub(super) number: usize,
+}
+
+impl BranchId {
+    /// The branch that a client transaction belongs to, from the number that names it there.
+    pub(super) const fn of(user: u64) -> Self {
+        Self { slot: user as u32, number: (user >> 32) as usize }
+    }
+
+    /// The number that names the branch in its client transaction.
+    pub(super) const fn user(self) -> u64 {
+        self.slot as u64 | (self.number as u64) << 32
+    }
+}
+
 /// A branch: the request sent to one target.
 #[derive(Debug)]
 pub(crate) struct Branch {
@@ -122,7 +143,7 @@ pub(crate) struct Branch {
     /// Whether it got a provisional response other than 100.
     pub(crate) rang: bool,
     /// Whether its hop did not respond in time and another was tried. It may still respond.
-    pub(crate) left: bool,
+    pub(crate) superseded: bool,
     /// Whether it was sent to another node.
     pub(crate) over_node: bool,
     /// Whether it was sent to a proxy.
@@ -146,7 +167,7 @@ pub(crate) struct Fallback {
     pub(crate) breadth: u32,
     pub(crate) neighbour: bool,
     /// Nothing listens for TCP at the address, which is remembered.
-    pub(crate) shuns: bool,
+    pub(crate) deprioritizes: bool,
 }
 
 /// Data for copies of the request over other flows to the same phone.

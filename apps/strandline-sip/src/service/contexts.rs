@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::transaction::{ClientId, Numbers, ServerId, Slots, Time};
 
-use super::context::{Branch, Context};
+use super::context::{Branch, BranchId, Context};
 
 /// Maximum number of branches that wait for the end of one connection.
 const WAITING_MAX: usize = 1024;
@@ -14,27 +14,6 @@ const WAITING_MAX: usize = 1024;
 const WAITING_SOME: usize = 64;
 /// From this number on, watched connections on which no branch depends are removed.
 const WATCHED_SOME: usize = 1024;
-
-/// Identifies a branch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BranchId {
-    /// The slot of its context.
-    pub(super) slot: u32,
-    /// Its number in the context.
-    pub(super) number: usize,
-}
-
-impl BranchId {
-    /// The branch that a client transaction belongs to, from the number that names it there.
-    pub(super) const fn of(user: u64) -> Self {
-        Self { slot: user as u32, number: (user >> 32) as usize }
-    }
-
-    /// The number that names the branch in its client transaction.
-    pub(super) const fn user(self) -> u64 {
-        self.slot as u64 | (self.number as u64) << 32
-    }
-}
 
 /// A hop of a trunk that is to respond until a deadline.
 #[derive(Debug, Clone, Copy)]
@@ -101,8 +80,8 @@ impl Contexts {
 
     /// Whether another client transaction has replaced this one, or another hop was tried because this one
     /// did not respond.
-    pub(super) fn is_left(&self, id: BranchId, client: ClientId) -> bool {
-        self.branch(id).is_some_and(|branch| branch.left || branch.client() != Some(client))
+    pub(super) fn is_superseded(&self, id: BranchId, client: ClientId) -> bool {
+        self.branch(id).is_some_and(|branch| branch.superseded || branch.client() != Some(client))
     }
 
     /// Removes a context that is complete.

@@ -15,7 +15,7 @@ use super::edge_proxy::requires;
 use super::feedback::is_oc;
 use super::identity::edit_identity;
 use super::incoming::Incoming;
-use super::route::Way;
+use super::route::RouteInfo;
 use super::setup::Setup;
 use super::strict_routers::{self, Strict};
 use super::token::End;
@@ -24,7 +24,7 @@ use super::token::End;
 pub(super) const BREADTH: u32 = 60;
 
 /// The part of a copy that differs from other copies of the request.
-pub(super) struct Copy<'a> {
+pub(super) struct ForwardedCopy<'a> {
     pub(super) uri: Option<&'a [u8]>,
     pub(super) path: &'a [u8],
     pub(super) flow: Flow,
@@ -38,7 +38,7 @@ pub(super) struct Copy<'a> {
     pub(super) by_uri: bool,
 }
 
-impl Copy<'_> {
+impl ForwardedCopy<'_> {
     /// The fallback of a copy that is sent over TCP because of its size: the same bytes in a datagram.
     pub(super) fn fallback(&self) -> Fallback {
         Fallback {
@@ -48,15 +48,15 @@ impl Copy<'_> {
             path: self.path.into(),
             breadth: self.breadth,
             neighbour: self.neighbour,
-            shuns: true,
+            deprioritizes: true,
         }
     }
 }
 
 /// A request to be copied.
-pub(super) struct Copied<'a> {
+pub(super) struct ForwardSource<'a> {
     pub(super) incoming: &'a Incoming<'a>,
-    pub(super) way: &'a Way<'a>,
+    pub(super) way: &'a RouteInfo<'a>,
     /// The hash of everything that determines its routing.
     pub(super) mark: u64,
     /// The mark of the host that requests of the callee go to within the dialog; 0 for none.
@@ -105,11 +105,11 @@ impl Setup {
     /// Writes a copy of a request.
     pub(super) fn write_copy(
         &self,
-        copied: &Copied<'_>,
-        copy: &Copy<'_>,
+        source: &ForwardSource<'_>,
+        copy: &ForwardedCopy<'_>,
         out: &mut BytesMut,
     ) -> Result<(), WriteError> {
-        let Copied { incoming, way, trusted, .. } = copied;
+        let ForwardSource { incoming, way, trusted, .. } = source;
         let Incoming { message, essentials, flow, proved, .. } = incoming;
         let here = self.settings.address(copy.flow.protocol).ok_or(WriteError::Target)?;
         let via = NewVia {
@@ -126,7 +126,7 @@ impl Setup {
         let strict = strict_routers::next(copy.path, way);
         let secure = strict_routers::is_sips(own)
             || strict_routers::is_sips(strict_routers::first_uri(copy.path, way));
-        let back = self.record_routes(copied, copy, secure)?;
+        let back = self.record_routes(source, copy, secure)?;
         // The way back to a phone that registers elsewhere, by the protocol that its registrar is reached by
         // (RFC 5626 section 5.1).
         let side = (copy.flow.protocol, false);
@@ -174,7 +174,12 @@ impl Setup {
 
     /// The parameters of our Via for a neighbour: the overload control that it is offered, and over TLS
     /// `alias`, which lets it send requests over the same connection.
-    fn via_params(&self, incoming: &Incoming<'_>, way: &Way<'_>, copy: &Copy<'_>) -> &'static [u8] {
+    fn via_params(
+        &self,
+        incoming: &Incoming<'_>,
+        way: &RouteInfo<'_>,
+        copy: &ForwardedCopy<'_>,
+    ) -> &'static [u8] {
         if !copy.neighbour {
             return b"";
         }
@@ -192,11 +197,11 @@ impl Setup {
     /// set: one for each of the two transports, the last one on top.
     fn record_routes(
         &self,
-        copied: &Copied<'_>,
-        copy: &Copy<'_>,
+        source: &ForwardSource<'_>,
+        copy: &ForwardedCopy<'_>,
         secure: bool,
     ) -> Result<Vec<Vec<u8>>, WriteError> {
-        let Copied { incoming: Incoming { essentials, flow, .. }, way, caller_host, .. } = copied;
+        let ForwardSource { incoming: Incoming { essentials, flow, .. }, way, caller_host, .. } = source;
         let method = essentials.cseq.method;
         let tag = essentials.from.tag.unwrap_or(&[]);
         let mut routes = Vec::new();
@@ -259,7 +264,7 @@ impl Setup {
 /// the last Route.
 fn edit_routes<'a>(
     edits: &mut Edits<'a>,
-    way: &Way<'_>,
+    way: &RouteInfo<'_>,
     routes: &'a [Cow<'a, [u8]>],
     strict: Option<(&Strict<'_>, &'a [u8])>,
 ) {
@@ -283,7 +288,7 @@ fn edit_routes<'a>(
 
 /// The remaining Routes without ours and the one that became the request URI, each in one line; empty if the
 /// lines can stay as they are.
-fn remaining<'a>(message: &Message<'a>, way: &Way<'_>) -> Vec<Cow<'a, [u8]>> {
+fn remaining<'a>(message: &Message<'a>, way: &RouteInfo<'_>) -> Vec<Cow<'a, [u8]>> {
     if way.ours < 2 && !way.last_taken && way.next.is_none() {
         return Vec::new();
     }

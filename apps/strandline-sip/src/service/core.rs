@@ -30,6 +30,9 @@ use super::source_validation;
 use super::subscriber_queries::{Purpose, Waiting};
 use super::{Counters, Seeds};
 
+/// Retry-After of a 503 to a request whose subscriber could not be looked up.
+const SUBSCRIBER_RETRY_AFTER_SECS: &[u8] = b"10";
+
 /// Buffers that are reused for each message.
 #[derive(Debug)]
 pub(super) struct Scratch {
@@ -64,23 +67,17 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(settings: Settings, seeds: &Seeds, epoch_unix_secs: u64) -> Self {
-        let seed = |at: usize| {
-            let part = seeds.own.get(at..at + 16).unwrap_or(&[]);
-            <[u8; 16]>::try_from(part).unwrap_or_default()
-        };
-        let mut transactions = [0; 32];
-        transactions.iter_mut().zip(&seeds.own).for_each(|(place, byte)| *place = *byte);
-        let hasher = SipHasher13::new_with_key(&seed(48));
-        let random = u64::from_le_bytes(*seed(40).first_chunk().unwrap_or(&[1; 8]));
-        let locations = Locations::new(settings.users_max, seed(32));
+        let hasher = SipHasher13::new_with_key(&seeds.marks);
+        let locations = Locations::new(settings.users_max, seeds.locations);
+        let registrar = Registrar::new(settings.registrar);
         Self {
-            transactions: Transactions::new(settings.timings, settings.limits, transactions),
+            transactions: Transactions::new(settings.timings, settings.limits, seeds.transactions),
             connections: ConnectionBook::default(),
-            registrations: Registrations::new(locations, Registrar::new(settings.registrar), seed(16)),
+            registrations: Registrations::new(locations, registrar, seeds.registrations),
             access: Access::new(Answered::new(hasher)),
             contexts: Contexts::new(settings.limits.servers_max),
             servers: Servers::default(),
-            overload: Overload::new(epoch_unix_secs, random),
+            overload: Overload::new(epoch_unix_secs, u64::from_le_bytes(seeds.overload)),
             output: Output::new(settings.durable),
             counters: Counters::default(),
             invite_answered_at: None,
@@ -112,6 +109,11 @@ impl Core {
     }
 
     pub(super) fn proxy(&mut self, now: Time) -> Proxy<'_> {
+        self.proxy_for_response(now, false)
+    }
+
+    /// The view that handles a response. `trusted`: whether its sender is in the trust domain.
+    pub(super) fn proxy_for_response(&mut self, now: Time, trusted: bool) -> Proxy<'_> {
         Proxy {
             now,
             setup: &self.setup,
@@ -123,7 +125,7 @@ impl Core {
             out: &mut self.output.out,
             counters: &mut self.counters,
             invite_answered_at: &mut self.invite_answered_at,
-            trusted: false,
+            trusted,
         }
     }
 
@@ -175,13 +177,16 @@ impl Core {
 
     /// Merges the present bindings of a user at a node. Returns the number of unreadable lines.
     pub(super) fn merge(&mut self, node: &str, aor: &[u8], state: &[u8]) -> usize {
+        let connections = &self.connections;
+        let is_open = |connection| connections.is_open(connection);
+        let is_needed = |connection| connections.is_needed(connection);
         let number = if node.is_empty() { 0 } else { self.registrations.locations.node(node) };
         let (unreadable, replaced) = self.registrations.merge(
             &self.setup,
             number,
             (aor, state),
             &mut self.output.journal,
-            &self.connections,
+            (is_open, is_needed),
         );
         self.close_replaced(replaced);
         unreadable
@@ -219,7 +224,9 @@ impl Core {
         is_absent: bool,
     ) {
         let (code, later) = match waiting.purpose {
-            Purpose::Proof => (StatusCode::SERVICE_UNAVAILABLE, Some((HeaderName::RetryAfter, &b"10"[..]))),
+            Purpose::Proof => {
+                (StatusCode::SERVICE_UNAVAILABLE, Some((HeaderName::RetryAfter, SUBSCRIBER_RETRY_AFTER_SECS)))
+            }
             Purpose::Callee if is_absent => (StatusCode::NOT_FOUND, None),
             // Also if the look-up failed: after 503 clients would avoid this server.
             Purpose::Callee => (StatusCode::TEMPORARILY_UNAVAILABLE, None),

@@ -6,9 +6,9 @@ use crate::codec::{Message, Method, StatusCode};
 use crate::transaction::{Arriving, Flow, Protocol, ServerId, ViaBranch};
 
 use super::branches::breadth;
-use super::context::{Context, HOP_Q, INSTANCE_Q, Place, StoredRequest, Target};
-use super::copies::{BREADTH, Copied, Copy};
-use super::incoming::Verdict;
+use super::context::{Context, Destination, HOP_Q, INSTANCE_Q, StoredRequest, Target};
+use super::copies::{BREADTH, ForwardSource, ForwardedCopy};
+use super::incoming::Rejection;
 use super::proxy::Proxy;
 use super::reply::{self, answer_flow, reason};
 
@@ -23,12 +23,12 @@ impl Proxy<'_> {
     /// If there are too many transactions.
     pub(super) fn begin(
         &mut self,
-        copied: &Copied<'_>,
+        source: &ForwardSource<'_>,
         arriving: Arriving,
         targets: &mut Vec<Target>,
-    ) -> Result<(), Verdict> {
+    ) -> Result<(), Rejection> {
         let full = (StatusCode::SERVICE_UNAVAILABLE, None);
-        let incoming = copied.incoming;
+        let incoming = source.incoming;
         let back = answer_flow(incoming.flow, Some(&incoming.essentials.via));
         // The slot of the context names the transaction.
         let slot = self.contexts.next_free();
@@ -37,7 +37,7 @@ impl Proxy<'_> {
         if incoming.unvalidated {
             self.transactions.take(server);
         }
-        let context = self.context(copied, server, targets);
+        let context = self.context(source, server, targets);
         let invite = context.invite;
         if self.contexts.insert(context) != Some(slot) {
             self.transactions.forget_server(server);
@@ -46,7 +46,7 @@ impl Proxy<'_> {
         if invite {
             self.transactions.trying(self.now, server, &incoming.message);
         }
-        if let Err(code) = self.send_to_all(copied, slot, targets) {
+        if let Err(code) = self.send_to_all(source, slot, targets) {
             self.give_up(slot, &incoming.message, incoming.flow, code);
         }
         Ok(())
@@ -54,8 +54,8 @@ impl Proxy<'_> {
 
     /// Creates the response context of a request. It takes the later targets from `targets`, and stores the
     /// request if it may be needed again.
-    fn context(&self, copied: &Copied<'_>, server: ServerId, targets: &mut Vec<Target>) -> Context {
-        let Copied { incoming, way, caller_host, .. } = copied;
+    fn context(&self, source: &ForwardSource<'_>, server: ServerId, targets: &mut Vec<Target>) -> Context {
+        let ForwardSource { incoming, way, caller_host, .. } = source;
         let (message, flow) = (&incoming.message, incoming.flow);
         let invite = incoming.essentials.cseq.method == Method::Invite;
         let mut context = Context::new(server, invite);
@@ -65,18 +65,18 @@ impl Proxy<'_> {
         context.callee = !context.hops && self.setup.is_for_callee(way);
         context.oc = incoming.essentials.via.oc;
         let group = targets.iter().take_while(|target| target.q == first).count();
-        let is_named = targets.iter().any(|target| matches!(target.place, Place::Name(_)));
+        let is_named = targets.iter().any(|target| matches!(target.place, Destination::Name(_)));
         // If no target can be reached, the final response to a request other than INVITE is made from the
         // request, because no response was sent before.
         let may_be_unreachable = |target: &Target| match target.place {
-            Place::Flow(flow) => {
+            Destination::Flow(flow) => {
                 (flow.connection == 0 && flow.protocol.is_reliable()) || self.setup.is_at_worker(&flow)
             }
-            Place::Name(_) => false,
+            Destination::Name(_) => false,
         };
         let falls_back = targets.iter().any(|target| target.fallback.is_some() || !target.others.is_empty());
         let is_datagram = |target: &Target| {
-            target.by_uri && matches!(target.place, Place::Flow(flow) if flow.protocol == Protocol::Udp)
+            target.by_uri && matches!(target.place, Destination::Flow(flow) if flow.protocol == Protocol::Udp)
         };
         let max = self.setup.settings.udp_request_bytes_max;
         let may_be_large = may_be_too_large(message, max) && targets.iter().any(is_datagram);
@@ -111,16 +111,17 @@ impl Proxy<'_> {
     /// Forwards a request without a transaction. `uri` and `path` are those of its target.
     pub(super) fn forward_stateless(
         &mut self,
-        copied: &Copied<'_>,
+        source: &ForwardSource<'_>,
         flow: Flow,
         (uri, path): (Option<&[u8]>, &[u8]),
     ) {
-        let stateless = self.setup.marks.stateless_branch(copied.incoming);
+        let stateless = self.setup.marks.stateless_branch(source.incoming);
         let via_branch = ViaBranch { client: None, mark: 0 }.write(stateless);
-        let uri = uri.or(copied.way.replaced);
+        let uri = uri.or(source.way.replaced);
         let (breadth, neighbour, by_uri) = (BREADTH, false, false);
-        let copy = Copy { uri, path, flow, via_branch: &via_branch, breadth, host: 0, neighbour, by_uri };
-        let _ = self.out.write(flow, None, |out| self.setup.write_copy(copied, &copy, out));
+        let copy =
+            ForwardedCopy { uri, path, flow, via_branch: &via_branch, breadth, host: 0, neighbour, by_uri };
+        let _ = self.out.write(flow, None, |out| self.setup.write_copy(source, &copy, out));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::codec::{Essentials, Message, StatusCode};
 use crate::transaction::{Arriving, Flow};
 
 /// The status with which a request is refused, and a reason phrase if it isn't the usual one.
-pub(super) type Verdict = (StatusCode, Option<&'static str>);
+pub(super) type Rejection = (StatusCode, Option<&'static str>);
 
 /// A parsed request, and what is established about its sender.
 #[derive(Debug, Clone, Copy)]

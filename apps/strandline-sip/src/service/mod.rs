@@ -113,13 +113,39 @@ pub struct Counters {
     pub crowded: u64,
 }
 
-/// Random keys.
+/// Random keys, each for one purpose.
 #[derive(Clone)]
 pub struct Seeds {
-    /// For values that end with the process.
-    pub own: [u8; 64],
+    /// For branches and tags of transactions.
+    pub transactions: [u8; 32],
+    /// For hashes of registered flows.
+    pub registrations: [u8; 16],
+    /// For hashes of addresses of record.
+    pub locations: [u8; 16],
+    /// For the choices of overload control.
+    pub overload: [u8; 8],
+    /// For temporary GRUUs. It must never be reused.
+    pub gruus: [u8; 32],
+    /// For tags and loop detection: common to all processes of a server.
+    pub marks: [u8; 16],
     /// For flow tokens. They must be the same after a restart.
     pub tokens: [u8; 16],
+}
+
+impl Seeds {
+    /// Seeds in which every byte is the same, for tests.
+    #[must_use]
+    pub const fn repeated(byte: u8) -> Self {
+        Self {
+            transactions: [byte; 32],
+            registrations: [byte; 16],
+            locations: [byte; 16],
+            overload: [byte; 8],
+            gruus: [byte; 32],
+            marks: [byte; 16],
+            tokens: [byte; 16],
+        }
+    }
 }
 
 impl std::fmt::Debug for Seeds {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::resolution::Question;
 use crate::transaction::{ServerId, Time};
 
-use super::contexts::BranchId;
+use super::context::BranchId;
 
 /// Time for which a request waits for DNS before it is sent over the flow of the contact. It is T1, the
 /// round-trip time that RFC 3261 section 17.1.1.1 assumes: working name servers answer sooner, and a caller

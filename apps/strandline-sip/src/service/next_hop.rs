@@ -8,29 +8,33 @@
 use crate::codec::{Host, SipUri, StatusCode, unescape};
 use crate::transaction::{Flow, Protocol};
 
-use super::context::{Detour, Place, Target};
+use super::context::{Destination, Detour, Target};
 use super::copies::begins_dialog;
-use super::incoming::{Incoming, Verdict};
+use super::incoming::{Incoming, Rejection};
 use super::replaced_flows::Moved;
-use super::route::Way;
+use super::route::RouteInfo;
 use super::router::Router;
 use super::token::{End, NAMED};
 
-const DENIED: Verdict = (StatusCode::FORBIDDEN, Some("Relaying Denied"));
-const UNRESOLVED: Verdict = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
-const FAILED: Verdict = (StatusCode::FLOW_FAILED, None);
+const DENIED: Rejection = (StatusCode::FORBIDDEN, Some("Relaying Denied"));
+const UNRESOLVED: Rejection = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
+const FAILED: Rejection = (StatusCode::FLOW_FAILED, None);
 
-fn target(place: Place) -> Target {
+fn target(place: Destination) -> Target {
     Target { by_uri: true, ..Target::new(None, place, 0) }
 }
 
 fn over(flow: Flow) -> Target {
-    Target { by_uri: false, ..target(Place::Flow(flow)) }
+    Target { by_uri: false, ..target(Destination::Flow(flow)) }
 }
 
 impl Router<'_> {
     /// The target of a request that isn't for one of our users.
-    pub(super) fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
+    pub(super) fn direct_target(
+        &self,
+        incoming: &Incoming<'_>,
+        way: &RouteInfo<'_>,
+    ) -> Result<Target, Rejection> {
         if let Some(phone) = way.phone.filter(|phone| !is_same_way(phone, &incoming.flow)) {
             return self.phone_target(phone);
         }
@@ -50,9 +54,10 @@ impl Router<'_> {
             None => way.token.as_ref().map(far_end),
         };
         if let Some(uri) = next {
-            let place = self.setup.place(&uri);
-            let may =
-                |place: &Place| free || to_registrar || far.is_some_and(|far| self.leads_to(place, &far));
+            let place = self.setup.destination(&uri);
+            let may = |place: &Destination| {
+                free || to_registrar || far.is_some_and(|far| self.leads_to(place, &far))
+            };
             match place {
                 Some(place) if may(&place) => return Ok(target(place)),
                 None if far.is_none() => return Err(UNRESOLVED),
@@ -65,9 +70,9 @@ impl Router<'_> {
         }
         let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
         let Some(bare) = self.without_maddr(uri) else {
-            return self.setup.place(uri).map(target).ok_or(UNRESOLVED);
+            return self.setup.destination(uri).map(target).ok_or(UNRESOLVED);
         };
-        let place = self.setup.place_of(&bare).ok_or(UNRESOLVED)?;
+        let place = self.setup.destination_of(&bare).ok_or(UNRESOLVED)?;
         Ok(Target { uri: Some(bare.into()), ..target(place) })
     }
 
@@ -106,7 +111,7 @@ impl Router<'_> {
     }
 
     /// A phone that has registered elsewhere is reached only over the flow in its Path.
-    fn phone_target(&self, flow: Flow) -> Result<Target, Verdict> {
+    fn phone_target(&self, flow: Flow) -> Result<Target, Rejection> {
         if flow.connection != 0 && !self.is_open(flow.connection) {
             return Err(FAILED);
         }
@@ -114,7 +119,7 @@ impl Router<'_> {
     }
 
     /// The other end of a dialog.
-    fn dialog_target(&self, way: &Way<'_>, far: &End, free: bool) -> Result<Target, Verdict> {
+    fn dialog_target(&self, way: &RouteInfo<'_>, far: &End, free: bool) -> Result<Target, Rejection> {
         // A dialog over TLS does not follow its phone to a flow without it.
         let may = |flow: &Flow| flow.protocol.is_secure() || !far.flow.protocol.is_secure();
         let flow = match self.moved(&far.flow) {
@@ -129,10 +134,10 @@ impl Router<'_> {
         };
         if flow.domain == NAMED {
             // The dialog went to a domain over TLS: the peer must prove the domain again.
-            let place = way.uri.sip().and_then(|uri| self.setup.place(uri));
+            let place = way.uri.sip().and_then(|uri| self.setup.destination(uri));
             let place = place.filter(|place| free || self.setup.tokens.has_mark(place, far.host));
             let known =
-                || self.servers.domain_of(far.host).map(|domain| Place::Flow(Flow { domain, ..flow }));
+                || self.servers.domain_of(far.host).map(|domain| Destination::Flow(Flow { domain, ..flow }));
             return place.or_else(known).map(target).ok_or(FAILED);
         }
         if flow.connection != 0 && !self.is_open(flow.connection) {
@@ -151,34 +156,36 @@ impl Router<'_> {
     }
 
     /// Whether the request URI names this very address, and its peer can be reached there.
-    fn is_at(&self, way: &Way<'_>, flow: &Flow) -> bool {
+    fn is_at(&self, way: &RouteInfo<'_>, flow: &Flow) -> bool {
         let uri = way.uri.sip().filter(|uri| !uri.is_outbound());
-        matches!(uri.and_then(|uri| self.setup.place(uri)), Some(Place::Flow(place)) if place == *flow)
+        matches!(uri.and_then(|uri| self.setup.destination(uri)), Some(Destination::Flow(place)) if place == *flow)
     }
 
     /// The address where the other end of a dialog says that it listens, if that is the source host of its
     /// connection, which is gone. The other end is a proxy, or a phone that isn't behind a NAT and doesn't
     /// ask to be reached over its flow only (RFC 5626).
-    fn where_it_listens(&self, way: &Way<'_>, flow: &Flow) -> Option<Target> {
+    fn where_it_listens(&self, way: &RouteInfo<'_>, flow: &Flow) -> Option<Target> {
         let address = flow.peer.ip().to_canonical();
         let next = way.next.and_then(|next| next.sip_uri().ok());
         let own = || way.uri.sip().filter(|uri| !uri.is_outbound() && way.next.is_none()).copied();
-        let place = next.or_else(own).and_then(|uri| self.setup.place(&uri));
+        let place = next.or_else(own).and_then(|uri| self.setup.destination(&uri));
         let neighbour = way.next.is_some();
         match place {
-            Some(Place::Flow(listens)) if listens.peer.ip().to_canonical() == address => {
+            Some(Destination::Flow(listens)) if listens.peer.ip().to_canonical() == address => {
                 let elsewhere = listens.peer.port() != flow.peer.port();
-                elsewhere.then(|| Target { neighbour, ..target(Place::Flow(listens)) })
+                elsewhere.then(|| Target { neighbour, ..target(Destination::Flow(listens)) })
             }
             // The servers of the name aren't known yet.
-            Some(place @ Place::Name(_)) => Some(Target { neighbour, only: Some(address), ..target(place) }),
+            Some(place @ Destination::Name(_)) => {
+                Some(Target { neighbour, only: Some(address), ..target(place) })
+            }
             _ => self.setup.nodes.as_ref().and_then(|nodes| nodes.flow_to(address)).map(over),
         }
     }
 
     /// Whether a place belongs to an end of a dialog.
-    fn leads_to(&self, place: &Place, end: &End) -> bool {
-        let is_there = matches!(place, Place::Flow(flow) if is_same_host(flow, &end.flow));
+    fn leads_to(&self, place: &Destination, end: &End) -> bool {
+        let is_there = matches!(place, Destination::Flow(flow) if is_same_host(flow, &end.flow));
         is_there || self.setup.tokens.has_mark(place, end.host)
     }
 

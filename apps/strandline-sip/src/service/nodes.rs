@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::bindings::{Binding, FlowUse};
 use crate::transaction::{Flow, Protocol};
 
-use super::context::{Detour, Place, Target};
+use super::context::{Destination, Detour, Target};
 
 /// The address at which other nodes reach a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +179,6 @@ pub(super) fn over(nodes: Option<&OtherNodes>, binding: &Binding) -> Option<Over
         uri: Some(Box::from(&*binding.contact)),
         path,
         over_node: true,
-        ..Target::new(None, Place::Flow(flow), binding.q)
+        ..Target::new(None, Destination::Flow(flow), binding.q)
     }))
 }

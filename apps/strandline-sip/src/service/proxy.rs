@@ -10,7 +10,7 @@ use super::Counters;
 use super::connections::ConnectionBook;
 use super::context::StoredRequest;
 use super::contexts::Contexts;
-use super::copies::Copied;
+use super::copies::ForwardSource;
 use super::identity::trusts;
 use super::incoming::Incoming;
 use super::overload::Overload;
@@ -52,7 +52,7 @@ impl Proxy<'_> {
     }
 
     /// Records that a server could not be reached or is busy: for a while others are tried before it.
-    pub(super) fn shun(&mut self, flow: &Flow, retry_after_secs: Option<u32>) {
+    pub(super) fn deprioritize(&mut self, flow: &Flow, retry_after_secs: Option<u32>) {
         self.servers.on_failed(self.now, flow, retry_after_secs);
     }
 
@@ -73,7 +73,7 @@ impl Proxy<'_> {
     pub(super) fn with_stored<T>(
         &mut self,
         stored: &StoredRequest,
-        work: impl FnOnce(&mut Self, &Copied<'_>) -> T,
+        work: impl FnOnce(&mut Self, &ForwardSource<'_>) -> T,
     ) -> Option<T> {
         let mut index = Index::with_limits(self.setup.settings.message);
         let message = Message::parse(&stored.bytes, &mut index).ok()?;
@@ -83,6 +83,6 @@ impl Proxy<'_> {
         let incoming = Incoming { proved, ..Incoming::new(message, &essentials, flow) };
         let mark = self.setup.marks.routing_mark(&incoming);
         let trusted = trusts(self.setup, &incoming.flow, self.connections);
-        Some(work(self, &Copied { incoming: &incoming, way: &way, mark, caller_host, trusted }))
+        Some(work(self, &ForwardSource { incoming: &incoming, way: &way, mark, caller_host, trusted }))
     }
 }

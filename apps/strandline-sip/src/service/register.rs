@@ -1,5 +1,6 @@
 //! REGISTER for one of the service's domains (RFC 3261 section 10.3). It has no server transaction: a
-//! retransmission is recognised by the recorded outcome and answered with the present bindings.
+//! retransmission is recognised by the recorded outcome of its credentials, or without credentials by Call-ID
+//! and CSeq of its binding, and answered with the present bindings.
 
 use crate::auth::Challenger;
 use crate::bindings::Binding;
@@ -10,7 +11,7 @@ use crate::transaction::Time;
 use super::access::{Claim, NOT_YOURS};
 use super::answered_requests::{Outcome, RequestKey};
 use super::core::{Buffers, Core};
-use super::incoming::{Incoming, Verdict};
+use super::incoming::{Incoming, Rejection};
 use super::reply::{answer_flow, log_answer, noting};
 use super::request::Proof;
 use super::source_validation::{AmplificationLimit, is_proven};
@@ -25,7 +26,7 @@ impl Core {
         buffers: &mut Buffers,
         now: Time,
         incoming: &Incoming<'_>,
-    ) -> Option<Result<(), Verdict>> {
+    ) -> Option<Result<(), Rejection>> {
         if incoming.essentials.cseq.method != Method::Register {
             return None;
         }
@@ -56,7 +57,12 @@ impl Core {
     }
 
     /// Authenticates the sender of a REGISTER, changes the bindings, and records which flows were replaced.
-    fn on_register(&mut self, aor: &mut Vec<u8>, now: Time, incoming: &Incoming<'_>) -> Result<(), Verdict> {
+    fn on_register(
+        &mut self,
+        aor: &mut Vec<u8>,
+        now: Time,
+        incoming: &Incoming<'_>,
+    ) -> Result<(), Rejection> {
         let bad = (StatusCode::BAD_REQUEST, Some("Malformed To"));
         let uri = incoming.essentials.to.sip_uri().map_err(|_| bad)?;
         if !self.setup.settings.is_domain(&uri.host, uri.port) {
@@ -89,7 +95,7 @@ impl Core {
         let bound = self.bind(aor, now, incoming, &uri, (key, before));
         let connections = &self.connections;
         let is_needed = |connection| connections.is_needed(connection);
-        self.registrations.is_used_again(aor, &incoming.flow);
+        self.registrations.on_flow_used(aor, &incoming.flow);
         let replaced = self.registrations.on_change(&self.setup, aor, &flows, is_needed);
         self.close_replaced(replaced);
         bound
@@ -103,10 +109,11 @@ impl Core {
         incoming: &Incoming<'_>,
         to: &SipUri<'_>,
         (key, before): (Option<RequestKey>, Option<Outcome>),
-    ) -> Result<(), Verdict> {
+    ) -> Result<(), Rejection> {
         let Self { setup, connections, registrations, transactions, output, .. } = self;
         let Incoming { message, essentials, flow, .. } = incoming;
-        let stands = |one: &Binding| connections.stands(setup.workers.as_ref(), setup.nodes.as_ref(), one);
+        let is_connected =
+            |one: &Binding| connections.stands(setup.workers.as_ref(), setup.nodes.as_ref(), one);
         let request = Request {
             message: *message,
             essentials,
@@ -115,7 +122,7 @@ impl Core {
             unix_secs: setup.unix_secs(now),
             unix_ms: setup.unix_ms(now),
             gruus: setup.settings.gives_gruus().then_some(&setup.gruus),
-            stands: &stands,
+            is_connected: &is_connected,
             service_route: &setup.settings.service_route,
         };
         let result =

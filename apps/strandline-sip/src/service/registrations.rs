@@ -6,7 +6,6 @@ use crate::codec::SipUri;
 use crate::registrar::{Registered, Registrar, Request};
 use crate::transaction::{Flow, Protocol, Time};
 
-use super::connections::ConnectionBook;
 use super::incoming::Incoming;
 use super::registered_flows::RegisteredFlows;
 use super::replaced_flows::{Before, ReplacedFlows, before_change};
@@ -55,9 +54,9 @@ impl Registrations {
     }
 
     /// Records that a user is reached over a flow again, if a binding uses it.
-    pub(super) fn is_used_again(&mut self, aor: &[u8], flow: &Flow) {
+    pub(super) fn on_flow_used(&mut self, aor: &[u8], flow: &Flow) {
         if self.locations.bindings(aor).iter().any(|binding| binding.flow == *flow) {
-            self.replaced.is_used_again(flow);
+            self.replaced.on_flow_used(flow);
         }
     }
 
@@ -71,27 +70,27 @@ impl Registrations {
     }
 
     /// Merges a user's bindings at a node with those known here. Returns the number of lines that can't be
-    /// read, and the flows that were replaced.
+    /// read, and the flows that were replaced. `is_open`: whether a connection is open. `is_needed`: whether
+    /// anything but bindings depends on it.
     pub(super) fn merge(
         &mut self,
         setup: &Setup,
         node: u16,
         (aor, state): (&[u8], &[u8]),
         journal: &mut Journal,
-        connections: &ConnectionBook,
+        (is_open, is_needed): (impl Fn(u64) -> bool, impl Fn(u64) -> bool),
     ) -> (usize, Vec<Flow>) {
         let before = self.before_change(setup, aor, None);
         let unreadable = self.locations.merge(node, aor, state, journal);
         if node == 0 {
-            self.locations.loaded(aor, |connection| connections.is_open(connection));
+            self.locations.loaded(aor, is_open);
         }
         for binding in self.locations.bindings(aor) {
             self.flows.insert(Time::ZERO, &binding.flow);
             if binding.node() == 0 || setup.is_worker_node(binding.node()) {
-                self.replaced.is_used_again(&binding.flow);
+                self.replaced.on_flow_used(&binding.flow);
             }
         }
-        let is_needed = |connection| connections.is_needed(connection);
         (count(unreadable), self.on_change(setup, aor, &before, is_needed))
     }
 

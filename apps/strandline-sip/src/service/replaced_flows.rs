@@ -67,7 +67,7 @@ impl ReplacedFlows {
     }
 
     /// Records that datagrams arrive from this source again, from the same phone or from a new one.
-    pub(super) fn is_used_again(&mut self, flow: &Flow) {
+    pub(super) fn on_flow_used(&mut self, flow: &Flow) {
         if !self.by.is_empty() && flow.connection == 0 && flow.protocol == Protocol::Udp {
             self.by.remove(&Key::Datagrams(flow.peer));
         }

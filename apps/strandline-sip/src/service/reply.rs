@@ -4,11 +4,11 @@ use bytes::BytesMut;
 
 use crate::auth::Challenger;
 use crate::codec::{HeaderName, Message, Method, Reply, StatusCode, Uri, Via, WriteError};
-use crate::transaction::{Arriving, Flow, Outbox, ServerId, Time, Transactions};
+use crate::transaction::{Arriving, Flow, Outbox, Protocol, ServerId, Time, Transactions};
 
 use super::context::Target;
 use super::feedback::Feedback;
-use super::incoming::{Incoming, Verdict};
+use super::incoming::{Incoming, Rejection};
 use super::request_hashes::Tag;
 use super::setup::Setup;
 use super::source_validation::{AmplificationLimit, is_proven};
@@ -30,7 +30,7 @@ pub(super) fn answer_flow(flow: Flow, via: Option<&Via<'_>>) -> Flow {
         Some(via) if !flow.protocol.is_reliable() && via.rport.is_none() => {
             // With the zone of a link-local address.
             let mut peer = flow.peer;
-            peer.set_port(via.port.unwrap_or(5060));
+            peer.set_port(via.port.unwrap_or(Protocol::Udp.default_port()));
             Flow { peer, ..flow }
         }
         _ => flow,
@@ -233,7 +233,7 @@ impl Responder<'_> {
         incoming: &Incoming<'_>,
         arriving: Arriving,
         targets: &[Target],
-    ) -> Result<(), Verdict> {
+    ) -> Result<(), Rejection> {
         let Incoming { message, essentials, flow, .. } = incoming;
         let own = message.request_line().map_or(&b""[..], |line| line.uri);
         let is_own = |uri: &[u8]| match (Uri::parse(uri), Uri::parse(own)) {

@@ -9,13 +9,13 @@ use crate::transaction::{Arriving, Flow, Protocol, Received, ServerId, Time};
 
 use super::access::{Checked, Claim, Existence, NOT_YOURS};
 use super::branches::breadth;
-use super::context::{Place, Target, is_allowed};
-use super::copies::Copied;
+use super::context::{Destination, Target, is_allowed};
+use super::copies::ForwardSource;
 use super::core::{Buffers, Core, Scratch};
 use super::failed_responses::room_to_wait;
 use super::identity::trusts;
-use super::incoming::{Incoming, Verdict};
-use super::route::Way;
+use super::incoming::{Incoming, Rejection};
+use super::route::RouteInfo;
 use super::routing::Found;
 use super::servers::{ResolvedFlows, Waiter};
 use super::settings::Mode;
@@ -61,7 +61,7 @@ pub(super) enum Proof {
     /// The credentials are another user's.
     OfAnother,
     /// The request is refused.
-    Refused(Verdict),
+    Refused(Rejection),
 }
 
 impl Core {
@@ -165,7 +165,7 @@ impl Core {
         now: Time,
         incoming: &Incoming<'_>,
         arriving: Arriving,
-    ) -> Result<(), Verdict> {
+    ) -> Result<(), Rejection> {
         let Incoming { message, essentials, flow, .. } = incoming;
         let mut way =
             self.setup.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
@@ -213,9 +213,9 @@ impl Core {
         &mut self,
         now: Time,
         incoming: &Incoming<'a>,
-        way: &Way<'_>,
+        way: &RouteInfo<'_>,
         arriving: Arriving,
-    ) -> Result<Option<Incoming<'a>>, Verdict> {
+    ) -> Result<Option<Incoming<'a>>, Rejection> {
         let essentials = &incoming.essentials;
         // The registrar elsewhere has authenticated a sender to a phone that is registered there.
         let in_dialog = (essentials.to.tag.is_some() && way.token.is_some()) || way.phone.is_some();
@@ -288,9 +288,9 @@ impl Core {
         buffers: &mut Buffers,
         now: Time,
         incoming: &Incoming<'_>,
-        way: &Way<'_>,
+        way: &RouteInfo<'_>,
         arriving: Arriving,
-    ) -> Result<(), Verdict> {
+    ) -> Result<(), Rejection> {
         let Buffers { aor, targets } = buffers;
         let Some(mark) = self.validate(now, incoming, aor)? else { return Ok(()) };
         let found = self.find_targets(now, incoming, way, aor, targets);
@@ -313,7 +313,7 @@ impl Core {
         now: Time,
         incoming: &Incoming<'_>,
         aor: &mut Vec<u8>,
-    ) -> Result<Option<u64>, Verdict> {
+    ) -> Result<Option<u64>, Rejection> {
         if incoming.essentials.max_forwards == Some(0) {
             return Err((StatusCode::TOO_MANY_HOPS, None));
         }
@@ -338,10 +338,10 @@ impl Core {
         &self,
         now: Time,
         incoming: &Incoming<'_>,
-        way: &Way<'_>,
+        way: &RouteInfo<'_>,
         aor: &mut Vec<u8>,
         targets: &mut Vec<Target>,
-    ) -> Result<Found, Verdict> {
+    ) -> Result<Found, Rejection> {
         let router = self.router(now);
         let found = match &way.uri {
             Uri::Sip(uri) if self.setup.gruu_of(way).is_some() => {
@@ -363,7 +363,12 @@ impl Core {
     /// Refuses a request for a user without bindings: with 404 only if there is no such user, or there is no
     /// authentication (sections 16.5, 21.4.5 and 21.4.18). The request waits until the user has been looked
     /// up, if that is necessary.
-    fn on_unregistered(&mut self, now: Time, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<(), Verdict> {
+    fn on_unregistered(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        way: &RouteInfo<'_>,
+    ) -> Result<(), Rejection> {
         let unavailable = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
         let existence = way.uri.sip().map(|uri| self.access.existence(now, &self.setup, uri));
         match existence {
@@ -383,20 +388,20 @@ impl Core {
         &mut self,
         now: Time,
         incoming: &Incoming<'_>,
-        (way, mark): (&Way<'_>, u64),
+        (way, mark): (&RouteInfo<'_>, u64),
         arriving: Arriving,
         targets: &mut Vec<Target>,
-    ) -> Result<(), Verdict> {
+    ) -> Result<(), Rejection> {
         if breadth(&incoming.message) == 0 {
             return Err((StatusCode::MAX_BREADTH_EXCEEDED, None));
         }
         // The source is one end of a dialog that begins with this request.
         if incoming.essentials.to.tag.is_none() {
-            self.registrations.replaced.is_used_again(&incoming.flow);
+            self.registrations.replaced.on_flow_used(&incoming.flow);
         }
         let caller_host = self.router(now).caller_host(incoming);
         let trusted = trusts(&self.setup, &incoming.flow, &self.connections);
-        self.proxy(now).begin(&Copied { incoming, way, mark, caller_host, trusted }, arriving, targets)
+        self.proxy(now).begin(&ForwardSource { incoming, way, mark, caller_host, trusted }, arriving, targets)
     }
 
     /// Handles CANCEL: answers it, and cancels the branches of its INVITE (section 16.10).
@@ -445,8 +450,8 @@ impl Core {
         let Ok(Target { place, uri, path, only, .. }) = target else { return };
         let mut proxy = self.proxy(now);
         let flow = match place {
-            Place::Flow(flow) => Some(flow),
-            Place::Name(question) => {
+            Destination::Flow(flow) => Some(flow),
+            Destination::Name(question) => {
                 let flow = incoming.flow;
                 let (holder, held) = room_to_wait(proxy.transactions.account(), incoming.message.as_bytes());
                 let waiter = || Waiter::Message { flow, bytes: holder.hold(held) };
@@ -458,8 +463,8 @@ impl Core {
         };
         if let Some(flow) = flow {
             let trusted = trusts(proxy.setup, &incoming.flow, proxy.connections);
-            let copied = Copied { incoming, way: &way, mark: 0, caller_host: 0, trusted };
-            proxy.forward_stateless(&copied, flow, (uri.as_deref(), &path));
+            let source = ForwardSource { incoming, way: &way, mark: 0, caller_host: 0, trusted };
+            proxy.forward_stateless(&source, flow, (uri.as_deref(), &path));
         }
     }
 
@@ -474,9 +479,7 @@ impl Core {
             return;
         }
         let trusted = trusts(&self.setup, &flow, &self.connections);
-        let mut proxy = self.proxy(now);
-        proxy.trusted = trusted;
-        if let Some(flow) = proxy.on_response(message) {
+        if let Some(flow) = self.proxy_for_response(now, trusted).on_response(message) {
             // Another registrar has registered the phone: its connection is needed.
             self.registrations.on_registered(now, &flow);
             self.connections.set_edge(flow.connection);
@@ -490,7 +493,7 @@ impl Core {
         now: Time,
         incoming: &Incoming<'_>,
         name: HeaderName,
-    ) -> Result<bool, Verdict> {
+    ) -> Result<bool, Rejection> {
         let message = &incoming.message;
         if !message.has(name) {
             return Ok(false);

@@ -9,7 +9,7 @@ use siphasher::sip::SipHasher13;
 use crate::codec::{HeaderName, Message};
 use crate::transaction::{Flow, ServerId, hex};
 
-use super::context::Place;
+use super::context::Destination;
 use super::incoming::Incoming;
 use super::token::Tokens;
 
@@ -108,14 +108,14 @@ impl Tokens {
     }
 
     /// Whether a hash is that of a destination's name or address, or of a parent domain of the name.
-    pub(super) fn has_mark(&self, place: &Place, mark: u32) -> bool {
+    pub(super) fn has_mark(&self, place: &Destination, mark: u32) -> bool {
         if mark == 0 {
             return false;
         }
         let is_marked = |name: &str| self.host_mark(name.as_bytes()) == mark;
         match place {
-            Place::Flow(flow) => is_marked(&flow.peer.ip().to_canonical().to_string()),
-            Place::Name(question) => {
+            Destination::Flow(flow) => is_marked(&flow.peer.ip().to_canonical().to_string()),
+            Destination::Name(question) => {
                 let name = Some(&*question.name);
                 let mut names = core::iter::successors(name, |name| Some(name.split_once('.')?.1));
                 names.by_ref().take(LABELS_MAX).any(is_marked)

@@ -4,7 +4,7 @@ use crate::codec::{HeaderName, Message, Method, StatusCode};
 use crate::transaction::{ClientId, Event, Flow};
 
 use super::context::Branch;
-use super::contexts::BranchId;
+use super::context::BranchId;
 use super::identity::edit_identity;
 use super::proxy::Proxy;
 
@@ -20,7 +20,7 @@ impl Proxy<'_> {
         let mut registered = None;
         if let (Some((client, user)), Some(line)) = (found, message.status_line()) {
             let id = BranchId::of(user);
-            let is_left = self.contexts.is_left(id, client);
+            let is_superseded = self.contexts.is_superseded(id, client);
             let neighbour = self.contexts.branch(id).filter(|branch| branch.neighbour);
             if let Some((_, flow)) = neighbour.and_then(|branch| branch.way) {
                 self.overload.throttle.on_response(self.now, flow.peer, &essentials.via);
@@ -28,11 +28,11 @@ impl Proxy<'_> {
             if message.has_only(&essentials.via) {
                 // It is for this proxy only and isn't forwarded (section 16.7, step 3).
                 self.counters.malformed += 1;
-                if !line.code.is_provisional() && !is_left {
+                if !line.code.is_provisional() && !is_superseded {
                     self.on_branch_unusable(id);
                 }
-            } else if is_left {
-                self.on_left(client, id.slot, line.code, message, essentials.cseq.method);
+            } else if is_superseded {
+                self.on_late_response(client, id.slot, line.code, message, essentials.cseq.method);
             } else {
                 registered = self.on_branch(id, line.code, message, essentials.cseq.method);
             }
@@ -84,7 +84,7 @@ impl Proxy<'_> {
             self.counters.calls += 1;
         }
         if first || method == Method::Invite {
-            self.pass(id.slot, code, message);
+            self.forward(id.slot, code, message);
         }
         self.stop(id.slot);
         registered
@@ -132,14 +132,14 @@ impl Proxy<'_> {
             self.transactions.cancel(self.now, client, self.out);
         }
         if code != StatusCode::TRYING && !context.answered {
-            self.pass(id.slot, code, message);
+            self.forward(id.slot, code, message);
         }
         self.contexts.drop_request(id.slot);
     }
 
     /// Handles a late response of a hop after the next one was tried: a provisional response is cancelled, a
     /// 2xx is forwarded.
-    fn on_left(
+    fn on_late_response(
         &mut self,
         client: ClientId,
         slot: u32,
@@ -154,7 +154,7 @@ impl Proxy<'_> {
             let first = !core::mem::replace(&mut context.answered, true);
             self.counters.calls += u64::from(first && method == Method::Invite);
             if first || method == Method::Invite {
-                self.pass(slot, code, message);
+                self.forward(slot, code, message);
             }
             self.stop(slot);
         }
@@ -166,12 +166,12 @@ impl Proxy<'_> {
         let branch = self.contexts.branch(id).filter(|branch| branch.has_more() && !branch.done);
         let Some((_, flow)) = branch.and_then(|branch| branch.way) else { return false };
         let retry_after = message.retry_after().ok().flatten().map(|after| after.seconds);
-        self.shun(&flow, retry_after);
+        self.deprioritize(&flow, retry_after);
         self.next_server(id)
     }
 
     /// Forwards a response unchanged except for our Via.
-    fn pass(&mut self, slot: u32, code: StatusCode, message: &Message<'_>) {
+    fn forward(&mut self, slot: u32, code: StatusCode, message: &Message<'_>) {
         let Some(context) = self.contexts.get(slot) else { return };
         let (server, asked) = (context.server, context.oc);
         if code != StatusCode::TRYING && belongs_to_dialog(message) {
@@ -241,7 +241,7 @@ impl Proxy<'_> {
                 Event::Over { user } => self.contexts.on_client_over(BranchId::of(user).slot),
                 Event::TimedOut { client, user } => {
                     let id = BranchId::of(user);
-                    if !self.contexts.is_left(id, client) {
+                    if !self.contexts.is_superseded(id, client) {
                         self.on_branch_lost(id, StatusCode::REQUEST_TIMEOUT);
                     }
                     self.contexts.on_client_over(id.slot);
@@ -274,9 +274,9 @@ impl Proxy<'_> {
             _ if callee => StatusCode::TEMPORARILY_UNAVAILABLE,
             _ => StatusCode::SERVER_INTERNAL_ERROR,
         };
-        let is_left = self.contexts.is_left(id, client);
+        let is_superseded = self.contexts.is_superseded(id, client);
         self.transactions.forget_client(client);
-        if !is_left {
+        if !is_superseded {
             self.on_branch_lost(id, code);
         }
         self.contexts.on_client_over(id.slot);
@@ -287,7 +287,7 @@ impl Proxy<'_> {
     pub(super) fn leave_hop(&mut self, id: BranchId) {
         self.lose(id, StatusCode::SERVER_INTERNAL_ERROR, true);
         if let Some(branch) = self.contexts.branch_mut(id).filter(|branch| branch.done) {
-            branch.left = true;
+            branch.superseded = true;
         }
         self.contexts.tidy(id.slot);
     }
@@ -316,7 +316,7 @@ impl Proxy<'_> {
                 self.overload.throttle.failed(self.now, flow.peer);
             }
             if named {
-                self.shun(&flow, None);
+                self.deprioritize(&flow, None);
             }
             let failed = [StatusCode::SERVER_INTERNAL_ERROR, StatusCode::TEMPORARILY_UNAVAILABLE];
             let not_sent = !sent && failed.contains(&code);

@@ -8,14 +8,14 @@ use crate::codec::{Error, Essentials, Host, Message, Route, SipUri, StatusCode, 
 use crate::resolution::Question;
 use crate::transaction::{Flow, Protocol, ViaBranch};
 
-use super::context::Place;
-use super::incoming::{Incoming, Verdict};
+use super::context::Destination;
+use super::incoming::{Incoming, Rejection};
 use super::setup::Setup;
 use super::token::Token;
 
 /// The routing information of a request, from its request URI and its Routes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way<'a> {
+pub(super) struct RouteInfo<'a> {
     /// The request URI, or the last Route if a strict router has replaced the request URI.
     pub(super) uri: Uri<'a>,
     /// The request URI as text if it must be replaced.
@@ -34,7 +34,7 @@ pub(super) struct Way<'a> {
     pub(super) next: Option<Route<'a>>,
 }
 
-impl Way<'_> {
+impl RouteInfo<'_> {
     /// Whether the request URI alone determines the target.
     pub(super) const fn is_without_routes(&self) -> bool {
         self.next.is_none() && self.token.is_none() && self.requested_flow.is_none() && self.phone.is_none()
@@ -53,9 +53,9 @@ impl Setup {
         &self,
         message: &Message<'a>,
         essentials: &Essentials<'a>,
-    ) -> Result<Way<'a>, Error> {
+    ) -> Result<RouteInfo<'a>, Error> {
         let uri = essentials.routable_uri()?;
-        let mut way = Way {
+        let mut way = RouteInfo {
             uri,
             replaced: None,
             ours: 0,
@@ -91,13 +91,13 @@ impl Setup {
                 }
             }
         }
-        self.repair(&mut way, last)?;
+        self.undo_strict_routing(&mut way, last)?;
         Ok(way)
     }
 
     /// Undoes the change of a strict router, which has replaced the request URI by our Route and appended it
     /// to the Routes (section 16.4).
-    fn repair<'a>(&self, way: &mut Way<'a>, last: Option<Route<'a>>) -> Result<(), Error> {
+    fn undo_strict_routing<'a>(&self, way: &mut RouteInfo<'a>, last: Option<Route<'a>>) -> Result<(), Error> {
         let (Uri::Sip(uri), Some(last)) = (&way.uri, last) else { return Ok(()) };
         if !uri.is_loose_router() || !self.is_ours(uri) || way.ours > 0 {
             return Ok(());
@@ -134,13 +134,13 @@ impl Setup {
 
     /// The destination of a URI: a flow, or a name to be resolved. `None` if this server has no transport for
     /// it.
-    pub(super) fn place(&self, uri: &SipUri<'_>) -> Option<Place> {
+    pub(super) fn destination(&self, uri: &SipUri<'_>) -> Option<Destination> {
         let host = match uri.maddr() {
             Some(maddr) => Host::parse(maddr).ok()?,
             None => uri.host,
         };
         if host.ip().is_some() {
-            return self.resolve(uri, &host).map(Place::Flow);
+            return self.resolve(uri, &host).map(Destination::Flow);
         }
         let question = Question::of(uri, &host).filter(|_| self.settings.names_max > 0)?;
         match question.protocol {
@@ -148,23 +148,23 @@ impl Setup {
             None if question.secure => self.settings.address(Protocol::Tls).map(|_| ())?,
             None => {}
         }
-        Some(Place::Name(Arc::new(question)))
+        Some(Destination::Name(Arc::new(question)))
     }
 
     /// The destination of a URI in text.
-    pub(super) fn place_of(&self, text: &[u8]) -> Option<Place> {
-        Uri::parse(text).ok().and_then(|uri| self.place(uri.sip()?))
+    pub(super) fn destination_of(&self, text: &[u8]) -> Option<Destination> {
+        Uri::parse(text).ok().and_then(|uri| self.destination(uri.sip()?))
     }
 
     /// The request URI if it is a GRUU of one of our domains, whatever Route stands above it.
-    pub(super) fn gruu_of<'a>(&self, way: &Way<'a>) -> Option<SipUri<'a>> {
+    pub(super) fn gruu_of<'a>(&self, way: &RouteInfo<'a>) -> Option<SipUri<'a>> {
         let uri = way.uri.sip().filter(|_| way.requested_flow.is_none() && way.phone.is_none())?;
         (uri.gruu().is_some() && self.settings.is_domain(&uri.host, uri.port)).then_some(*uri)
     }
 
     /// Whether a request is for one of our users or for their phone, so that this server answers for its
     /// failures.
-    pub(super) fn is_for_callee(&self, way: &Way<'_>) -> bool {
+    pub(super) fn is_for_callee(&self, way: &RouteInfo<'_>) -> bool {
         way.requested_flow.is_none()
             && way.phone.is_none()
             && (self.gruu_of(way).is_some() || self.is_for_us(way))
@@ -172,7 +172,7 @@ impl Setup {
 
     /// Whether a request is for one of our users or for the domain itself, and not by `maddr` for another
     /// host (section 16.5).
-    pub(super) fn is_for_us(&self, way: &Way<'_>) -> bool {
+    pub(super) fn is_for_us(&self, way: &RouteInfo<'_>) -> bool {
         match &way.uri {
             Uri::Sip(uri) if way.is_without_routes() => {
                 let port = uri.port_or_default();
@@ -203,11 +203,12 @@ impl Setup {
 
     /// A hash of everything that determines the routing of a request.
     ///
-    /// # Errors If the request has a Via of ours with the same hash: it has looped (RFC 5393 section 4.2).
-    pub(super) fn loop_mark(&self, incoming: &Incoming<'_>) -> Result<u64, Verdict> {
+    /// # Errors
+    /// If the request has a Via of ours with the same hash: it has looped (RFC 5393 section 4.2).
+    pub(super) fn loop_mark(&self, incoming: &Incoming<'_>) -> Result<u64, Rejection> {
         let mark = self.marks.routing_mark(incoming);
         let is_ours = |via: &Via<'_>| {
-            self.settings.is_here(&via.host, via.port.unwrap_or(5060))
+            self.settings.is_here(&via.host, via.port.unwrap_or(Protocol::Udp.default_port()))
                 && via.branch_id().and_then(ViaBranch::read).is_some_and(|branch| branch.mark == mark)
         };
         let top = &incoming.essentials.via;

@@ -6,13 +6,13 @@ use crate::codec::{SipUri, StatusCode, Uri};
 
 use super::context::{HOP_Q, INSTANCE_Q, Target};
 use super::directory::{Alias, Route};
-use super::incoming::{Incoming, Verdict};
-use super::route::Way;
+use super::incoming::{Incoming, Rejection};
+use super::route::RouteInfo;
 use super::router::Router;
 use super::settings::Mode;
 
-const DENIED: Verdict = (StatusCode::FORBIDDEN, Some("Relaying Denied"));
-const UNAVAILABLE: Verdict = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
+const DENIED: Rejection = (StatusCode::FORBIDDEN, Some("Relaying Denied"));
+const UNAVAILABLE: Rejection = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
 
 /// The result of determining a user's targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Router<'_> {
         uri: &SipUri<'_>,
         aor: &mut Vec<u8>,
         targets: &mut Vec<Target>,
-    ) -> Result<Found, Verdict> {
+    ) -> Result<Found, Rejection> {
         self.setup.write_aor(uri, aor);
         if let Some(aliases) = self.setup.settings.directory.users.get(aor) {
             for alias in aliases {
@@ -41,7 +41,9 @@ impl Router<'_> {
                     Alias::User(user) => drop(self.registered_targets(user, uri, targets)),
                     Alias::Uri(text) => {
                         let uri = Some(text.as_slice().into());
-                        targets.extend(self.setup.place_of(text).map(|place| Target::new(uri, place, 1000)));
+                        targets.extend(
+                            self.setup.destination_of(text).map(|place| Target::new(uri, place, 1000)),
+                        );
                     }
                 }
             }
@@ -74,9 +76,9 @@ impl Router<'_> {
     pub(super) fn other_domain_targets(
         &self,
         incoming: &Incoming<'_>,
-        way: &Way<'_>,
+        way: &RouteInfo<'_>,
         targets: &mut Vec<Target>,
-    ) -> Option<Result<(), Verdict>> {
+    ) -> Option<Result<(), Rejection>> {
         if self.setup.settings.directory.routes.is_empty() || !way.is_without_routes() {
             return None;
         }
@@ -99,7 +101,7 @@ impl Router<'_> {
         user: &[u8],
         domain: Option<&str>,
         targets: &mut Vec<Target>,
-    ) -> Option<Result<(), Verdict>> {
+    ) -> Option<Result<(), Rejection>> {
         let route = self.setup.settings.directory.route(user, domain)?;
         // A trunk costs money, so only senders that may call other hosts may use it. A registrar
         // authenticates by itself.
@@ -117,7 +119,7 @@ impl Router<'_> {
             let (first, last) = group.split_at(turn % group.len().max(1));
             for hop in last.iter().chain(first) {
                 let Ok(Uri::Sip(uri)) = Uri::parse(hop.uri.as_bytes()) else { continue };
-                let Some(place) = self.setup.place(&uri) else { continue };
+                let Some(place) = self.setup.destination(&uri) else { continue };
                 let domain = route.domain.as_deref();
                 let named = match self.setup.settings.mode {
                     Mode::Redirect => Some(redirected(user, domain, &uri)),

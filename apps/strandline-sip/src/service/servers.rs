@@ -9,7 +9,7 @@ use crate::codec::StatusCode;
 use crate::resolution::{Answer, Found, Question, in_order};
 use crate::transaction::{Flow, Held, Protocol, ServerId, Time};
 
-use super::contexts::BranchId;
+use super::context::BranchId;
 use super::name_waits::{NameWaits, SILENT};
 
 /// Maximum number of pending queries.
@@ -17,7 +17,7 @@ const PENDING_MAX: usize = 1000;
 /// Maximum number of requests that wait for answers.
 const WAITING_MAX: usize = 20_000;
 /// Maximum number of servers recorded as unreachable or busy.
-const SHUNNED_MAX: usize = 1024;
+const DEPRIORITIZED_MAX: usize = 1024;
 /// Maximum number of addresses recorded as refusing TCP.
 const NO_TCP_MAX: usize = 256;
 /// Maximum number of servers of a name that are tried for one request.
@@ -26,13 +26,13 @@ const TRIED_MAX: usize = 16;
 /// connections chooses that address.
 const RETURNS_PER_SEC: u32 = 100;
 /// Time for which an unreachable server is tried after the others.
-const SHUNNED: Duration = Duration::from_secs(30);
+const DEPRIORITIZED: Duration = Duration::from_secs(30);
 /// Time for which expired answers are used if DNS doesn't answer (RFC 8767 suggests days).
 const STALE: Duration = Duration::from_secs(300);
 /// Time for which an address that refuses TCP gets large requests in datagrams.
 const NO_TCP: Duration = Duration::from_secs(300);
 /// Maximum time that a busy server is tried after the others, in seconds, whatever its Retry-After says.
-const SHUNNED_LONGEST: u32 = 300;
+const DEPRIORITIZED_LONGEST: u32 = 300;
 
 /// Counters of DNS queries and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -107,7 +107,7 @@ pub struct Servers {
     last_domain: u32,
     /// Branches that wait only for a short time.
     pub(super) waits: NameWaits,
-    shunned: HashMap<(Protocol, SocketAddr), Time>,
+    deprioritized: HashMap<(Protocol, SocketAddr), Time>,
     /// Addresses that refuse TCP, and since when.
     no_tcp: VecDeque<(Time, SocketAddr)>,
     /// The beginning of a second, and the number of responses that were sent another way in it.
@@ -257,9 +257,9 @@ impl Servers {
 
     /// The flows to servers; those that are gone or busy come last.
     fn flows(&mut self, now: Time, order: Vec<(Protocol, SocketAddr)>, domain: u32) -> Vec<Flow> {
-        let is_shunned =
-            |key: &(Protocol, SocketAddr)| self.shunned.get(key).is_some_and(|until| now < *until);
-        let (last, first): (Vec<_>, Vec<_>) = order.into_iter().partition(is_shunned);
+        let is_deprioritized =
+            |key: &(Protocol, SocketAddr)| self.deprioritized.get(key).is_some_and(|until| now < *until);
+        let (last, first): (Vec<_>, Vec<_>) = order.into_iter().partition(is_deprioritized);
         let flow = |(protocol, peer)| Flow {
             domain: if protocol == Protocol::Tls { domain } else { 0 },
             ..Flow::to(protocol, peer)
@@ -278,18 +278,18 @@ impl Servers {
 
     /// Records that a server could not be reached or is busy: for a while others are tried before it.
     pub(super) fn on_failed(&mut self, now: Time, flow: &Flow, retry_after_secs: Option<u32>) {
-        let time = retry_after_secs.map(|secs| Duration::from_secs(secs.min(SHUNNED_LONGEST).into()));
-        self.shun(now, flow, time.unwrap_or(SHUNNED));
+        let time = retry_after_secs.map(|secs| Duration::from_secs(secs.min(DEPRIORITIZED_LONGEST).into()));
+        self.deprioritize(now, flow, time.unwrap_or(DEPRIORITIZED));
         self.counters.failed_over += 1;
     }
 
-    fn shun(&mut self, now: Time, flow: &Flow, time: Duration) {
-        if self.shunned.len() >= SHUNNED_MAX {
-            self.shunned.retain(|_, until| now < *until);
+    fn deprioritize(&mut self, now: Time, flow: &Flow, time: Duration) {
+        if self.deprioritized.len() >= DEPRIORITIZED_MAX {
+            self.deprioritized.retain(|_, until| now < *until);
         }
         let key = (flow.protocol, flow.peer);
-        if self.shunned.len() < SHUNNED_MAX || self.shunned.contains_key(&key) {
-            self.shunned.insert(key, now + time);
+        if self.deprioritized.len() < DEPRIORITIZED_MAX || self.deprioritized.contains_key(&key) {
+            self.deprioritized.insert(key, now + time);
         }
     }
 

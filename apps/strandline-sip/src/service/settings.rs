@@ -202,6 +202,6 @@ impl Settings {
             }
             Host::V4(_) | Host::V6(_) => false,
         };
-        (named() && here()) || self.is_here(host, port.unwrap_or(5060))
+        (named() && here()) || self.is_here(host, port.unwrap_or(Protocol::Udp.default_port()))
     }
 }

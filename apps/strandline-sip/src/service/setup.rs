@@ -45,7 +45,7 @@ impl Setup {
         Self {
             offers: Offers::new(&settings.directory, &tokens),
             tokens,
-            gruus: Gruus::new(&seeds.tokens, &seeds.own),
+            gruus: Gruus::new(&seeds.tokens, &seeds.gruus),
             marks: Marks::new(hasher),
             epoch_unix_secs,
             nodes: None,

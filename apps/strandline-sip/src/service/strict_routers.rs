@@ -3,7 +3,7 @@
 
 use crate::codec::{Element, Route, Uri};
 
-use super::route::Way;
+use super::route::RouteInfo;
 use super::targets::first_of;
 
 /// A strict router as next hop.
@@ -15,7 +15,7 @@ pub(super) struct Strict<'a> {
 }
 
 /// The next hop, if it is a strict router.
-pub(super) fn next<'a>(path: &'a [u8], way: &Way<'a>) -> Option<Strict<'a>> {
+pub(super) fn next<'a>(path: &'a [u8], way: &RouteInfo<'a>) -> Option<Strict<'a>> {
     let uri = first_uri(path, way);
     let is_strict = matches!(Uri::parse(uri), Ok(Uri::Sip(uri)) if !uri.is_loose_router());
     let rest = || path.get(first_of(path).len() + 1..).unwrap_or(&[]).trim_ascii();
@@ -23,7 +23,7 @@ pub(super) fn next<'a>(path: &'a [u8], way: &Way<'a>) -> Option<Strict<'a>> {
 }
 
 /// The URI of the first Route that the next hop sees; empty if there is none.
-pub(super) fn first_uri<'a>(path: &'a [u8], way: &Way<'a>) -> &'a [u8] {
+pub(super) fn first_uri<'a>(path: &'a [u8], way: &RouteInfo<'a>) -> &'a [u8] {
     let first = match path.is_empty() {
         false => Route::parse(first_of(path)).ok(),
         true => way.next,

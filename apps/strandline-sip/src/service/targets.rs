@@ -5,13 +5,13 @@ use crate::bindings::{Binding, FlowUse, bindings_of, instance_of, is_later, is_s
 use crate::codec::{SipUri, StatusCode, Uri, unescape};
 use crate::transaction::{Flow, Protocol};
 
-use super::context::{Detour, HOP_Q, INSTANCE_Q, Place, Target};
-use super::incoming::{Incoming, Verdict};
+use super::context::{Destination, Detour, HOP_Q, INSTANCE_Q, Target};
+use super::incoming::{Incoming, Rejection};
 use super::nodes::{self, Over};
-use super::route::Way;
+use super::route::RouteInfo;
 use super::router::Router;
 
-const NO_GRUU: Verdict = (StatusCode::NOT_FOUND, Some("No Such GRUU"));
+const NO_GRUU: Rejection = (StatusCode::NOT_FOUND, Some("No Such GRUU"));
 
 /// How to reach a binding.
 enum Reached {
@@ -29,7 +29,7 @@ impl Router<'_> {
         aor: &[u8],
         uri: &SipUri<'_>,
         targets: &mut Vec<Target>,
-    ) -> Result<(), Verdict> {
+    ) -> Result<(), Rejection> {
         let unix_secs = self.unix_secs();
         let bindings = self.locations.bindings(aor);
         let mut dead = false;
@@ -74,20 +74,20 @@ impl Router<'_> {
             FlowUse::Only => return Reached::Dead,
         };
         let own = || match Uri::parse(&binding.contact) {
-            Ok(Uri::Sip(uri)) => self.setup.place(&uri),
+            Ok(Uri::Sip(uri)) => self.setup.destination(&uri),
             _ => None,
         };
         let next = || match crate::codec::Element::parse(first_of(&binding.path)) {
             Ok(crate::codec::Route { address, .. }) => {
-                address.sip_uri().ok().and_then(|uri| self.setup.place(&uri))
+                address.sip_uri().ok().and_then(|uri| self.setup.destination(&uri))
             }
             Err(_) => None,
         };
         let fallback = match (binding.flow_use, over_flow.is_some() && binding.path.is_empty()) {
             (FlowUse::First, true) if of_worker => own().and_then(|place| match place {
                 // The connection of another worker may have ended.
-                Place::Flow(flow) => Some(Detour::over(flow)),
-                Place::Name(_) => None,
+                Destination::Flow(flow) => Some(Detour::over(flow)),
+                Destination::Name(_) => None,
             }),
             (FlowUse::First, true) => {
                 own().and_then(|place| listens_elsewhere(&place, binding)).map(Detour::over)
@@ -97,7 +97,7 @@ impl Router<'_> {
         };
         // If the other worker finds it gone, the flow has failed.
         let over_node = over_flow.is_some_and(|flow| fallback.is_none() && self.setup.is_at_worker(&flow));
-        let over_flow = over_flow.map(Place::Flow);
+        let over_flow = over_flow.map(Destination::Flow);
         let by_uri = over_flow.is_none() || !binding.path.is_empty();
         let is_sips = || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.secure);
         let may = |flow: &Flow| flow.protocol.is_secure() || !(uri.secure || is_sips());
@@ -105,7 +105,7 @@ impl Router<'_> {
         let place = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
         let (place, path) = match (place, &fallback) {
             // Names aren't resolved.
-            (None, Some(detour)) => (Some(Place::Flow(detour.flow)), detour.path.clone()),
+            (None, Some(detour)) => (Some(Destination::Flow(detour.flow)), detour.path.clone()),
             (place, _) => (place, binding.path.clone()),
         };
         let Some(place) = place.filter(|place| !uri.secure || place.is_secure()) else {
@@ -133,7 +133,7 @@ impl Router<'_> {
 
     /// Replaces `aor` by the address of record of a GRUU, and returns its instance. A public GRUU is valid as
     /// long as its user exists, which isn't checked here.
-    fn open_gruu(&self, uri: &SipUri<'_>, aor: &mut Vec<u8>) -> Result<Box<[u8]>, Verdict> {
+    fn open_gruu(&self, uri: &SipUri<'_>, aor: &mut Vec<u8>) -> Result<Box<[u8]>, Rejection> {
         self.setup.write_aor(uri, aor);
         if let Some(Some(value)) = uri.gruu() {
             return Ok(unescape(value).collect());
@@ -158,10 +158,10 @@ impl Router<'_> {
         &self,
         incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
-        way: &Way<'_>,
+        way: &RouteInfo<'_>,
         aor: &mut Vec<u8>,
         targets: &mut Vec<Target>,
-    ) -> Result<(), Verdict> {
+    ) -> Result<(), Rejection> {
         let instance = self.open_gruu(uri, aor)?;
         let bindings = bindings_of(self.locations.bindings(aor), &instance, self.unix_secs());
         if bindings.is_empty() {
@@ -169,7 +169,7 @@ impl Router<'_> {
         }
         // Only some senders may use a Route that isn't ours, unless the registration leads there as well.
         let direct = way.next.map(|_| self.direct_target(incoming, way));
-        let routed = way.next.and_then(|next| self.setup.place(&next.sip_uri().ok()?));
+        let routed = way.next.and_then(|next| self.setup.destination(&next.sip_uri().ok()?));
         let (mut dead, mut denied) = (false, None);
         for binding in bindings {
             let target = match (&direct, self.reached(binding, uri)) {
@@ -209,9 +209,9 @@ impl Router<'_> {
         &self,
         incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
-        way: &Way<'_>,
+        way: &RouteInfo<'_>,
         aor: &mut Vec<u8>,
-    ) -> Result<Target, Verdict> {
+    ) -> Result<Target, Rejection> {
         let mut targets = Vec::new();
         self.gruu_targets(incoming, uri, way, aor, &mut targets)?;
         targets.into_iter().next().ok_or(NO_GRUU)
@@ -219,7 +219,7 @@ impl Router<'_> {
 
     /// Refuses a request that begins a dialog if its Contact is the GRUU of another of our users (section
     /// 6.2).
-    pub(super) fn check_contact(&self, incoming: &Incoming<'_>, aor: &mut Vec<u8>) -> Result<(), Verdict> {
+    pub(super) fn check_contact(&self, incoming: &Incoming<'_>, aor: &mut Vec<u8>) -> Result<(), Rejection> {
         if !incoming.proved || incoming.essentials.to.tag.is_some() || !self.setup.settings.gives_gruus() {
             return Ok(());
         }
@@ -248,21 +248,21 @@ impl Router<'_> {
 }
 
 /// Whether both lead to the same host.
-fn is_same_place(one: &Place, other: Option<&Place>) -> bool {
+fn is_same_place(one: &Destination, other: Option<&Destination>) -> bool {
     match (one, other) {
-        (Place::Flow(one), Some(Place::Flow(other))) => {
+        (Destination::Flow(one), Some(Destination::Flow(other))) => {
             one.peer.ip().to_canonical() == other.peer.ip().to_canonical()
         }
-        (Place::Name(one), Some(Place::Name(other))) => one.name == other.name,
+        (Destination::Name(one), Some(Destination::Name(other))) => one.name == other.name,
         _ => false,
     }
 }
 
 /// The flow that a contact names, unless that is the other end of its connection.
-fn listens_elsewhere(place: &Place, binding: &Binding) -> Option<Flow> {
+fn listens_elsewhere(place: &Destination, binding: &Binding) -> Option<Flow> {
     match place {
-        Place::Flow(flow) if flow.peer != binding.flow.peer => Some(*flow),
-        Place::Flow(_) | Place::Name(_) => None,
+        Destination::Flow(flow) if flow.peer != binding.flow.peer => Some(*flow),
+        Destination::Flow(_) | Destination::Name(_) => None,
     }
 }
 

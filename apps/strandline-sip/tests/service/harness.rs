@@ -157,7 +157,7 @@ impl World {
     }
 
     pub fn with(settings: Settings) -> Self {
-        let seeds = Seeds { own: [3; 64], tokens: [4; 16] };
+        let seeds = Seeds { tokens: [4; 16], ..Seeds::repeated(3) };
         Self { service: Service::new(settings, &seeds, 1_700_000_000), now: Time::ZERO }
     }
 

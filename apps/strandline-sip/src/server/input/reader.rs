@@ -23,7 +23,7 @@ thread_local! {
 /// Closes a connection. Responses to its pending requests are still sent if the peer reads them.
 pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Framer) {
     hub.transports.connections.closes(&connection);
-    hub.intake.is_done().await;
+    hub.intake.wait_until_handled().await;
     ended(&hub, &connection, reader);
 }
 

@@ -58,7 +58,7 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
             (Some(id), Notification::Established { incoming: false, .. }) => many.stands(id),
             (Some(id), Notification::Established { .. }) => came(&many, &hub, id),
             (Some(id), Notification::Closed { .. }) => {
-                hub.intake.is_done().await;
+                hub.intake.wait_until_handled().await;
                 ended(&many, &hub, id);
             }
             (None, Notification::Missed(_)) => {
@@ -204,7 +204,7 @@ async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>, flow:
             }),
         }
     }
-    hub.intake.is_done().await;
+    hub.intake.wait_until_handled().await;
     one.remove(&flow);
     hub.with(|service, _| service.connection_closed(flow.connection));
 }

@@ -149,7 +149,7 @@ fn service(transport: Transport) -> Service {
         ..Settings::default()
     };
     // No limit on password guessing.
-    let mut service = Service::new(settings, &Seeds { own: [1; 64], tokens: [2; 16] }, 0);
+    let mut service = Service::new(settings, &Seeds { tokens: [2; 16], ..Seeds::repeated(1) }, 0);
     service.connection_opened(1);
     service
 }

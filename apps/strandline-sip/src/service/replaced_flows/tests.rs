@@ -19,9 +19,9 @@ fn what_is_remembered_is_bounded() {
     // One flow that is replaced again and again is one entry.
     for _ in 0..2 * REPLACED_MAX {
         replaced.note(key(&source(1)).unwrap(), Moved::Flow(new));
-        replaced.is_used_again(&source(2));
+        replaced.on_flow_used(&source(2));
     }
     assert_eq!((replaced.by.len(), replaced.order.len()), (1, REPLACED_MAX));
-    replaced.is_used_again(&source(1));
+    replaced.on_flow_used(&source(1));
     assert!(replaced.successor(&source(1)).is_none());
 }

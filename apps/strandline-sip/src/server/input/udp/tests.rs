@@ -15,7 +15,7 @@ const AT_ONCE: usize = 100;
 /// A shard in which only the receiver runs, and its socket.
 fn shard() -> (Rc<Hub>, Rc<Udp>) {
     let clock = Clock::start();
-    let seeds = Seeds { own: [1; 64], tokens: [2; 16] };
+    let seeds = Seeds { tokens: [2; 16], ..Seeds::repeated(1) };
     let service = Service::new(Settings::default(), &seeds, clock.epoch_unix_secs);
     let (connections, _) = Connections::new(clock.epoch_unix_secs);
     let inbox = Inbox::new(InboxSettings::default(), None, [3; 16]);
