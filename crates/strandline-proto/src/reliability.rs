@@ -12,8 +12,8 @@ const PRIORITY: u32 = 3;
 
 /// How long a message is transmitted and retransmitted.
 ///
-/// A message that is given up is reported as [`Event::SendFailed`](crate::event::Event::SendFailed). If the peer does not
-/// support partial reliability, a message is given up only while nothing of it was sent, and retransmissions are not
+/// A message that is abandoned is reported as [`Event::SendFailed`](crate::event::Event::SendFailed). If the peer does not
+/// support partial reliability, a message is abandoned only while nothing of it was sent, and retransmissions are not
 /// limited.
 ///
 /// ```
@@ -63,7 +63,7 @@ impl Reliability {
     pub const FULL: Self = Self(1);
 
     /// Gives the message up after this time, in milliseconds, at most 2^30 - 1 of them, which is 12 days (RFC 3758
-    /// section 4.1). What is in flight then is given up once it is lost.
+    /// section 4.1). What is in flight then is abandoned once it is lost.
     #[must_use]
     pub fn lifetime(time: Duration) -> Self {
         Self::with(LIFETIME, u32::try_from(time.as_millis()).unwrap_or(u32::MAX))

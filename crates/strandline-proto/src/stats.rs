@@ -293,7 +293,7 @@ pub struct AgreedExtensions {
     pub stream_reconfiguration: bool,
     /// Dynamic address reconfiguration (RFC 5061).
     pub dynamic_addresses: bool,
-    /// Partial reliability (RFC 3758): the peer skips what this side gives up.
+    /// Partial reliability (RFC 3758): the peer skips what this side abandons.
     pub partial_reliability: bool,
     /// Authentication of chunks (RFC 4895): each side authenticates what the other demands.
     pub authentication: bool,

@@ -1,4 +1,4 @@
-//! Partial reliability (RFC 3758, RFC 7496): messages that are given up, and FORWARD TSN.
+//! Partial reliability (RFC 3758, RFC 7496): messages that are abandoned, and FORWARD TSN.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::outbound::partial::{self, Abandoned, Skipping};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
-/// Returns whether chunks that were sent may be given up: the peer can be told to skip them.
+/// Returns whether chunks that were sent may be abandoned: the peer can be told to skip them.
 pub(super) fn may_skip(association: &Association) -> Skipping {
     match association.features.skips() {
         true if association.state.sends_data() => Skipping::Agreed,
@@ -53,7 +53,7 @@ pub(super) fn abandon_streams(
     watch_lifetimes(association);
 }
 
-/// Reports messages that were given up, and takes their chunks out of the flight.
+/// Reports messages that were abandoned, and takes their chunks out of the flight.
 pub(super) fn apply(
     association: &mut Association,
     cx: &mut EndpointContext,

@@ -1,4 +1,4 @@
-//! When messages are given up (RFC 3758, RFC 7496): at the end of their lifetime, or for others.
+//! When messages are abandoned (RFC 3758, RFC 7496): at the end of their lifetime, or for others.
 
 use super::context::EndpointContext;
 use super::{Association, abandon, reconfig};
@@ -42,7 +42,7 @@ pub(crate) fn make_room(
     true
 }
 
-/// Goes on with what waited for the messages that were given up.
+/// Goes on with what waited for the messages that were abandoned.
 fn progress(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     if association.reconfig.is_some() {
         let path = association.control_path;

@@ -9,7 +9,7 @@ use crate::time::Time;
 /// State of an association that gave messages up, whose configuration asks for authentication, and the like.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
-    /// What was given up.
+    /// What was abandoned.
     pub(crate) abandoned: AbandonedStats,
     /// Authentication of chunks (RFC 4895), if the configuration asks for it.
     pub(crate) auth: Option<Auth>,

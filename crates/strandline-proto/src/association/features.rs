@@ -37,11 +37,11 @@ impl Extensions {
     pub(crate) const ECN: Self = Self(1);
     /// Reconfiguration of streams (RFC 6525).
     pub(crate) const RE_CONFIG: Self = Self(1 << 4);
-    /// Messages that their sender may give up (RFC 3758).
+    /// Messages that their sender may abandon (RFC 3758).
     pub(crate) const PARTIAL_RELIABILITY: Self = Self(1 << 5);
     /// I-DATA instead of DATA (RFC 8260).
     pub(crate) const INTERLEAVING: Self = Self(1 << 6);
-    /// Messages in I-DATA chunks that their sender may give up.
+    /// Messages in I-DATA chunks that their sender may abandon.
     pub(crate) const I_FORWARD_TSN: Self = Self(1 << 7);
 
     /// Authentication of chunks (RFC 4895).
@@ -352,7 +352,7 @@ impl Features {
         !NEEDED.get(usize::from(kind)).is_none_or(|needed| self.has(*needed))
     }
 
-    /// Returns true if messages that were sent may be given up: the peer can be told to skip them.
+    /// Returns true if messages that were sent may be abandoned: the peer can be told to skip them.
     pub(crate) const fn skips(self) -> bool {
         let chunk = if self.has(Extensions::INTERLEAVING) {
             Extensions::I_FORWARD_TSN

@@ -1,4 +1,4 @@
-//! FORWARD TSN and I-FORWARD-TSN: data that the peer gives up (RFC 3758 section 3.6, RFC 8260 section 2.3.1).
+//! FORWARD TSN and I-FORWARD-TSN: data that the peer abandons (RFC 3758 section 3.6, RFC 8260 section 2.3.1).
 
 use strandline_wire::chunk::{ForwardTsn, IForwardTsn};
 

@@ -111,7 +111,7 @@ impl Association {
                 self.proof.as_ref().map_or(0, |proof| size_of_val(&**proof)),
             ),
             (
-                "authentication: keys; what was given up",
+                "authentication: keys; what was abandoned",
                 self.extras.as_ref().map_or(0, |extras| extras.heap_bytes()),
             ),
             ("inbound: cumulative TSN, window, SACK state", size_of::<crate::inbound::Inbound>()),

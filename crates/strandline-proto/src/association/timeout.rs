@@ -373,7 +373,7 @@ fn probe_closed_window(association: &mut Association, now: Time, index: PathInde
         path.start_rtx(now);
     }
     let mtu = path.pmtu.mtu();
-    // What the peer holds behind data that was given up may be what closes its window.
+    // What the peer holds behind data that was abandoned may be what closes its window.
     forward_again(outbound);
     settle_timers(association, now);
     log_rtx_expiry(association, index, RtxExpiry { chunks, bytes, probing: true }, mtu);

@@ -137,7 +137,7 @@ pub struct ExtensionsConfig {
     /// Reconfiguration of streams (RFC 6525): either side may ask to reset streams or to add some. Default true, since
     /// nothing happens before one asks.
     pub stream_reconfiguration: bool,
-    /// Partial reliability (RFC 3758): either side may give up messages of its own that are out of date, and the other
+    /// Partial reliability (RFC 3758): either side may abandon messages of its own that are out of date, and the other
     /// side skips them. Default true, since nothing happens before an application sends such a message.
     pub partial_reliability: bool,
     /// Limit of messages that have none of their own (SCTP_DEFAULT_PRINFO of RFC 6458 section 8.1.11). It applies to those that

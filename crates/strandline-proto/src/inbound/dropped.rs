@@ -17,7 +17,7 @@ pub(crate) fn note_dropped(inbound: &mut Inbound, tsn: Tsn) {
     }
 }
 
-/// Returns a value that changes when new data is accepted, or given up by the peer.
+/// Returns a value that changes when new data is accepted, or abandoned by the peer.
 pub(crate) const fn progress(inbound: &Inbound) -> (Tsn, u32) {
     (inbound.map.cumulative(), inbound.window.used())
 }

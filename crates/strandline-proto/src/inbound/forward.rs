@@ -1,4 +1,4 @@
-//! FORWARD TSN: the peer gives up what is missing up to a TSN (RFC 3758 section 3.6).
+//! FORWARD TSN: the peer abandons what is missing up to a TSN (RFC 3758 section 3.6).
 //!
 //! The peer may end its numbering of a message anywhere, so that fragments of it may follow the new cumulative TSN. They
 //! are dropped.
@@ -22,7 +22,7 @@ pub(super) fn advance_of(inbound: &Inbound, last: Tsn) -> Option<u32> {
 /// Processes a FORWARD TSN. A message under assembly is delivered in parts once it has `partial_delivery_point` bytes.
 /// Returns a message that is cut off.
 ///
-/// Streams that don't exist, and SSNs that the peer cannot have given up, are ignored: nothing of them is missing here.
+/// Streams that don't exist, and SSNs that the peer cannot have abandoned, are ignored: nothing of them is missing here.
 pub(crate) fn on_forward_tsn(
     inbound: &mut Inbound,
     chunk: &ForwardTsn<'_>,
@@ -38,7 +38,7 @@ pub(crate) fn on_forward_tsn(
     let Some(tsns) = advance_of(inbound, last) else { return Ok(None) };
     let next = last.next();
     let unread = inbound.ready.len();
-    let stream = inbound.reassembly.give_up(next, &inbound.map, &mut inbound.window);
+    let stream = inbound.reassembly.abandon(next, &inbound.map, &mut inbound.window);
     inbound.map.skip_to(next);
     for (stream, ssn) in chunk.skipped() {
         skip(inbound, (stream, ssn), last, tsns);

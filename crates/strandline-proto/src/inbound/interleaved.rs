@@ -227,9 +227,9 @@ pub(super) enum Kind {
 /// Otherwise their records alone might fill a small buffer, and nothing could free it.
 const FREE_MAX: usize = 1024;
 
-/// Maximum number of streams of which it is remembered that an unordered message was given up. A fragment that arrives
+/// Maximum number of streams of which it is remembered that an unordered message was abandoned. A fragment that arrives
 /// later is held until the association ends if its stream is forgotten.
-const GIVEN_UP_MAX: usize = 1024;
+const ABANDONED_MAX: usize = 1024;
 
 /// The messages of an association that receives I-DATA.
 #[derive(Debug, Default)]
@@ -241,9 +241,9 @@ pub(crate) struct Interleaved {
     next: BTreeMap<StreamId, Mid>,
     /// The streams with an unordered message of which a part was delivered, and its MID.
     partly: BTreeMap<StreamId, Mid>,
-    /// The MID of the last unordered message that was given up on a stream.
-    given_up: BTreeMap<StreamId, Mid>,
-    /// True if ordered messages were given up.
+    /// The MID of the last unordered message that was abandoned on a stream.
+    abandoned: BTreeMap<StreamId, Mid>,
+    /// True if ordered messages were abandoned.
     skips: bool,
     /// The credit of the peer's streams, if it was negotiated.
     pub(super) credits: Option<Box<Credits>>,
@@ -256,7 +256,7 @@ impl Interleaved {
             return held.check(data).map(|()| Kind::Wanted);
         }
         if data.unordered {
-            let last = self.given_up.get(&data.stream);
+            let last = self.abandoned.get(&data.stream);
             let skipped = last.is_some_and(|last| data.mid.is_at_or_before(*last));
             return Ok(if skipped { Kind::GivenUp } else { Kind::Wanted });
         }
@@ -381,9 +381,9 @@ impl Interleaved {
         let SkippedMessage { stream, unordered, mid } = skipped;
         let from = if unordered { mid + (HALF + 1) } else { self.next(stream) };
         if unordered {
-            self.give_up_unordered(stream, mid);
+            self.abandon_unordered(stream, mid);
         } else if mid.distance_from(from) >= tsns.min(HALF) {
-            // Each message has a TSN of its own. One that is behind was delivered or given up before.
+            // Each message has a TSN of its own. One that is behind was delivered or abandoned before.
             return;
         } else {
             self.skips = true;
@@ -411,12 +411,12 @@ impl Interleaved {
         }
     }
 
-    /// Remembers that unordered messages of a stream up to a MID were given up.
-    fn give_up_unordered(&mut self, stream: StreamId, mid: Mid) {
-        if self.given_up.len() >= GIVEN_UP_MAX && !self.given_up.contains_key(&stream) {
-            self.given_up.pop_first();
+    /// Remembers that unordered messages of a stream up to a MID were abandoned.
+    fn abandon_unordered(&mut self, stream: StreamId, mid: Mid) {
+        if self.abandoned.len() >= ABANDONED_MAX && !self.abandoned.contains_key(&stream) {
+            self.abandoned.pop_first();
         }
-        let last = self.given_up.entry(stream).or_insert(mid);
+        let last = self.abandoned.entry(stream).or_insert(mid);
         if mid.is_after(*last) {
             *last = mid;
         }
@@ -459,7 +459,7 @@ impl Interleaved {
     /// Sets the next MIDs of streams back to 0.
     pub(super) fn reset(&mut self, streams: &Streams) {
         self.next.retain(|stream, _| !streams.contains(*stream));
-        self.given_up.retain(|stream, _| !streams.contains(*stream));
+        self.abandoned.retain(|stream, _| !streams.contains(*stream));
         if let Some(credits) = &mut self.credits {
             credits.reset(streams);
         }
@@ -484,7 +484,7 @@ impl Interleaved {
             |stream: StreamId, mid: Mid| messages.contains_key(&Key { stream, unordered: true, mid: mid.0 });
         self.partly.retain(|stream, mid| holds(*stream, *mid));
         self.next.retain(|stream, _| has_begun(*stream));
-        self.given_up.clear();
+        self.abandoned.clear();
         if let Some(credits) = &mut self.credits {
             credits.go_on(first);
         }
@@ -547,7 +547,7 @@ impl Interleaved {
 
     /// Returns the heap bytes of the records, and of the held payload.
     pub(super) fn heap_bytes(&self) -> (usize, usize) {
-        let numbers = self.next.len() + self.partly.len() + self.given_up.len();
+        let numbers = self.next.len() + self.partly.len() + self.abandoned.len();
         let (mut records, mut payload) = (size_of::<Self>() + numbers * size_of::<(StreamId, Mid)>(), 0);
         for held in self.messages.values() {
             records += size_of::<(Key, Held)>() + held.beyond.len() * size_of::<(u32, Tsn, Bytes)>();

@@ -11,7 +11,7 @@
 //! | [`window`] | receive buffer, a_rwnd |
 //! | [`stream_credit`] | credit of streams |
 //! | [`reconfigure`] | resets of numbers, more streams |
-//! | [`forward`] | messages that the peer gives up |
+//! | [`forward`] | messages that the peer abandons |
 //! | [`renege`] | room for what fills a gap |
 //! | [`dropped`] | data that is dropped, and must come again |
 //! | [`kept`], [`nr_report`] | NR-SACK: which TSNs beyond a gap were delivered |

@@ -56,7 +56,7 @@ struct Held {
     runs: BTreeMap<Key, Run>,
     /// The last TSN of what the peer gave up, if it may be in the middle of a message: fragments that directly follow it
     /// are dropped.
-    given_up: Option<Tsn>,
+    abandoned: Option<Tsn>,
     /// The first and last TSN of the latest message that was completed beyond the cumulative TSN.
     whole_beyond: Option<(Tsn, Tsn)>,
 }
@@ -132,7 +132,7 @@ impl Reassembly {
         let before = match (&self.held, place) {
             (Some(held), Place::Next) => match &held.open {
                 Some(open) => Some(Neighbour::Joined(open.header)),
-                None if held.follows_given_up(data.tsn) => None,
+                None if held.follows_abandoned(data.tsn) => None,
                 None => Some(Neighbour::Apart),
             },
             (None, Place::Next) => Some(Neighbour::Apart),
@@ -180,7 +180,7 @@ impl Reassembly {
             Some(open) => open,
             None if data.beginning => held.open.insert(Open::new(Header::of(data), data.tsn)),
             None => {
-                held.given_up = (!data.ending).then_some(data.tsn);
+                held.abandoned = (!data.ending).then_some(data.tsn);
                 return None;
             }
         };
@@ -199,8 +199,8 @@ impl Reassembly {
         let cumulative = cx.map.cumulative();
         while let Some(run) = held.take_reached(cumulative) {
             release_run(cx.window, &run);
-            if !run.begins && held.open.is_none() && held.follows_given_up(run.first) {
-                held.given_up = run.open_end();
+            if !run.begins && held.open.is_none() && held.follows_abandoned(run.first) {
+                held.abandoned = run.open_end();
                 continue;
             }
             cx.window.charge(run.bytes);
@@ -272,7 +272,7 @@ impl Reassembly {
 
     /// Drops the messages that miss a TSN before `next`, which is ahead of the cumulative TSN. The caller advances that
     /// afterwards. Returns the stream of a message of which a part was taken.
-    pub(super) fn give_up(&mut self, next: Tsn, map: &TsnMap, window: &mut Window) -> Option<StreamId> {
+    pub(super) fn abandon(&mut self, next: Tsn, map: &TsnMap, window: &mut Window) -> Option<StreamId> {
         let last = next.previous();
         let arrived = map.contains(last);
         if self.held.is_none() && arrived {
@@ -282,7 +282,7 @@ impl Reassembly {
         // The TSN after its last fragment is missing.
         let open = held.open.take();
         window.release(open.as_ref().map_or(0, |open| open.data.len()));
-        held.given_up = (!arrived).then_some(last);
+        held.abandoned = (!arrived).then_some(last);
         while let Some(lowest) = held.runs.first_entry() {
             let run = lowest.get();
             if run.first.is_at_or_after(next) || (run.begins && run.after().is_at_or_after(next)) {
@@ -291,7 +291,7 @@ impl Reassembly {
             let run = lowest.remove();
             release_run(window, &run);
             if run.after().is_at_or_after(next) {
-                held.given_up = run.open_end();
+                held.abandoned = run.open_end();
             }
         }
         open.filter(|open| !open.begins).map(|open| open.header.stream)
@@ -302,7 +302,7 @@ impl Reassembly {
         let Some(held) = &mut self.held else { return };
         if let Some(open) = held.open.take_if(|open| open.header.is_past(order)) {
             window.release(open.data.len());
-            held.given_up = Some(open.last);
+            held.abandoned = Some(open.last);
         }
     }
 
@@ -352,7 +352,7 @@ impl Reassembly {
     /// Frees memory that is not needed while nothing arrives.
     pub(super) fn release_idle(&mut self, cumulative: Tsn) {
         match &mut self.held {
-            Some(held) if !held.is_empty() || held.given_up == Some(cumulative) => held.unpin(),
+            Some(held) if !held.is_empty() || held.abandoned == Some(cumulative) => held.unpin(),
             _ => self.held = None,
         }
     }
@@ -433,8 +433,8 @@ impl Held {
     }
 
     /// Returns true if a fragment may be the next one of a message that the peer gave up.
-    fn follows_given_up(&self, tsn: Tsn) -> bool {
-        self.given_up == Some(tsn.previous())
+    fn follows_abandoned(&self, tsn: Tsn) -> bool {
+        self.abandoned == Some(tsn.previous())
     }
 
     /// Returns whether the chunk before `tsn`, which has arrived and is beyond the cumulative TSN, expects a

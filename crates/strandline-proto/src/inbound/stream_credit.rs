@@ -3,7 +3,7 @@
 //! A stream may hold `window` bytes that were accepted and not read. What it may send in all is told to the peer as a limit
 //! of the bytes accepted since the set-up, or since the stream was reset, modulo 2^32: what was read, and the window.
 //!
-//! Data that the peer gives up is counted by it and not here. Therefore each credit also says how much was accepted up to
+//! Data that the peer abandons is counted by it and not here. Therefore each credit also says how much was accepted up to
 //! the cumulative TSN, and the peer finds the difference.
 
 use core::time::Duration;
@@ -52,7 +52,7 @@ struct Account {
     accepted: u32,
     /// Those of them beyond the cumulative TSN.
     beyond: u32,
-    /// Those of them that are not held any more: read, or given up.
+    /// Those of them that are not held any more: read, or abandoned.
     read: u32,
     /// The largest limit that the peer was told.
     limit: u32,
@@ -224,7 +224,7 @@ impl Credits {
     /// Raises the limit of a stream, and its window if its reader waits for credit. Returns what the peer is told.
     fn grant(&mut self, now: Time, rtt: Duration, stream: StreamId) -> Credit {
         let Some(account) = self.accounts.get_mut(&stream) else {
-            // What the peer sent was given up before anything arrived.
+            // What the peer sent was abandoned before anything arrived.
             return Credit { stream, accepted: 0, limit: self.initial };
         };
         let since = now.since(account.granted_at);

@@ -20,7 +20,7 @@ struct Account {
     sent: u32,
     /// Those of them up to the Cumulative TSN Ack Point.
     acked: u32,
-    /// Those of them that the peer did not accept, because they were given up, as far as is known.
+    /// Those of them that the peer did not accept, because they were abandoned, as far as is known.
     skipped: u32,
     /// The largest value of `sent` that is granted.
     limit: u32,

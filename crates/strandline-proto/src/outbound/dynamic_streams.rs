@@ -42,7 +42,7 @@ pub(crate) fn take_drained(outbound: &mut Outbound) -> Vec<StreamId> {
 }
 
 /// Returns true if all of a message of a dynamic stream has TSNs. Otherwise [`take_started`] returns the stream once one
-/// has, or was given up.
+/// has, or was abandoned.
 pub(crate) fn start(outbound: &mut Outbound, stream: StreamId) -> bool {
     let begun = match interleaving::state(&outbound.numbers) {
         Some(interleaving) => interleaving.begun(stream),
@@ -51,7 +51,7 @@ pub(crate) fn start(outbound: &mut Outbound, stream: StreamId) -> bool {
     unsent(outbound).map_or(begun > 0, |unsent| unsent.start(stream, begun))
 }
 
-/// Returns streams of which a message has got all of its TSNs, or was given up, since they were awaited.
+/// Returns streams of which a message has got all of its TSNs, or was abandoned, since they were awaited.
 pub(crate) fn take_started(outbound: &mut Outbound) -> Vec<StreamId> {
     unsent(outbound).map(|unsent| core::mem::take(&mut unsent.started)).unwrap_or_default()
 }
@@ -63,7 +63,7 @@ pub(crate) fn forget_starts(outbound: &mut Outbound, streams: &Streams) {
     }
 }
 
-/// Returns true if these streams can be given up now: each may need two TSNs, and none of them may lie between the fragments
+/// Returns true if these streams can be abandoned now: each may need two TSNs, and none of them may lie between the fragments
 /// of a message in DATA chunks (RFC 9260 section 6.9).
 pub(crate) fn can_abandon(outbound: &Outbound, streams: &BTreeSet<StreamId>) -> bool {
     let Some(Busy { queue, sent, messages, .. }) = outbound.busy.as_deref() else { return true };
@@ -73,7 +73,7 @@ pub(crate) fn can_abandon(outbound: &Outbound, streams: &BTreeSet<StreamId>) -> 
 
 /// Gives up all messages of streams that the peer has not acknowledged. The peer is made to skip one more on each stream,
 /// which was never given: so it notices, even if it has all of the others. If the peer can't skip messages, only unsent
-/// ones are given up.
+/// ones are abandoned.
 pub(crate) fn abandon_streams(
     outbound: &mut Outbound,
     now: Time,

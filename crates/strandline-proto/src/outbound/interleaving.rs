@@ -54,7 +54,7 @@ pub(super) fn room(numbers: &Numbers, stream: StreamId) -> Option<u32> {
 }
 
 impl Interleaving {
-    /// Assigns the numbers of the chunk with `len` bytes that gets the next TSN; one of data that was given up has none.
+    /// Assigns the numbers of the chunk with `len` bytes that gets the next TSN; one of data that was abandoned has none.
     /// `ends`: nothing of its message follows.
     pub(super) fn assign(
         &mut self,

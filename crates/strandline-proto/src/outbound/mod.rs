@@ -21,7 +21,7 @@
 //! | [`window`], [`window_opened`] | the peer's receive window and window probes |
 //! | [`acknowledge`], [`retransmit`], [`timeout`] | SACK, NR-SACK and SHUTDOWN; retransmission; time-outs |
 //! | [`recovery`] | acknowledgements, loss detection, spurious retransmissions |
-//! | [`partial`] | messages that are given up |
+//! | [`partial`] | messages that are abandoned |
 //! | [`reconfigure`], [`dynamic_streams`] | resets of streams, and streams opened at run time |
 //! | [`state`] | read-only queries |
 

@@ -1,4 +1,4 @@
-//! Partial reliability (RFC 3758, RFC 7496): which messages are given up, and what the peer is told to skip.
+//! Partial reliability (RFC 3758, RFC 7496): which messages are abandoned, and what the peer is told to skip.
 //!
 //! The state exists once a message with a limit was given. [`abandon_due`] examines the messages whose lifetime is over
 //! and the chunks that were marked as lost since the last time, before anything is transmitted. FORWARD TSN reports the
@@ -23,7 +23,7 @@ use crate::path_index::{PathIndex, PerPath};
 use crate::reliability::{Limit, Reliability};
 use crate::time::Time;
 
-/// Granularity of lifetimes: messages that expire together are given up together.
+/// Granularity of lifetimes: messages that expire together are abandoned together.
 const EXPIRY_STEP: Duration = Duration::from_millis(1);
 
 /// Maximum number of TSNs that one FORWARD TSN skips: a limit of the work for each. The next ones follow once the peer
@@ -59,7 +59,7 @@ pub(super) struct Partial {
     forward: Forward,
 }
 
-/// Whether chunks that were sent may be given up.
+/// Whether chunks that were sent may be abandoned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Skipping {
     /// The peer can be told to skip them.
@@ -74,7 +74,7 @@ pub(crate) enum Skipping {
 #[derive(Debug, Clone, Copy)]
 struct Terms {
     reliability: Reliability,
-    /// When it is given up; `Time::MAX` if its lifetime is not limited.
+    /// When it is abandoned; `Time::MAX` if its lifetime is not limited.
     expires_at: Time,
 }
 
@@ -111,7 +111,7 @@ struct Forward {
     due: bool,
 }
 
-/// The messages that were given up.
+/// The messages that were abandoned.
 #[derive(Debug)]
 pub(crate) struct Abandoned {
     pub(crate) failed: Vec<FailedMessage>,
@@ -123,7 +123,7 @@ pub(crate) struct Abandoned {
     pub(crate) writable: bool,
 }
 
-/// The messages to be given up, in the order of keys.
+/// The messages to be abandoned, in the order of keys.
 #[derive(Debug, Default)]
 pub(super) struct Due(Vec<(MessageKey, FailureCause)>);
 
@@ -213,7 +213,7 @@ impl Partial {
 
     /// Finds the FORWARD TSN that `cumulative` acknowledges, and informs its path. Called before a SACK is processed.
     ///
-    /// After a time-out whose first packet is given up, the FORWARD TSN goes in its place and asks what became of the
+    /// After a time-out whose first packet is abandoned, the FORWARD TSN goes in its place and asks what became of the
     /// others.
     pub(super) fn on_cumulative(
         &mut self,
@@ -283,7 +283,7 @@ pub(crate) fn forward_due(outbound: &Outbound) -> bool {
     partial(outbound).is_some_and(|partial| partial.forward.due)
 }
 
-/// True if the peer has not acknowledged that it skips what was given up.
+/// True if the peer has not acknowledged that it skips what was abandoned.
 pub(crate) fn forward_pending(outbound: &Outbound) -> bool {
     partial(outbound).is_some_and(|partial| partial.forward.point.is_some())
 }
@@ -539,7 +539,7 @@ fn abandon_chunks(
     (in_flight, all)
 }
 
-/// Assigns a TSN to the rest of a message that is given up. Returns false if too much is outstanding.
+/// Assigns a TSN to the rest of a message that is abandoned. Returns false if too much is outstanding.
 fn push_abandoned(
     outstanding: &mut Outstanding,
     interleaving: Option<&mut Interleaving>,

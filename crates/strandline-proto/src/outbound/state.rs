@@ -103,7 +103,7 @@ impl Outbound {
         self.sent().map_or(0, |sent| sent.outstanding.in_flight_bytes())
     }
 
-    /// True if the peer has not acknowledged every TSN that was assigned, those of data that was given up included.
+    /// True if the peer has not acknowledged every TSN that was assigned, those of data that was abandoned included.
     #[must_use]
     pub(crate) fn has_outstanding(&self) -> bool {
         self.sent().is_some_and(|sent| !sent.outstanding.is_empty())

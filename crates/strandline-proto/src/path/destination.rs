@@ -506,7 +506,7 @@ impl Path {
         self.flight = self.flight.saturating_sub(bytes);
     }
 
-    /// Removes `bytes` from the flight that were given up.
+    /// Removes `bytes` from the flight that were abandoned.
     pub(crate) fn on_abandoned(&mut self, bytes: u32) {
         self.on_lost(bytes);
         if self.prr.is_active() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::event::{FailedMessage, FailureCause};
 use crate::number::StreamId;
 
-/// Number of messages that were given up.
+/// Number of messages that were abandoned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AbandonedCounts {
     /// Messages of which nothing was sent.
@@ -14,7 +14,7 @@ pub struct AbandonedCounts {
     pub sent: u64,
 }
 
-/// Messages given up by each policy.
+/// Messages abandoned by each policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AbandonedByPolicy {
@@ -32,7 +32,7 @@ pub struct AbandonedByPolicy {
 pub struct AbandonedStats {
     /// Of all streams.
     pub all: AbandonedByPolicy,
-    /// Of each stream on which a message was given up.
+    /// Of each stream on which a message was abandoned.
     pub streams: BTreeMap<StreamId, AbandonedByPolicy>,
     /// FORWARD TSN chunks sent.
     pub forward_tsns_sent: u64,
@@ -55,7 +55,7 @@ impl AbandonedByPolicy {
 }
 
 impl AbandonedStats {
-    /// Counts a message that was given up.
+    /// Counts a message that was abandoned.
     pub(crate) fn count(&mut self, failed: &FailedMessage) {
         if failed.cause == FailureCause::StreamReset {
             return; // No limit of its own ended it.

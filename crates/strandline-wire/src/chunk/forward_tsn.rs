@@ -1,4 +1,4 @@
-//! FORWARD TSN: the sender gives up the missing TSNs up to a new cumulative TSN, and names the ordered messages
+//! FORWARD TSN: the sender abandons the missing TSNs up to a new cumulative TSN, and names the ordered messages
 //! among them (RFC 3758 section 3.2).
 //!
 //! ```text
@@ -55,14 +55,14 @@ impl<'a> ForwardTsn<'a> {
         Ok(Self { new_cumulative_tsn: Tsn(u32::from_be_bytes(*fields)), skipped })
     }
 
-    /// Returns the New Cumulative TSN: of the TSNs up to this one, those that are missing are given up.
+    /// Returns the New Cumulative TSN: of the TSNs up to this one, those that are missing are abandoned.
     #[inline]
     #[must_use]
     pub const fn new_cumulative_tsn(&self) -> Tsn {
         self.new_cumulative_tsn
     }
 
-    /// Returns the streams of ordered messages that are given up, each with the highest SSN of these, as the
+    /// Returns the streams of ordered messages that are abandoned, each with the highest SSN of these, as the
     /// peer wrote them: in any order, perhaps repeated, perhaps of streams that don't exist.
     #[inline]
     pub fn skipped(

@@ -1,4 +1,4 @@
-//! I-FORWARD-TSN: the sender gives up the missing TSNs of I-DATA chunks up to a new cumulative TSN, and names the
+//! I-FORWARD-TSN: the sender abandons the missing TSNs of I-DATA chunks up to a new cumulative TSN, and names the
 //! messages among them (RFC 8260 section 2.3.1).
 //!
 //! ```text
@@ -33,7 +33,7 @@ const ITEM_LEN: usize = 8;
 /// Maximum number of entries that a chunk's 16-bit length allows.
 const ITEMS_MAX: usize = (u16::MAX as usize - CHUNK_HEADER_LEN - FIELDS_LEN) / ITEM_LEN;
 
-/// The last one of the messages that are given up among the ordered or unordered ones of a stream.
+/// The last one of the messages that are abandoned among the ordered or unordered ones of a stream.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct SkippedMessage {
     /// The stream.
@@ -69,14 +69,14 @@ impl<'a> IForwardTsn<'a> {
         Ok(Self { new_cumulative_tsn: Tsn(u32::from_be_bytes(*fields)), skipped })
     }
 
-    /// Returns the New Cumulative TSN: of the TSNs up to this one, those that are missing are given up.
+    /// Returns the New Cumulative TSN: of the TSNs up to this one, those that are missing are abandoned.
     #[inline]
     #[must_use]
     pub const fn new_cumulative_tsn(&self) -> Tsn {
         self.new_cumulative_tsn
     }
 
-    /// Returns the streams of messages that are given up, each with the highest identifier of these, as the peer wrote
+    /// Returns the streams of messages that are abandoned, each with the highest identifier of these, as the peer wrote
     /// them: in any order, perhaps repeated, perhaps of streams that don't exist. The 15 reserved bits are ignored.
     #[inline]
     pub fn skipped(

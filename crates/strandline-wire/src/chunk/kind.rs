@@ -46,11 +46,11 @@ pub const PAD: u8 = 0x84;
 pub const STREAM_CREDIT: u8 = 188;
 /// STREAM BLOCKED: streams with data beyond their credit (docs/stream-credit.md).
 pub const STREAM_BLOCKED: u8 = 189;
-/// FORWARD TSN: a new cumulative TSN beyond data that was given up (RFC 3758).
+/// FORWARD TSN: a new cumulative TSN beyond data that was abandoned (RFC 3758).
 pub const FORWARD_TSN: u8 = 192;
 /// ASCONF: requests to change the addresses of an association (RFC 5061).
 pub const ASCONF: u8 = 0xc1;
-/// I-FORWARD-TSN: a new cumulative TSN beyond I-DATA chunks that were given up (RFC 8260).
+/// I-FORWARD-TSN: a new cumulative TSN beyond I-DATA chunks that were abandoned (RFC 8260).
 pub const I_FORWARD_TSN: u8 = 194;
 
 /// Returns the name of a chunk type, or `None` if this crate doesn't know the type.

@@ -103,13 +103,13 @@ pub enum Chunk<'a> {
     ReConfig(ReConfig<'a>),
     /// PAD: padding.
     Pad(Pad),
-    /// FORWARD TSN: a new cumulative TSN beyond data that was given up.
+    /// FORWARD TSN: a new cumulative TSN beyond data that was abandoned.
     ForwardTsn(ForwardTsn<'a>),
     /// NR-SACK: selective acknowledgement that says what is never revoked.
     NrSack(NrSack<'a>),
     /// I-DATA: payload data of messages that may be interleaved.
     IData(IData<'a>),
-    /// I-FORWARD-TSN: a new cumulative TSN beyond I-DATA chunks that were given up.
+    /// I-FORWARD-TSN: a new cumulative TSN beyond I-DATA chunks that were abandoned.
     IForwardTsn(IForwardTsn<'a>),
     /// STREAM CREDIT: how far the peer may send on streams.
     StreamCredit(StreamCredit<'a>),

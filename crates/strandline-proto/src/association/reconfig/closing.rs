@@ -39,7 +39,7 @@ fn listed_max(association: &Association) -> usize {
     (len.saturating_sub(AROUND_LIST + auth::reserve(association)) / 2).min(LISTED_MAX)
 }
 
-/// Maximum number of streams that are given up at a time.
+/// Maximum number of streams that are abandoned at a time.
 const ABANDONED_MAX: usize = 256;
 
 /// Makes the streams from `first` on dynamic.

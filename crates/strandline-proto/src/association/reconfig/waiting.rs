@@ -13,7 +13,7 @@ pub(super) struct Closing {
     pub(super) starting: VecDeque<(Tsn, StreamId)>,
     /// Streams that the peer is to be asked to stop.
     pub(super) stopping: BTreeSet<StreamId>,
-    /// Streams to give up and to reset then.
+    /// Streams to abandon and to reset then.
     pub(super) abandoning: BTreeSet<StreamId>,
     /// Number of outgoing and incoming streams to ask for.
     pub(super) wanted: Option<(u16, u16)>,

@@ -28,7 +28,7 @@ fn path(raw: &Raw) -> PathStatus {
 }
 
 /// Returns the contexts and causes of messages that failed, and forgets the events.
-fn given_up(raw: &mut Raw) -> Vec<(u32, FailureCause)> {
+fn abandoned(raw: &mut Raw) -> Vec<(u32, FailureCause)> {
     raw.pair.collect();
     let failed = |(_, event)| match event {
         Event::SendFailed(failed) => Some((failed.info.context, failed.cause)),
@@ -37,7 +37,7 @@ fn given_up(raw: &mut Raw) -> Vec<(u32, FailureCause)> {
     raw.pair.hosts[SERVER].events.drain(..).filter_map(failed).collect()
 }
 
-/// A chunk that is given up instead of being retransmitted counts as lost: after T3-rtx, and after loss detection.
+/// A chunk that is abandoned instead of being retransmitted counts as lost: after T3-rtx, and after loss detection.
 #[test]
 fn section_3_1_giving_up_costs_window_and_rto() {
     for by_time_out in [true, false] {
@@ -55,7 +55,7 @@ fn section_3_1_giving_up_costs_window_and_rto() {
         let after = path(&raw);
         let lost = FailureCause::RetransmissionsExhausted;
         let expected: Vec<_> = (0..if by_time_out { 4 } else { 1 }).map(|context| (context, lost)).collect();
-        assert_eq!(given_up(&mut raw), expected);
+        assert_eq!(abandoned(&mut raw), expected);
         assert!(after.ssthresh < before.ssthresh, "{before:?} {after:?}");
         assert_eq!(after.cwnd < before.cwnd, by_time_out, "at most half of so small a window is in flight");
         assert_eq!(after.rto > before.rto, by_time_out);
@@ -63,7 +63,7 @@ fn section_3_1_giving_up_costs_window_and_rto() {
     }
 }
 
-/// Time-outs count as errors whether or not the message is given up, and the limits of errors hold.
+/// Time-outs count as errors whether or not the message is abandoned, and the limits of errors hold.
 #[test]
 fn section_3_1_error_counters_are_not_affected() {
     let ends = [ONCE, Reliability::FULL].map(|reliability| {
@@ -90,13 +90,13 @@ fn a_default_limit_holds_for_messages_without_one() {
     send(&mut raw, Reliability::retransmissions(9), 2);
     raw.heard();
     raw.wait(path(&raw).rto + Duration::from_millis(10));
-    assert_eq!(given_up(&mut raw), [(0, FailureCause::RetransmissionsExhausted)]);
+    assert_eq!(abandoned(&mut raw), [(0, FailureCause::RetransmissionsExhausted)]);
     let mut config = (*raw.pair.hosts[SERVER].endpoint.context.config.association).clone();
     config.extensions.default_reliability = Reliability::DEFAULT;
     raw.pair.hosts[SERVER].endpoint.configure(raw.pair.now, raw.server, Arc::new(config)).unwrap();
     send(&mut raw, Reliability::DEFAULT, 3);
     raw.wait(Duration::from_secs(20));
-    assert_eq!(given_up(&mut raw), []);
+    assert_eq!(abandoned(&mut raw), []);
     // What is left fails with the limit that it was given with.
     raw.pair.hosts[SERVER].endpoint.abort(raw.pair.now, raw.server, bytes::Bytes::new()).unwrap();
     raw.pair.collect();
@@ -121,6 +121,6 @@ fn default_priorities_make_room() {
     let full = raw.pair.hosts[SERVER].endpoint.send_slice(raw.pair.now, raw.server, info, &[7; 1000]);
     assert!(full.is_err(), "all have the same priority");
     send(&mut raw, Reliability::FULL, 3);
-    let failed = given_up(&mut raw);
+    let failed = abandoned(&mut raw);
     assert!(failed.len() == 1 && failed[0].1 == FailureCause::LowPriority, "{failed:?}");
 }

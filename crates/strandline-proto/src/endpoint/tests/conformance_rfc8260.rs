@@ -174,9 +174,9 @@ fn a_small_message_passes_a_large_one() {
     assert_eq!(order[..4], ["0 1/0/0", "1 2/0/0", "2 1/0/1", "3 1/0/2"]);
 }
 
-/// Section 2.3.1: what is given up is reported by I-FORWARD-TSN, with the MIDs of ordered and unordered messages.
+/// Section 2.3.1: what is abandoned is reported by I-FORWARD-TSN, with the MIDs of ordered and unordered messages.
 #[test]
-fn given_up_messages_are_named() {
+fn abandoned_messages_are_named() {
     let mut raw = open();
     let once = Reliability::retransmissions(0);
     let on = |stream| SendInfo::on(StreamId(stream)).reliability(once);
@@ -201,9 +201,9 @@ fn given_up_messages_are_named() {
     assert_eq!(shown(&raw, &sent), [""; 0]);
 }
 
-/// Section 2.3.1: without I-FORWARD-TSN of the peer nothing that was sent is given up.
+/// Section 2.3.1: without I-FORWARD-TSN of the peer nothing that was sent is abandoned.
 #[test]
-fn nothing_is_given_up_without_i_forward_tsn() {
+fn nothing_is_abandoned_without_i_forward_tsn() {
     let mut raw = open_as(&WITHOUT_FORWARD, |_| {});
     send(&mut raw, SendInfo::on(StreamId(1)).reliability(Reliability::retransmissions(0)), 100);
     raw.heard();

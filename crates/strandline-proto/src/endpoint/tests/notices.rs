@@ -116,7 +116,7 @@ fn asking_when_dry_is_answered_at_once() {
     assert_eq!(dry(&mut pair, CLIENT), 0);
 }
 
-/// What is given up waits no more.
+/// What is abandoned waits no more.
 #[test]
 fn abandoned_messages_leave_a_dry_sender() {
     let (mut pair, client, _) = Pair::established();

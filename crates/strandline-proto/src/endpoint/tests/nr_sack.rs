@@ -248,9 +248,9 @@ fn kept_messages_are_not_reported_as_failed() {
     assert_eq!(raw.pair.hosts[SERVER].events.iter().filter(failed).count(), 2);
 }
 
-/// A message that the peer keeps is not given up when its lifetime ends, also if a new one has its place in memory.
+/// A message that the peer keeps is not abandoned when its lifetime ends, also if a new one has its place in memory.
 #[test]
-fn kept_messages_are_not_given_up() {
+fn kept_messages_are_not_abandoned() {
     let mut raw = agreed();
     let reliability = Reliability::lifetime(Duration::from_secs(1));
     let info = SendInfo { reliability, ..SendInfo::on(StreamId(0)) };

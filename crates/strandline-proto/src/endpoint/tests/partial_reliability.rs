@@ -231,7 +231,7 @@ fn lifetime_that_ends_during_set_up() {
     assert!(pair.log.iter().any(has(kind::FORWARD_TSN)));
 }
 
-/// After T3-rtx one packet asks what became of the others. If its messages are given up, the FORWARD TSN asks: once the
+/// After T3-rtx one packet asks what became of the others. If its messages are abandoned, the FORWARD TSN asks: once the
 /// peer acknowledges that and nothing else, the others are lost, too.
 #[test]
 fn forward_tsn_asks_after_t3() {
@@ -292,9 +292,9 @@ fn shutdown_answers_forward_tsn() {
     assert_eq!(shutdown(&mut raw, acknowledged + 1), ["FORWARD TSN 19 [1:19]"]);
 }
 
-/// If the time-out was spurious, the peer acknowledges the others, too, and they are not given up.
+/// If the time-out was spurious, the peer acknowledges the others, too, and they are not abandoned.
 #[test]
-fn spurious_t3_gives_up_one_packet() {
+fn spurious_t3_abandons_one_packet() {
     let mut raw = open();
     for _ in 0..4 {
         send(&mut raw, 1, ONCE, 1000);
@@ -307,17 +307,17 @@ fn spurious_t3_gives_up_one_packet() {
     assert_eq!(failures(&mut raw).len(), 1);
 }
 
-/// RFC 9937: what is given up in a recovery makes no room in the window. One SACK clocks out at most what it delivered,
+/// RFC 9937: what is abandoned in a recovery makes no room in the window. One SACK clocks out at most what it delivered,
 /// and a packet.
 #[test]
-fn no_burst_for_what_was_given_up() {
+fn no_burst_for_what_was_abandoned() {
     let mut raw = open();
     send(&mut raw, 1, ONCE, 14_000);
     let in_flight = heard(&mut raw).len();
     send(&mut raw, 2, Reliability::FULL, 100_000);
     let others = heard(&mut raw).len();
     wait(&mut raw, 50);
-    // The first chunk is lost, and all others are given up with it.
+    // The first chunk is lost, and all others are abandoned with it.
     let sent = raw.say_sack(0, 65_536, &[(2, 4)]);
     let mut found = chunks_in(&raw, &sent);
     found.extend(wait(&mut raw, 20));
@@ -328,9 +328,9 @@ fn no_burst_for_what_was_given_up() {
 }
 
 /// RFC 9260 section 7.2.4 rule 3: the packet that is sent regardless of cwnd is the one at the beginning of the recovery.
-/// If its data is given up instead, later losses of that recovery wait for cwnd.
+/// If its data is abandoned instead, later losses of that recovery wait for cwnd.
 #[test]
-fn given_up_fast_retransmission_has_no_substitute() {
+fn abandoned_fast_retransmission_has_no_substitute() {
     let mut raw = open_as(|config| config.recovery = Recovery::Rfc9260);
     for (reliability, len) in [(ONCE, 1000), (Reliability::FULL, 40)] {
         send(&mut raw, 1, reliability, len);
@@ -375,9 +375,9 @@ fn rest_of_message_is_skipped() {
     assert_eq!(chunks_in(&raw, &sent), [format!("DATA {}", count + 1)]);
 }
 
-/// Every chunk of the message is given up with the lost one, in flight or not.
+/// Every chunk of the message is abandoned with the lost one, in flight or not.
 #[test]
-fn fragments_are_given_up_together() {
+fn fragments_are_abandoned_together() {
     let mut raw = open();
     send(&mut raw, 6, ONCE, 4000);
     send(&mut raw, 7, ONCE, 100);
@@ -432,9 +432,9 @@ fn low_priorities_make_room() {
     assert_eq!(stats.all.priority.unsent, 3);
 }
 
-/// Section 3.5 A2: what was given up ends a shutdown's wait.
+/// Section 3.5 A2: what was abandoned ends a shutdown's wait.
 #[test]
-fn shutdown_follows_what_was_given_up() {
+fn shutdown_follows_what_was_abandoned() {
     let mut raw = open();
     raw.say_sack(0, 0, &[]);
     send(&mut raw, 1, Reliability::lifetime(Duration::from_millis(300)), 1000);

@@ -217,7 +217,7 @@ fn lost_credit_is_asked_for() {
     assert_eq!(status.send_buffered, 0, "what waits for credit is counted apart");
 }
 
-/// Section 4.4: bytes that were given up were sent and not accepted. They cost no credit for good.
+/// Section 4.4: bytes that were abandoned were sent and not accepted. They cost no credit for good.
 #[test]
 fn abandoned_bytes_give_credit_back() {
     let (mut pair, a, b) = established();
@@ -485,7 +485,7 @@ fn unordered_messages_follow_one_another() {
 
 /// What waits for credit does not count against the send buffer: giving it up makes no room there.
 #[test]
-fn waiting_messages_are_not_given_up_for_room() {
+fn waiting_messages_are_not_abandoned_for_room() {
     let (mut pair, a, _) = establish(configured(|config| config.send_buffer = Some(65_536)));
     for _ in 0..4 {
         let info = SendInfo::on(StreamId(1)).reliability(Reliability::priority(9));

@@ -31,7 +31,7 @@ impl Header {
         Message { stream, ssn, tsn, ppid, unordered, begins: true, ends: true, data }
     }
 
-    /// Returns true if the SSN of the message was used or given up.
+    /// Returns true if the SSN of the message was used or abandoned.
     pub(super) fn is_past(self, order: &StreamOrder) -> bool {
         !self.unordered && self.ssn.is_before(order.next(self.stream))
     }

@@ -68,7 +68,7 @@ fn bytes_beyond_a_gap_are_not_yet_accepted() {
     assert_eq!(told(&mut credits, at(0), 1), (100, 8192));
     credits.on_accepted(STREAM, Tsn(2), 10, Place::Next);
     assert_eq!(told(&mut credits, at(0), 3), (310, 8192));
-    // TSN 4 was given up by the peer.
+    // TSN 4 was abandoned by the peer.
     assert_eq!(told(&mut credits, at(0), 5), (610, 8192));
     assert!(credits.beyond.is_empty());
 }

@@ -129,7 +129,7 @@ fn mids_wrap_around() {
     let mut rig = interleaved(Rig::new());
     for (tsn, mid) in [(100, u32::MAX - 1), (101, u32::MAX), (102, 0), (103, 1)] {
         if tsn == 100 {
-            // As if all earlier ones had arrived: those are given up in two steps.
+            // As if all earlier ones had arrived: those are abandoned in two steps.
             rig.skips(99, &[]);
             let skipped = [(1, false, (1 << 31) - 1)];
             let Inbound { window, ready, order, .. } = &mut rig.inbound;
@@ -225,7 +225,7 @@ fn large_messages_are_delivered_in_parts() {
     rig.is_empty_again();
 }
 
-/// A full buffer with nothing to read gives up the longest part, so that the window opens again.
+/// A full buffer with nothing to read abandons the longest part, so that the window opens again.
 #[test]
 fn a_full_buffer_of_fragments_is_handed_over() {
     let mut rig = interleaved(Rig::with_buffer(8000));
@@ -249,7 +249,7 @@ fn a_full_buffer_of_fragments_is_handed_over() {
     assert_eq!((rig.inbound.buffered_bytes(), rig.inbound.incomplete()), (0, None));
 }
 
-/// Section 2.3.1: ordered and unordered messages up to the MIDs are given up; complete ones are delivered.
+/// Section 2.3.1: ordered and unordered messages up to the MIDs are abandoned; complete ones are delivered.
 #[test]
 fn i_forward_tsn_gives_messages_up() {
     let mut rig = interleaved(Rig::new());
@@ -264,7 +264,7 @@ fn i_forward_tsn_gives_messages_up() {
     assert_eq!(rig.skips(102, &[(1, false, 1), (1, true, 0)]), []);
     assert_eq!(rig.texts(), ["two"]);
     assert_eq!(rig.sack().cumulative, 106);
-    // Fragments of what was given up are acknowledged and dropped; the others complete their messages.
+    // Fragments of what was abandoned are acknowledged and dropped; the others complete their messages.
     rig.accepts(&[
         last(part(107, 1, 1, 1, b"late")),
         last(free(part(108, 1, 0, 1, b"late"))),
@@ -416,12 +416,12 @@ fn gaps_from_before_a_reset_are_filled() {
     assert_eq!(rig.take_i(&one(107, 3, 1, b"unknown")), DataOutcome::Dropped(DropReason::Barred));
     rig.accepts(&[one(101, 1, 1, b"b")]);
     assert_eq!(rig.texts(), ["a", "c", "d", "b"]);
-    // The peer gives up what was delivered, since it missed the acknowledgement.
+    // The peer abandons what was delivered, since it missed the acknowledgement.
     rig.skips(103, &[(1, false, 1), (2, false, 0)]);
     assert_eq!(rig.inbound.cumulative_tsn(), Tsn(105));
 }
 
-/// The peer has given up a message and skips its remaining fragments, after later messages of the stream have arrived. It
+/// The peer has abandoned a message and skips its remaining fragments, after later messages of the stream have arrived. It
 /// answers the request for a reset of all numbers only once that is acknowledged.
 #[test]
 fn fragments_of_skipped_message_precede_a_reset() {

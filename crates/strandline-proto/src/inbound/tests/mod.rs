@@ -1,10 +1,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod abandoned;
 mod acknowledge;
 mod buffer;
 mod deliver;
 mod fragments;
-mod given_up;
 mod i_data;
 mod i_data_model;
 mod memory;

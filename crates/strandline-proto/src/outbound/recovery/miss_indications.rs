@@ -99,7 +99,7 @@ pub(crate) fn count_misses(
     for index in gaps.holes(limit).flatten() {
         let Some(record) = outstanding.get_mut(index) else { break };
         if record.is_settled() {
-            continue; // Given up, or revoked by this SACK, which counts its one indication.
+            continue; // Abandoned, or revoked by this SACK, which counts its one indication.
         }
         let lowest = &mut lowest[record.path];
         *lowest = (*lowest).min(index);

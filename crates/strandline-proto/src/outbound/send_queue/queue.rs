@@ -184,7 +184,7 @@ impl Queue {
         }
     }
 
-    /// Removes what was not sent of messages that are given up; the others keep their order. Returns its bytes.
+    /// Removes what was not sent of messages that are abandoned; the others keep their order. Returns its bytes.
     pub(crate) fn remove(&mut self, messages: &mut Messages, is_due: impl Fn(MessageKey) -> bool) -> usize {
         self.under_way.take_if(|key| is_due(*key));
         let mut bytes = 0;

@@ -57,7 +57,7 @@ pub(crate) struct Unsent {
     pub(crate) drained: Vec<StreamId>,
     /// Streams of which no message was sent to its end, and which are awaited.
     starting: BTreeSet<StreamId>,
-    /// Those of them of which one was, or was given up.
+    /// Those of them of which one was, or was abandoned.
     pub(crate) started: Vec<StreamId>,
 }
 
@@ -129,7 +129,7 @@ impl Unsent {
         !has_some
     }
 
-    /// Lets a stream be reported as started once a message of it was sent to its end, or given up. `begun` messages have a
+    /// Lets a stream be reported as started once a message of it was sent to its end, or abandoned. `begun` messages have a
     /// number. Returns true if one was sent to its end.
     pub(crate) fn start(&mut self, stream: StreamId, begun: usize) -> bool {
         let unsent = self.counts.get(&stream).map_or(0, |count| count.messages);

@@ -45,7 +45,7 @@ pub(crate) enum State {
     Kept,
     /// As [`Kept`](Self::Kept), and so are all chunks of its message, which has left: its record no longer refers to it.
     Freed,
-    /// Given up (RFC 3758): as if it were acknowledged, except that the peer must be told to skip it. It stays in this
+    /// Abandoned (RFC 3758): as if it were acknowledged, except that the peer must be told to skip it. It stays in this
     /// state, and its record no longer refers to a message; see [`abandon`](Outstanding::abandon).
     Abandoned,
 }
@@ -105,7 +105,7 @@ impl Record {
         self.state
     }
 
-    /// True if nothing remains to be done for the chunk: the peer has it, or it was given up.
+    /// True if nothing remains to be done for the chunk: the peer has it, or it was abandoned.
     pub(crate) const fn is_settled(&self) -> bool {
         matches!(self.state, State::GapAcked | State::Kept | State::Freed | State::Abandoned)
     }
@@ -406,7 +406,7 @@ impl Outstanding {
         self.records.get_mut(index)
     }
 
-    /// Returns the message of each chunk that the peer may not have, in TSN order. Chunks that were given up have none.
+    /// Returns the message of each chunk that the peer may not have, in TSN order. Chunks that were abandoned have none.
     pub(crate) fn messages(&self) -> impl Iterator<Item = MessageKey> {
         self.records.iter().filter_map(Record::message)
     }

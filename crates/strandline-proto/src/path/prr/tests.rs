@@ -41,9 +41,9 @@ fn below_the_threshold_it_grows_as_slow_start() {
     assert_eq!(prr.window(), 3_000 + PMDCS, "not while more losses show");
 }
 
-/// What is given up leaves the flight and makes no room. When nothing is left, a packet may go.
+/// What is abandoned leaves the flight and makes no room. When nothing is left, a packet may go.
 #[test]
-fn data_given_up_makes_no_room() {
+fn data_abandoned_makes_no_room() {
     let mut prr = Prr::begin(20_000);
     prr.on_sack(step(PMDCS, 10_000, 10_000));
     prr.on_sent(PMDCS);

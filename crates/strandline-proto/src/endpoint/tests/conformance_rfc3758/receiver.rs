@@ -235,7 +235,7 @@ fn forward_tsn_in_shutdown_sent() {
     assert_eq!(sacks(&sent)[0].cumulative, first + 1);
 }
 
-/// RFC 6525 section 5.2.2 step E2: a reset that waits for the peer's last TSN is performed once that is given up.
+/// RFC 6525 section 5.2.2 step E2: a reset that waits for the peer's last TSN is performed once that is abandoned.
 #[test]
 fn a_skipped_tsn_completes_a_reset() {
     let pair = Pair::configured(|config| config.extensions.peer_requests.reset_streams = true);

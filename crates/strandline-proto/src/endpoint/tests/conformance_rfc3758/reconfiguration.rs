@@ -105,10 +105,10 @@ fn ambiguous_forward_tsn_counts_after_the_reset() {
     assert_eq!(raw.texts(), ["old", "old", "old", "new"]);
 }
 
-/// The peer gives up two messages before the reset. The second was delivered, and the SACK was lost: its SSN is past. The
+/// The peer abandons two messages before the reset. The second was delivered, and the SACK was lost: its SSN is past. The
 /// peer answers once the chunk is acknowledged.
 #[test]
-fn delivered_message_is_given_up_before_the_reset() {
+fn delivered_message_is_abandoned_before_the_reset() {
     let mut raw = open_both();
     let tsn = raw.tsn;
     raw.say_data(&on_stream(tsn, 1, 0, b"old"));
@@ -124,8 +124,8 @@ fn delivered_message_is_given_up_before_the_reset() {
     assert_eq!(raw.texts(), ["old", "old", "new", "new"]);
 }
 
-/// Sends a message that is lost and given up. Returns once a FORWARD TSN was sent.
-fn give_up(raw: &mut Raw) {
+/// Sends a message that is lost and abandoned. Returns once a FORWARD TSN was sent.
+fn abandon(raw: &mut Raw) {
     let info = SendInfo::on(StreamId(3)).reliability(Reliability::retransmissions(0));
     let now = raw.pair.now;
     raw.pair.hosts[SERVER].endpoint.send_slice(now, raw.server, info, b"lost").unwrap();
@@ -133,22 +133,22 @@ fn give_up(raw: &mut Raw) {
     assert!(says(&raw.wait(Duration::from_millis(1500)), "FORWARD TSN"));
 }
 
-/// RFC 6525 section 5.1.4: all TSNs are acknowledged before the request is sent, those that are given up included.
+/// RFC 6525 section 5.1.4: all TSNs are acknowledged before the request is sent, those that are abandoned included.
 #[test]
 fn own_renumbering_waits_for_skipped_data() {
     let mut raw = open_both();
-    give_up(&mut raw);
+    abandon(&mut raw);
     ask(&mut raw);
     assert!(!says(&raw.heard(), "RE-CONFIG"));
     let sent = raw.say_sack(1, 65_536, &[]);
     assert!(says(&sent, "SSN/TSN Reset Request"));
 }
 
-/// RFC 6525 section 5.2.4: the peer's request is performed once the peer has skipped what was given up.
+/// RFC 6525 section 5.2.4: the peer's request is performed once the peer has skipped what was abandoned.
 #[test]
 fn peers_renumbering_waits_for_skipped_data() {
     let mut raw = open_both();
-    give_up(&mut raw);
+    abandon(&mut raw);
     let asks = ReConfigParameter::SsnTsnReset(SsnTsnReset { request: RequestNumber(1000) });
     let sent = re_config(&mut raw, asks);
     assert!(!says(&sent, "RE-CONFIG"));

@@ -17,7 +17,7 @@ fn send(pair: &mut Pair, id: AssociationId, reliability: Reliability, data: &[u8
     pair.hosts[CLIENT].endpoint.send_slice(pair.now, id, info, data).unwrap();
 }
 
-fn given_up(pair: &Pair) -> Vec<FailureCause> {
+fn abandoned(pair: &Pair) -> Vec<FailureCause> {
     let cause = |(_, event): &(AssociationId, Event)| match event {
         Event::SendFailed(failed) => Some(failed.cause),
         _ => None,
@@ -36,17 +36,17 @@ fn rule_c3_forward_tsn_needs_a_confirmed_address() {
     pair.pass_dropping(Duration::from_millis(100), unconfirmed);
     assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
     pair.log.clear();
-    send(&mut pair, client, Reliability::retransmissions(0), b"given up");
+    send(&mut pair, client, Reliability::retransmissions(0), b"abandoned");
     let silent = |sent: &Sent| unconfirmed(sent) || (sent.source.ip() == address(CLIENT, 0).ip());
     pair.pass_dropping(Duration::from_secs(20), silent);
-    assert_eq!(given_up(&pair), [FailureCause::RetransmissionsExhausted]);
+    assert_eq!(abandoned(&pair), [FailureCause::RetransmissionsExhausted]);
     let forward: Vec<_> = pair.log.iter().filter(|sent| has(kind::FORWARD_TSN)(sent)).collect();
     assert!(forward.len() > 2, "it is repeated: {:?}", pair.kinds());
     assert!(forward.iter().all(|sent| sent.destination == address(SERVER, 0)));
     assert!(pair.log.iter().any(|sent| unconfirmed(sent) && has(kind::HEARTBEAT)(sent)), "it is probed");
 }
 
-/// F1: a FORWARD TSN is sent for nothing but what was given up. TR2: as long as the lifetime lasts, a message is retransmitted
+/// F1: a FORWARD TSN is sent for nothing but what was abandoned. TR2: as long as the lifetime lasts, a message is retransmitted
 /// like any other.
 #[test]
 fn rules_f1_and_tr2_limits_not_reached() {
@@ -75,5 +75,5 @@ fn rules_f1_and_tr2_limits_not_reached() {
     let retransmitted = pair.hosts[CLIENT].endpoint.status(client).unwrap().stats.retransmissions;
     assert!(retransmitted > 0, "some were lost");
     assert!(!pair.log.iter().any(has(kind::FORWARD_TSN)));
-    assert_eq!(given_up(&pair), []);
+    assert_eq!(abandoned(&pair), []);
 }

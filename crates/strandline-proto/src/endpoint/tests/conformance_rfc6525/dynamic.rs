@@ -218,7 +218,7 @@ fn a_reset_needs_partial_reliability() {
     pair.pass(Duration::from_secs(5));
     assert_eq!(ended(&dynamic_events(&mut pair, SERVER)), []);
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "one");
-    assert_eq!(pair.recv(SERVER, server), None, "what was not sent is given up");
+    assert_eq!(pair.recv(SERVER, server), None, "what was not sent is abandoned");
     pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
     pair.pass(Duration::from_secs(5));
     assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Shutdown));
@@ -267,7 +267,7 @@ fn a_stop_follows_the_first_message() {
     }
 }
 
-/// The next use of a number that is still being reset can be given up, too: the peer sees that something is missing.
+/// The next use of a number that is still being reset can be abandoned, too: the peer sees that something is missing.
 #[test]
 fn a_reset_during_a_reset() {
     for change in KINDS {

@@ -169,7 +169,7 @@ impl Peer {
 }
 
 /// Random data before and after the reset arrives in random order, and the response at a random time. Everything from
-/// after the reset is delivered once and in order, and everything from before it that the peer does not give up.
+/// after the reset is delivered once and in order, and everything from before it that the peer does not abandon.
 #[test]
 fn random_data_around_a_renumbering() {
     for seed in 0..600_u64 {
@@ -184,11 +184,11 @@ fn random_data_around_a_renumbering() {
         let number = ask_for_renumbering(&mut raw);
         let count = peer.below(12);
         peer.send(count, false);
-        let gives_up = seed % 2 == 1;
+        let abandons = seed % 2 == 1;
         for _ in 0..peer.below(12) {
             peer.step(&mut raw, |_| true);
         }
-        while !gives_up && !peer.is_done() {
+        while !abandons && !peer.is_done() {
             peer.step(&mut raw, |_| true);
         }
         // The peer performs the reset.
@@ -197,7 +197,7 @@ fn random_data_around_a_renumbering() {
         let count = 1 + peer.below(12);
         peer.send(count, true);
         for _ in 0..peer.below(30) {
-            peer.step(&mut raw, |chunk| gives_up || chunk.follows);
+            peer.step(&mut raw, |chunk| abandons || chunk.follows);
         }
         renumbered(&mut raw, number, begin);
         let count = peer.below(6);
@@ -210,12 +210,12 @@ fn random_data_around_a_renumbering() {
             peer.chunks.iter().filter(|chunk| chunk.follows).all(|chunk| chunk.acknowledged),
             "seed {seed}"
         );
-        check(&mut raw, &peer, gives_up, seed);
+        check(&mut raw, &peer, abandons, seed);
     }
 }
 
 /// Compares what can be read with what was sent: stream, SSN, unordered, in this order within a stream.
-fn check(raw: &mut Raw, peer: &Peer, gives_up: bool, seed: u64) {
+fn check(raw: &mut Raw, peer: &Peer, abandons: bool, seed: u64) {
     type Key = (bool, u16, bool);
     let (mut sent, mut read) = (BTreeMap::<Key, Vec<u16>>::new(), BTreeMap::<Key, Vec<u16>>::new());
     for chunk in peer.chunks.iter().filter(|chunk| chunk.data.beginning) {
@@ -229,7 +229,7 @@ fn check(raw: &mut Raw, peer: &Peer, gives_up: bool, seed: u64) {
     }
     for (key, sent) in sent {
         let read = read.remove(&key).unwrap_or_default();
-        if key.0 || !gives_up {
+        if key.0 || !abandons {
             assert_eq!(read, sent, "seed {seed}, {key:?}");
         } else {
             assert!(sent.starts_with(&read), "seed {seed}, {key:?}: {read:?} of {sent:?}");

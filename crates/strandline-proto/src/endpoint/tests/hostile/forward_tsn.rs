@@ -47,7 +47,7 @@ fn lists_with_bad_streams() {
     assert_eq!((raw.read(), raw.state()), (vec![b"goes on".to_vec()], "ESTABLISHED"));
 }
 
-/// A stream that is listed again and again moves as far as the highest SSN that can have been given up.
+/// A stream that is listed again and again moves as far as the highest SSN that can have been abandoned.
 #[test]
 fn repeated_and_impossible_numbers() {
     let mut raw = open();

@@ -89,7 +89,7 @@ impl Queue {
         self.parked.as_mut()?.has_room(stream, len, self.limit as usize, messages_max)
     }
 
-    /// Removes parked messages that are given up. Returns the bytes of them that were not sent, which count against the
+    /// Removes parked messages that are abandoned. Returns the bytes of them that were not sent, which count against the
     /// send buffer again until the message is gone.
     #[cold]
     pub(super) fn remove_parked(

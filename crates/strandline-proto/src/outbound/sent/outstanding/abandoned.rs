@@ -1,4 +1,4 @@
-//! Chunks that were given up (RFC 3758). Their records say which messages the peer must skip.
+//! Chunks that were abandoned (RFC 3758). Their records say which messages the peer must skip.
 
 use super::{CHUNKS_MAX, ENDING, Outstanding, Record, State};
 use crate::number::{Ssn, StreamId, Tsn};
@@ -12,7 +12,7 @@ const ORDERED: u8 = super::FAST_RETRANSMITTED;
 pub(crate) type Skipped = Option<(StreamId, Ssn)>;
 
 impl Record {
-    /// Returns the message of a chunk, unless it was given up or has left as a whole.
+    /// Returns the message of a chunk, unless it was abandoned or has left as a whole.
     pub(crate) fn message(&self) -> Option<MessageKey> {
         (!matches!(self.state, State::Abandoned | State::Freed)).then_some(self.message)
     }
@@ -40,7 +40,7 @@ impl Outstanding {
         Some(before)
     }
 
-    /// Assigns a TSN to the rest of a message that is given up, so that there is one to skip: the peer may have all of it
+    /// Assigns a TSN to the rest of a message that is abandoned, so that there is one to skip: the peer may have all of it
     /// that was sent. Returns false if too much is outstanding.
     pub(crate) fn push_abandoned(&mut self, skipped: Skipped) -> bool {
         if self.records.len() >= CHUNKS_MAX {

@@ -1,4 +1,4 @@
-//! Random traffic of a sender that gives up some messages (RFC 3758): the others arrive exactly once, whole and in order,
+//! Random traffic of a sender that abandons some messages (RFC 3758): the others arrive exactly once, whole and in order,
 //! and nothing is held in the end.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,8 +34,8 @@ impl Rig {
 struct Run {
     rig: Rig,
     chunks: Chunks,
-    /// Numbers of the messages that the sender gives up.
-    given_up: BTreeSet<u32>,
+    /// Numbers of the messages that the sender abandons.
+    abandoned: BTreeSet<u32>,
     /// Numbers of the messages that were read.
     read: BTreeSet<u32>,
     /// The latest ordered message that was read of each stream.
@@ -43,8 +43,8 @@ struct Run {
 }
 
 impl Run {
-    fn is_given_up(&self, number: usize) -> bool {
-        self.given_up.contains(&self.chunks.all[number].0.ppid.0)
+    fn is_abandoned(&self, number: usize) -> bool {
+        self.abandoned.contains(&self.chunks.all[number].0.ppid.0)
     }
 
     /// Returns the number of the first chunk that is not acknowledged cumulatively.
@@ -62,10 +62,10 @@ impl Run {
         }
     }
 
-    /// Skips the messages that are given up and come next, at most `limit` chunks.
+    /// Skips the messages that are abandoned and come next, at most `limit` chunks.
     fn skip(&mut self, limit: usize) {
         let (from, total) = (self.next(), self.chunks.all.len());
-        let until = (from..total.min(from.saturating_add(limit))).find(|number| !self.is_given_up(*number));
+        let until = (from..total.min(from.saturating_add(limit))).find(|number| !self.is_abandoned(*number));
         let until = until.unwrap_or(total.min(from.saturating_add(limit)));
         let mut skipped = BTreeMap::new();
         for (header, ..) in &self.chunks.all[from..until] {
@@ -96,10 +96,10 @@ impl Run {
         for round in 0..LOSSY_ROUNDS + 200 {
             let lossy = round < LOSSY_ROUNDS;
             for number in self.next()..self.chunks.all.len() {
-                // After the first rounds what is given up arrives late only.
+                // After the first rounds what is abandoned arrives late only.
                 let fate = if lossy { fates.next().unwrap() } else { Fate::Arrives };
                 match fate {
-                    Fate::Arrives if self.is_given_up(number) && round > 1 => {}
+                    Fate::Arrives if self.is_abandoned(number) && round > 1 => {}
                     Fate::Arrives => self.arrive(number),
                     Fate::Lost => {}
                     Fate::Twice | Fate::Late(_) => {
@@ -117,7 +117,7 @@ impl Run {
         }
         assert_eq!(self.next(), self.chunks.all.len());
         let expected = self.chunks.all.iter().map(|(header, ..)| header.ppid.0);
-        let expected: BTreeSet<u32> = expected.filter(|number| !self.given_up.contains(number)).collect();
+        let expected: BTreeSet<u32> = expected.filter(|number| !self.abandoned.contains(number)).collect();
         assert!(self.read.is_superset(&expected), "{:?} of {expected:?}", self.read);
         assert_eq!(self.rig.inbound.incomplete(), None);
         assert_eq!(self.rig.inbound.buffered_bytes(), 0);
@@ -128,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn what_is_not_given_up_arrives(
+    fn what_is_not_abandoned_arrives(
         messages in traffic(),
         fates in prop::collection::vec(fate(), 20..200),
         first in prop_oneof![any::<u32>(), Just(u32::MAX - 40)],
@@ -137,9 +137,9 @@ proptest! {
     ) {
         let mut rig = Rig::new();
         rig.inbound = Inbound::new(Tsn(first), 1000, rig.config.receive_buffer_start());
-        let given_up = (0..).zip(choices).filter(|(_, given_up)| *given_up).map(|(number, _)| number).collect();
+        let abandoned = (0..).zip(choices).filter(|(_, abandoned)| *abandoned).map(|(number, _)| number).collect();
         let chunks = Chunks::of(&messages, first);
         let (read, latest) = (BTreeSet::new(), BTreeMap::new());
-        Run { rig, chunks, given_up, read, latest }.run(&fates, limit);
+        Run { rig, chunks, abandoned, read, latest }.run(&fates, limit);
     }
 }
