@@ -9,8 +9,7 @@ use crate::codec::{Message, StatusCode};
 use crate::resolution::Question;
 use crate::transaction::{ClientId, Flow, Protocol, ViaBranch};
 
-use super::context::BranchId;
-use super::context::{Branch, Destination, Detour, Fallback, Named, Others, Target, is_allowed};
+use super::context::{Branch, BranchId, Destination, Detour, Fallback, Named, Others, Target, is_allowed};
 use super::copies::{BREADTH, ForwardSource, ForwardedCopy};
 use super::name_waits::Wait;
 use super::proxy::Proxy;

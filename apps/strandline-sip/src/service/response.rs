@@ -3,8 +3,7 @@
 use crate::codec::{HeaderName, Message, Method, StatusCode};
 use crate::transaction::{ClientId, Event, Flow};
 
-use super::context::Branch;
-use super::context::BranchId;
+use super::context::{Branch, BranchId};
 use super::identity::edit_identity;
 use super::proxy::Proxy;
 

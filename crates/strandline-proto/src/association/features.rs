@@ -349,7 +349,7 @@ impl Features {
         if kind == kind::FORWARD_TSN && self.has(Extensions::INTERLEAVING) {
             return false;
         }
-        !NEEDED.get(usize::from(kind)).is_none_or(|needed| self.has(*needed))
+        NEEDED.get(usize::from(kind)).is_some_and(|needed| !self.has(*needed))
     }
 
     /// Returns true if messages that were sent may be abandoned: the peer can be told to skip them.

@@ -1,6 +1,9 @@
 //! One association: its fields and its interface to the endpoint. Each procedure of RFC 9260 has its own file beside
 //! this one. The halves that send and receive data, and the paths, are sub-states that do not know the association.
 //!
+//! Commands, and the steps of RFC 9260's procedures that most packets take, are methods. Cold procedures and those of
+//! extensions are free functions with the association as their first parameter.
+//!
 //! | files | concern |
 //! |---|---|
 //! | [`setup`], [`offer`], [`cookie`], [`features`], [`restart`] | set-up, negotiation of extensions, restart |
