@@ -120,6 +120,11 @@ impl Admin {
         page.counter("associations_total", help, self.gateway.associations_total());
         let help = "Associations that were refused: their peers had as many as they may.";
         page.counter("associations_refused_total", help, self.gateway.limits.refused());
+        let help = "Bytes received from peers that readers have not taken, of all associations.";
+        page.gauge("unread_bytes", help, self.gateway.memory.received() as f64);
+        let help = "Limit of unread_bytes: buffer_total_mib.";
+        let limits = self.gateway.settings().limits;
+        page.gauge("unread_bytes_max", help, limits.buffer_total_bytes() as f64);
         let links = self.running.links();
         let up = links.iter().map(|link| (&*link.name, f64::from(u8::from(link.is_up()))));
         page.gauges("peer_up", "1 if there is an association with the peer.", "peer", up);
@@ -145,6 +150,7 @@ impl Admin {
             "former_processes": self.running.succession.status(),
             "associations": associations.iter().filter_map(association).collect::<Vec<_>>(),
             "open": self.gateway.registry.open(),
+            "unread_bytes": self.gateway.memory.received(),
             "bytes_up": sums.bytes_up,
             "bytes_down": sums.bytes_down,
             "connections": self.gateway.registry.connections(LISTED_MAX),

@@ -177,7 +177,7 @@ async fn connect(
         }
         _ => first,
     };
-    relay::start(tcp, (recv, send, lane), Preamble::Data(first), tracked, place);
+    relay::start(tcp, (recv, send, lane), Preamble::Data(first), peer.gateway.unread(), tracked, place);
 }
 
 /// Returns the lane of a stream: its client's if it is known, otherwise the peer's.
@@ -298,5 +298,5 @@ async fn arrive(
         return;
     }
     tracked.entry.add_sent(first.len());
-    relay::start(tcp, (recv, send, lane), Preamble::Reply, tracked, place);
+    relay::start(tcp, (recv, send, lane), Preamble::Reply, peer.gateway.unread(), tracked, place);
 }

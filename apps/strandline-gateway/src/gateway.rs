@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use strandline::Association;
+use strandline::{Association, MemoryAccount, TakenBytes};
 use tokio::sync::watch;
 
 use crate::config::{Access, Settings};
@@ -14,6 +14,7 @@ use crate::peer_identity::PeerIdentity;
 use crate::program_sockets::Sockets;
 use crate::questions::Questions;
 use crate::registry::Registry;
+use crate::stacks::Shared;
 
 /// A gateway that runs.
 #[derive(Debug)]
@@ -22,6 +23,10 @@ pub(crate) struct Gateway {
     settings: RwLock<Arc<Settings>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) limits: Arc<PeerLimits>,
+    /// What all associations hold together.
+    pub(crate) memory: Arc<MemoryAccount>,
+    /// Of that, what connections have taken and their readers have not.
+    unread: Arc<TakenBytes>,
     /// What direct connections have shown.
     pub(crate) direct: DirectNetworks,
     /// Sockets of `strandline run`, and the processes of before that may know others.
@@ -51,10 +56,14 @@ pub(crate) enum Stage {
 impl Gateway {
     pub(crate) fn new(settings: Settings, registry: Registry) -> Self {
         let limits = Arc::new(PeerLimits::new(&settings.limits));
+        let memory: Arc<MemoryAccount> = Arc::default();
+        let unread = TakenBytes::new(Arc::clone(&memory), settings.limits.buffer_total_bytes());
         Self {
             settings: RwLock::new(Arc::new(settings)),
             registry: Arc::new(registry),
             limits,
+            memory,
+            unread: Arc::new(unread),
             direct: DirectNetworks::default(),
             sockets: Arc::default(),
             questions: Questions::default(),
@@ -64,6 +73,16 @@ impl Gateway {
             moved: watch::Sender::new(false),
             stage: watch::Sender::new(Stage::Running),
         }
+    }
+
+    /// Returns what all stacks share.
+    pub(crate) fn shared(&self) -> Shared {
+        Shared { settings: self.settings(), memory: Arc::clone(&self.memory) }
+    }
+
+    /// Counts what connections have taken from their streams, and their readers have not.
+    pub(crate) fn unread(&self) -> Arc<TakenBytes> {
+        Arc::clone(&self.unread)
     }
 
     /// Returns the configuration as of now.

@@ -12,13 +12,16 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use socket2::SockRef;
-use strandline::{Ended, FinishError, Message, Ppid, RecvError, RecvStream, SendError, SendStream};
+use strandline::{
+    Ended, FinishError, Message, Ppid, RecvError, RecvStream, SendError, SendStream, TakenBytes,
+};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -104,16 +107,18 @@ pub(crate) enum Preamble {
 }
 
 /// Starts to move data in both directions, until both are complete or one fails. The TCP connection was [prepared](prepare).
-/// The task is one of its own, so that nothing else is held while a connection lasts. `held` is dropped at its end.
+/// The task is one of its own, so that nothing else is held while a connection lasts. What waits for a reader is counted in
+/// `unread`. `held` is dropped at its end.
 pub(crate) fn start<H: Send + 'static>(
     tcp: TcpStream,
     (recv, send, lane): (RecvStream, SendStream, ClientShare),
     before: Preamble,
+    unread: Arc<TakenBytes>,
     mut tracked: ConnectionGuard,
     held: H,
 ) {
     tokio::spawn(async move {
-        let end = relay(tcp, recv, (send, lane), before, &tracked.entry).await;
+        let end = relay(tcp, (recv, &unread), (send, lane), before, &tracked.entry).await;
         tracked.set_end(end);
         drop(held);
     });
@@ -121,7 +126,7 @@ pub(crate) fn start<H: Send + 'static>(
 
 async fn relay(
     tcp: TcpStream,
-    recv: RecvStream,
+    recv: (RecvStream, &TakenBytes),
     send: (SendStream, ClientShare),
     before: Preamble,
     entry: &Entry,
@@ -199,7 +204,7 @@ async fn upstream(
 /// From the stream to TCP.
 async fn downstream(
     tcp: &TcpStream,
-    mut recv: RecvStream,
+    (mut recv, unread): (RecvStream, &TakenBytes),
     before: Preamble,
     entry: &Entry,
     read_end: &AtomicBool,
@@ -228,11 +233,12 @@ async fn downstream(
                 _ => has_ended = true,
             }
         }
-        if !has_ended {
+        // While all associations hold as much as they may, a message at a time waits here.
+        if !has_ended && !unread.is_full() {
             has_ended = gather(&mut recv, &mut queue).await?;
         }
-        let len = queue.iter().map(Bytes::len).sum();
-        write(tcp, &mut queue).await?;
+        let len = bytes_of(&queue);
+        write(tcp, &mut queue, unread).await?;
         entry.add_received(len);
         if has_ended {
             break;
@@ -248,9 +254,13 @@ async fn downstream(
     }
 }
 
+fn bytes_of(queue: &VecDeque<Bytes>) -> usize {
+    queue.iter().map(Bytes::len).sum()
+}
+
 /// Adds the messages that have arrived. Returns whether the stream has ended.
 async fn gather(recv: &mut RecvStream, queue: &mut VecDeque<Bytes>) -> Result<bool, CloseReason> {
-    let mut bytes: usize = queue.iter().map(Bytes::len).sum();
+    let mut bytes = bytes_of(queue);
     while queue.len() < BATCH && bytes < BATCH_BYTES {
         let Some(received) = at_once(recv.recv()).await else { break };
         match received {
@@ -277,12 +287,13 @@ async fn at_once<F: Future>(future: F) -> Option<F::Output> {
     .await
 }
 
-/// Writes the queue until it is empty.
-async fn write(tcp: &TcpStream, queue: &mut VecDeque<Bytes>) -> Result<(), CloseReason> {
+/// Writes the queue until it is empty. What the reader does not take is counted as unread.
+async fn write(tcp: &TcpStream, queue: &mut VecDeque<Bytes>, unread: &TakenBytes) -> Result<(), CloseReason> {
     while !queue.is_empty() {
         match try_write(tcp, queue) {
             Ok(written) => advance(queue, written),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let _waits = unread.hold(bytes_of(queue));
                 tcp.writable().await.map_err(|_| CloseReason::ResetHere)?;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -355,3 +366,6 @@ pub(crate) fn reason(end: CloseReason) -> Reason {
         _ => Reason::NoAssociation,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,7 +28,7 @@ use crate::ruleset::{Captured, Ruleset};
 use crate::stacks::ClientStacks;
 
 /// Tables and keys that only a new start changes.
-const KEPT: [&str; 10] = [
+const KEPT: [&str; 11] = [
     "listen",
     "sctp_port",
     "insecure",
@@ -39,6 +39,7 @@ const KEPT: [&str; 10] = [
     "admin",
     "access_log",
     "limits.buffer_mib",
+    "limits.buffer_total_mib",
 ];
 
 /// The changing part of a gateway. It belongs to the first thread.
@@ -114,7 +115,7 @@ impl Running {
     ) -> Result<Self> {
         let settings = gateway.settings();
         let document = Document::new(settings.document.clone(), &KEPT, &[]);
-        let outgoing = ClientStacks::new(Arc::clone(&settings), runtimes.clone());
+        let outgoing = ClientStacks::new(gateway.shared(), runtimes.clone());
         let running = Self {
             args,
             gateway,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use strandline::encryption::Encryption;
 use strandline::{
-    Address, AssociationConfig, Bind, DynamicStreams, ExtensionsConfig, Listener, Stack, StackBuilder,
-    StackError, Status, StreamCredit, StreamScheduler, UdpGroup,
+    Address, AssociationConfig, Bind, DynamicStreams, EndpointConfig, ExtensionsConfig, Listener,
+    MemoryAccount, Stack, StackBuilder, StackError, Status, StreamCredit, StreamScheduler, UdpGroup,
 };
 use tokio::runtime::Handle;
 
@@ -78,9 +78,22 @@ pub(crate) fn check_extensions(status: &Status) -> Result<(), &'static str> {
     }
 }
 
-fn builder(settings: &Settings, runtimes: &[Handle], encryption: Option<&Encryption>) -> StackBuilder {
-    let builder = Stack::builder().shards(runtimes.len()).runtimes(runtimes.to_vec());
-    let builder = builder.association(association(settings));
+/// What all stacks of a gateway share.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    pub(crate) settings: Arc<Settings>,
+    /// What their associations hold together.
+    pub(crate) memory: Arc<MemoryAccount>,
+}
+
+fn builder(shared: &Shared, runtimes: &[Handle], encryption: Option<&Encryption>) -> StackBuilder {
+    let config = EndpointConfig {
+        association: Arc::new(association(&shared.settings)),
+        receive_bytes_max: shared.settings.limits.buffer_total_bytes(),
+        account: Some(Arc::clone(&shared.memory)),
+        ..EndpointConfig::default()
+    };
+    let builder = Stack::builder().config(config).shards(runtimes.len()).runtimes(runtimes.to_vec());
     match encryption {
         // Peers are gateways, which have connection IDs.
         Some(encryption) => builder.encryption(encryption.clone().accept_plain_dtls(false)),
@@ -92,11 +105,12 @@ fn builder(settings: &Settings, runtimes: &[Handle], encryption: Option<&Encrypt
 pub(crate) fn listen(
     at: &Listen,
     group: &mut UdpGroup,
-    settings: &Settings,
+    shared: &Shared,
     runtimes: &[Handle],
 ) -> Result<(Stack, Listener)> {
+    let settings = &shared.settings;
     let encryption = settings.encryption.as_ref().map(|encrypted| &encrypted.shared);
-    let stack = builder(settings, runtimes, encryption).udp_group(group);
+    let stack = builder(shared, runtimes, encryption).udp_group(group);
     let stack = stack.with_context(|| format!("listening on UDP {}", at.socket))?;
     let addresses = at.addresses.iter().map(|address| Address::from(*address));
     let listener = Listener::bind(&stack, addresses.fold(Bind::port(settings.sctp_port), Bind::at))?;
@@ -104,12 +118,8 @@ pub(crate) fn listen(
 }
 
 /// Opens a stack on any port of all addresses.
-fn open(
-    settings: &Settings,
-    encryption: Option<&Encryption>,
-    runtimes: &[Handle],
-) -> Result<Stack, StackError> {
-    let any_port = |address: SocketAddr| builder(settings, runtimes, encryption).udp(address);
+fn open(shared: &Shared, encryption: Option<&Encryption>, runtimes: &[Handle]) -> Result<Stack, StackError> {
+    let any_port = |address: SocketAddr| builder(shared, runtimes, encryption).udp(address);
     any_port(([0_u16; 8], 0).into()).or_else(|_| any_port(([0, 0, 0, 0], 0).into()))
 }
 
@@ -117,7 +127,7 @@ fn open(
 /// encrypted, as with a stranger.
 #[derive(Debug)]
 pub(crate) struct StackFactory {
-    settings: Arc<Settings>,
+    shared: Shared,
     runtimes: Vec<Handle>,
 }
 
@@ -127,10 +137,10 @@ impl StackFactory {
     pub(crate) fn stack_for(&self, peer: &Peer) -> Result<Stack, StackError> {
         let encryption = match &peer.security {
             Security::Own(encryption) => Some(&**encryption),
-            Security::Shared => self.settings.encryption.as_ref().map(|encrypted| &encrypted.shared),
+            Security::Shared => self.shared.settings.encryption.as_ref().map(|encrypted| &encrypted.shared),
             Security::Plain => None,
         };
-        open(&self.settings, encryption, &self.runtimes)
+        open(&self.shared, encryption, &self.runtimes)
     }
 }
 
@@ -138,16 +148,17 @@ impl StackFactory {
 /// with the same encryption share one.
 #[derive(Debug)]
 pub(crate) struct ClientStacks {
-    settings: Arc<Settings>,
+    shared: Shared,
     runtimes: Vec<Handle>,
     plain: Option<Stack>,
-    shared: Option<Stack>,
+    /// The stack with the key of `[encryption]`.
+    encrypted: Option<Stack>,
     own: Vec<Stack>,
 }
 
 impl ClientStacks {
-    pub(crate) const fn new(settings: Arc<Settings>, runtimes: Vec<Handle>) -> Self {
-        Self { settings, runtimes, plain: None, shared: None, own: Vec::new() }
+    pub(crate) const fn new(shared: Shared, runtimes: Vec<Handle>) -> Self {
+        Self { shared, runtimes, plain: None, encrypted: None, own: Vec::new() }
     }
 
     /// Returns the stack for a peer, whose association is driven by the runtime of this number.
@@ -155,21 +166,21 @@ impl ClientStacks {
     /// # Errors
     /// If it can't be opened.
     pub(crate) fn stack_for(&mut self, peer: &Peer, runtime: usize) -> Result<Stack, StackError> {
-        let open = |encryption, runtimes: &[Handle]| open(&self.settings, encryption, runtimes);
         let (stack, encryption) = match &peer.security {
             Security::Own(encryption) => {
                 let own = self.runtimes.get(runtime..=runtime).unwrap_or(&self.runtimes);
-                let stack = open(Some(encryption), own)?;
+                let stack = open(&self.shared, Some(encryption), own)?;
                 self.own.push(stack.clone());
                 return Ok(stack);
             }
-            Security::Shared => {
-                (&mut self.shared, self.settings.encryption.as_ref().map(|encrypted| &encrypted.shared))
-            }
+            Security::Shared => (
+                &mut self.encrypted,
+                self.shared.settings.encryption.as_ref().map(|encrypted| &encrypted.shared),
+            ),
             Security::Plain => (&mut self.plain, None),
         };
         if stack.is_none() {
-            *stack = Some(open(encryption, &self.runtimes)?);
+            *stack = Some(open(&self.shared, encryption, &self.runtimes)?);
         }
         stack.as_ref().map(|stack| stack.on_shard(runtime)).ok_or(StackError::NoAddress)
     }
@@ -177,11 +188,11 @@ impl ClientStacks {
     /// Returns what opens further stacks for a peer whose association is driven by the runtime of this number.
     pub(crate) fn reopen(&self, runtime: usize) -> StackFactory {
         let runtimes = self.runtimes.get(runtime..=runtime).unwrap_or(&self.runtimes).to_vec();
-        StackFactory { settings: Arc::clone(&self.settings), runtimes }
+        StackFactory { shared: self.shared.clone(), runtimes }
     }
 
     /// Returns all that are open.
     pub(crate) fn stacks(&self) -> impl Iterator<Item = &Stack> {
-        self.plain.iter().chain(&self.shared).chain(&self.own)
+        self.plain.iter().chain(&self.encrypted).chain(&self.own)
     }
 }

@@ -1,11 +1,13 @@
 //! Many connections, and readers that stop.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::common::{World, at_last, bytes, patient, read_exactly, while_it_moves};
+use crate::common::{
+    Gateway, Home, World, at_last, bytes, free_address, patient, read_exactly, while_it_moves,
+};
 
 /// Connections whose servers send without end, and whose clients don't read.
 struct Stalled {
@@ -16,9 +18,14 @@ struct Stalled {
 impl Stalled {
     /// Opens them, and waits until all servers are held up.
     fn new(world: &World, count: usize) -> Self {
+        Self::of(count, |_| world.connect())
+    }
+
+    /// As [`new`](Self::new), with a function that opens a connection.
+    fn of(count: usize, connect: impl Fn(usize) -> (TcpStream, TcpStream)) -> Self {
         let sent: Arc<Vec<AtomicU64>> = Arc::new((0..count).map(|_| AtomicU64::new(0)).collect());
         let clients = (0..count).map(|number| {
-            let (client, mut server) = world.connect();
+            let (client, mut server) = connect(number);
             // What the kernel holds at the ends is not the gateways'.
             socket2::SockRef::from(&client).set_recv_buffer_size(64 << 10).unwrap();
             socket2::SockRef::from(&server).set_send_buffer_size(64 << 10).unwrap();
@@ -126,6 +133,47 @@ fn sixteen_stalled_readers_harm_no_others() {
 #[test]
 fn a_hundred_stalled_readers_harm_no_others() {
     stalled_readers_harm_no_others(100);
+}
+
+/// Associations whose readers stop hold a common limit at most, leave room for another one, and lose nothing.
+#[test]
+fn associations_share_a_limit() {
+    const PEERS: usize = 8;
+    const READERS: usize = 12;
+    const LIMIT: u64 = 16 << 20;
+    let home = Home::new("common-limit");
+    let file = home.write("near.toml", "[limits]\nbuffer_mib = 16\nbuffer_total_mib = 16\n");
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = server.local_addr().unwrap();
+    let mut options = format!("--config {file} --admin 127.0.0.1:0");
+    let fars: Vec<Gateway> = (0..=PEERS)
+        .map(|peer| {
+            let far = Gateway::start(&format!("--listen {} --allow {to} --shards 1", free_address()));
+            options +=
+                &format!(" --peer p{peer}={} --forward {}=p{peer}:{to}", far.listens(), free_address());
+            far
+        })
+        .collect();
+    let near = Gateway::start(&options);
+    let connect = |peer: usize| {
+        let client = patient(TcpStream::connect(near.listener(peer)).unwrap());
+        (client, patient(server.accept().unwrap().0))
+    };
+    let unread = || near.status()["unread_bytes"].as_u64().unwrap();
+    let mut stalled = Stalled::of(PEERS * READERS, |number| connect(number % PEERS));
+    // Without the limit, each of the 8 associations holds 12 MiB or more.
+    let most = 2 * LIMIT + (PEERS * READERS * (64 << 10)) as u64;
+    assert!((LIMIT..most).contains(&unread()), "{} bytes are unread", unread());
+    assert!(near.admin("metrics").contains("\nstrandline_gateway_unread_bytes_max 16777216\n"));
+    pass(&mut connect(PEERS), 1);
+    for number in 0..stalled.clients.len() {
+        let client = &mut stalled.clients[number];
+        for part in 0..24 {
+            assert!(read_exactly(client, PART) == bytes(PART, seed(number, part)), "part {part}");
+        }
+    }
+    drop((stalled, fars));
+    at_last("nothing is unread", || unread() == 0);
 }
 
 #[test]

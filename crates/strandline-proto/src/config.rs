@@ -469,7 +469,8 @@ pub struct EndpointConfig {
     /// get a quarter of the rate. Answered ones do not count. Each address gets at most five per second until it
     /// answers, from all shards together. Default 10,000.
     pub verification_rate_max: u32,
-    /// Maximum number of received bytes held for applications, in all associations together. Default 1 GiB. When it
+    /// Maximum number of received bytes held for applications, in all associations together, with what the caller has
+    /// [taken](crate::memory::TakenBytes) and its application not read. Default 1 GiB. When it
     /// is reached, an association may take more only while it holds less than its share of half of the limit. Data
     /// that fills its lowest gap while it has nothing to read is accepted up to an eighth beyond the limit. From half
     /// of the limit on, auto-tuned receive buffers return to their initial size.

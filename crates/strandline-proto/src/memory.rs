@@ -5,8 +5,12 @@
 #[cfg(test)]
 mod tests;
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+
+/// What was taken from the endpoints stops an association at this fraction of the limit, divided among the associations, while
+/// the limit is reached: as much as its endpoint may hold for it then.
+const TAKEN_DIVISOR: u64 = 2;
 
 /// An endpoint reports a change of at least this many bytes, or of this fraction of the limit if that is smaller.
 /// With 64 endpoints and limits of 1 GiB the sum is exact to 16 MiB.
@@ -22,6 +26,117 @@ pub struct MemoryAccount {
     associations: AtomicU32,
 }
 
+impl MemoryAccount {
+    /// Returns the bytes received and not read, of all that share the account: accurate to a step for each of them, at most
+    /// 256 KiB.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        // What was added and removed at the same time may be counted in another order.
+        self.received.load(Relaxed).cast_signed().max(0).cast_unsigned()
+    }
+}
+
+/// Returns the step of a limit.
+fn step_of(limit: u64) -> i64 {
+    (limit / STEPS_OF_LIMIT).clamp(1, STEP_MAX).cast_signed()
+}
+
+/// Received bytes that were taken from endpoints and not read yet: they count for `receive_bytes_max` of the endpoints with
+/// the same account. Any thread may change them.
+#[derive(Debug)]
+pub struct TakenBytes {
+    account: Arc<MemoryAccount>,
+    receive_bytes_max: u64,
+    /// Bytes published to the account, and the change since then.
+    published: AtomicI64,
+    unpublished: AtomicI64,
+}
+
+impl TakenBytes {
+    /// Begins with none. `receive_bytes_max` is that of the endpoints.
+    #[must_use]
+    pub const fn new(account: Arc<MemoryAccount>, receive_bytes_max: u64) -> Self {
+        Self { account, receive_bytes_max, published: AtomicI64::new(0), unpublished: AtomicI64::new(0) }
+    }
+
+    /// Records that bytes were taken.
+    #[inline]
+    pub fn add(&self, bytes: usize) {
+        self.change(signed(bytes));
+    }
+
+    /// Records that bytes were read or dropped, which were added before.
+    #[inline]
+    pub fn remove(&self, bytes: usize) {
+        self.change(-signed(bytes));
+    }
+
+    /// Adds bytes until the returned value is dropped.
+    #[must_use]
+    pub fn hold(&self, bytes: usize) -> TakenBytesGuard<'_> {
+        self.add(bytes);
+        TakenBytesGuard { taken: self, bytes }
+    }
+
+    #[inline]
+    fn change(&self, by: i64) {
+        let unpublished = self.unpublished.fetch_add(by, Relaxed).wrapping_add(by);
+        if unpublished.abs() >= step_of(self.receive_bytes_max) {
+            self.publish();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn publish(&self) {
+        let change = self.unpublished.swap(0, Relaxed);
+        self.published.fetch_add(change, Relaxed);
+        self.account.received.fetch_add(change.cast_unsigned(), Relaxed);
+    }
+
+    /// Returns the bytes that were taken and not read.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let bytes = self.published.load(Relaxed).wrapping_add(self.unpublished.load(Relaxed));
+        bytes.max(0).cast_unsigned()
+    }
+
+    /// Returns whether the limit is reached, by all that share the account.
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let unpublished = self.unpublished.load(Relaxed);
+        self.account.received().saturating_add_signed(unpublished) >= self.receive_bytes_max
+    }
+
+    /// Returns the bytes of one association that may be taken and unread while the limit is reached: a few associations that
+    /// are not read must not starve the others.
+    #[must_use]
+    pub fn share(&self) -> u64 {
+        let associations = self.account.associations.load(Relaxed).max(1);
+        self.receive_bytes_max / TAKEN_DIVISOR / u64::from(associations)
+    }
+}
+
+impl Drop for TakenBytes {
+    fn drop(&mut self) {
+        self.account.received.fetch_sub(self.published.get_mut().cast_unsigned(), Relaxed);
+    }
+}
+
+/// Bytes that count as taken and unread until this value is dropped.
+#[derive(Debug)]
+pub struct TakenBytesGuard<'a> {
+    taken: &'a TakenBytes,
+    bytes: usize,
+}
+
+impl Drop for TakenBytesGuard<'_> {
+    fn drop(&mut self) {
+        self.taken.remove(self.bytes);
+    }
+}
+
 /// Bytes of one kind that one endpoint holds.
 #[derive(Debug)]
 struct Held {
@@ -34,7 +149,7 @@ struct Held {
 
 impl Held {
     fn new(limit: u64) -> Self {
-        Self { published: 0, unpublished: 0, step: (limit / STEPS_OF_LIMIT).clamp(1, STEP_MAX).cast_signed() }
+        Self { published: 0, unpublished: 0, step: step_of(limit) }
     }
 
     /// Bytes are added before they are removed, so the sum is never negative.

@@ -14,7 +14,7 @@ use strandline_proto::config::{
     AssociationConfig, EndpointConfig, ErrorDetectionMethod, LinkMtu, Shard as ShardOfTags,
 };
 use strandline_proto::error::ConfigError;
-use strandline_proto::memory::MemoryAccount;
+use strandline_proto::memory::{MemoryAccount, TakenBytes};
 use strandline_proto::time::Time;
 use strandline_proto::zone;
 use tokio::io::Interest;
@@ -410,6 +410,8 @@ impl StackBuilder {
             if let Some(bytes) = carrier.receive_queue_bytes() {
                 config.receive_queue_bytes = bytes;
             }
+            let account = Arc::clone(config.account.get_or_insert_with(|| Arc::clone(&plan.account)));
+            let taken = Arc::new(TakenBytes::new(account, config.receive_bytes_max));
             let mut engine = Engine::new(config, seed, clock.now())?;
             if let Some(reserved) = &reserved {
                 engine.set_reserved_ports(reserved.ranges());
@@ -417,7 +419,7 @@ impl StackBuilder {
             let steer = several
                 .as_ref()
                 .map(|post| Arc::new(Steer::new(index, Arc::clone(&plan.rule), Arc::clone(post))));
-            let mut state = State::new(engine, self.mixed_trains);
+            let mut state = State::new(engine, taken, self.mixed_trains);
             state.following = followed.clone().map(Following::of);
             state.secure = self.secure(&plan, index, clock)?.map(Box::new);
             shards.push(Arc::new(Shard::new(clock, carrier, self.observer.clone(), steer, state)));
@@ -520,14 +522,13 @@ impl Plan {
         seed
     }
 
-    /// Sets a shard's share of the limits of associations and of unanswered HEARTBEATs, the shared memory account,
-    /// and the shard's index in verification tags.
+    /// Sets a shard's share of the limits of associations and of unanswered HEARTBEATs, and the shard's index in
+    /// verification tags.
     fn divide(&self, config: &mut EndpointConfig, shard: u16) {
         let shards = self.rule.places();
         config.shard = ShardOfTags { index: self.rule.tag_of_place(shard), bits: self.rule.tag_bits() };
         config.associations_max = config.associations_max.div_ceil(shards.into());
         config.verification_rate_max = config.verification_rate_max.div_ceil(shards.into());
-        config.account.get_or_insert_with(|| Arc::clone(&self.account));
     }
 }
 

@@ -164,7 +164,7 @@ pub use strandline_proto::error::{
     AddressError, ConfigureError, KeyError, LocalAddressError, PathError, ReconfigureError, StreamValueError,
 };
 pub use strandline_proto::event::{FailedMessage, FailureCause, Message, PathChange, SendInfo};
-pub use strandline_proto::memory::MemoryAccount;
+pub use strandline_proto::memory::{MemoryAccount, TakenBytes, TakenBytesGuard};
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
 pub use strandline_proto::reconfiguration::{Outcome, PeerRequests, StreamDirection, Streams};
 pub use strandline_proto::reliability::{Limit, Reliability};

@@ -428,12 +428,16 @@ impl Stack {
         sum
     }
 
-    /// Returns the bytes held by the buffers of all associations, and their limits.
+    /// Returns the bytes held by the buffers of all associations, and their limits. What waits for readers of single streams
+    /// counts as received.
     #[must_use]
     pub fn buffers(&self) -> Buffers {
         let mut sum = Buffers::default();
         for shard in &self.inner.shards {
-            sum += shard.look().engine.buffers();
+            let state = shard.look();
+            let mut buffers = state.engine.buffers();
+            buffers.receive_bytes += state.taken.bytes();
+            sum += buffers;
         }
         sum
     }

@@ -1,12 +1,13 @@
 //! Tests of streams as byte streams.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{pair, pattern, stacks, stacks_with};
+use crate::common::{SERVER, all_arrived, pair, pattern, server, stacks, stacks_with, until};
 use strandline::memory::{Network, NetworkBuilder};
 use strandline::{
-    Association, AssociationConfig, Ended, ExtensionsConfig, OpenStreamError, SendInfo, StreamCredit,
-    StreamId, StreamScheduler, TrySendError,
+    Association, AssociationConfig, Ended, EndpointConfig, ExtensionsConfig, Listener, MemoryAccount,
+    OpenStreamError, SendInfo, Stack, StreamCredit, StreamId, StreamScheduler, TakenBytes, TrySendError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -134,19 +135,22 @@ async fn with_credit() -> (Association, Association) {
     credit_over(Network::builder().delay(Duration::from_millis(5)).loss(0.02).seed(7)).await
 }
 
-async fn credit_over(network: NetworkBuilder) -> (Association, Association) {
+fn of_credit() -> AssociationConfig {
     let extensions = ExtensionsConfig {
         interleaving: true,
         stream_credit: Some(StreamCredit::default()),
         ..ExtensionsConfig::default()
     };
-    let config = AssociationConfig {
+    AssociationConfig {
         extensions,
         outbound_streams: 100,
         stream_scheduler: StreamScheduler::RoundRobin,
         ..AssociationConfig::default()
-    };
-    let (here, there) = stacks_with(network, &config);
+    }
+}
+
+async fn credit_over(network: NetworkBuilder) -> (Association, Association) {
+    let (here, there) = stacks_with(network, &of_credit());
     let (client, server) = pair(&here, &there).await;
     assert!(client.status().is_some_and(|status| status.extensions.stream_credit));
     (client, server)
@@ -190,6 +194,92 @@ async fn stalled_readers_hold_up_no_other_stream() {
     for writer in writers {
         writer.await.unwrap();
     }
+}
+
+/// Associations of streams with 64 KiB of credit, whose server holds `receive_bytes_max` unread bytes, in an account with others.
+async fn within(
+    receive_bytes_max: u64,
+    account: &Arc<MemoryAccount>,
+    count: usize,
+) -> (Stack, Vec<(Association, Association)>) {
+    let association = AssociationConfig { heartbeat_interval: None, ..of_credit() };
+    let config = EndpointConfig {
+        association: Arc::new(association.clone()),
+        receive_bytes_max,
+        account: Some(Arc::clone(account)),
+        ..EndpointConfig::default()
+    };
+    let network = Network::builder().delay(Duration::from_millis(5)).build();
+    let here = Stack::builder().association(association).seed([1; 32]);
+    let here = here.memory(&network, [[10, 0, 0, 1].into()]).unwrap();
+    let there = Stack::builder().config(config).seed([2; 32]).memory(&network, [SERVER.into()]).unwrap();
+    let listener = Listener::bind(&there, 0).unwrap();
+    let mut ends = Vec::new();
+    for _ in 0..count {
+        let client = Association::connect(&here, server(listener.port())).await.unwrap();
+        ends.push((client, listener.accept().await.unwrap()));
+    }
+    (there, ends)
+}
+
+/// What waits for readers of single streams has a limit for all associations, and nothing is lost at it.
+#[tokio::test(start_paused = true)]
+async fn associations_share_the_receive_limit() {
+    const LEN: usize = 64 << 10;
+    const LIMIT: u64 = 512 << 10;
+    let (there, mut ends) = within(LIMIT, &Arc::default(), 3).await;
+    let (third, third_server) = ends.pop().unwrap();
+    let mut readers = Vec::new();
+    for (client, server) in &ends {
+        for number in 0..16 {
+            readers.push(server.open_recv(StreamId(number)).unwrap());
+            let mut writer = client.open_send(StreamId(number)).unwrap();
+            tokio::spawn(async move { writer.write_all(&pattern(LEN, number as u8)).await });
+        }
+    }
+    until("the limit is reached", || there.buffers().receive_bytes >= LIMIT).await;
+    let (mut writer, mut reader) =
+        (third.open_send(StreamId(0)).unwrap(), third_server.open_recv(StreamId(0)).unwrap());
+    let sent = pattern(2_000_000, 77);
+    let sending = {
+        let sent = sent.clone();
+        tokio::spawn(async move { writer.write_all(&sent).await.unwrap() })
+    };
+    let mut received = vec![0; sent.len()];
+    timeout(Duration::from_secs(600), reader.read_exact(&mut received)).await.unwrap().unwrap();
+    assert!(received == sent);
+    sending.await.unwrap();
+    assert!(there.buffers().receive_bytes <= 2 * LIMIT, "{} bytes", there.buffers().receive_bytes);
+    for (number, reader) in readers.iter_mut().enumerate() {
+        let mut bytes = vec![0; LEN];
+        timeout(Duration::from_secs(600), reader.read_exact(&mut bytes)).await.unwrap().unwrap();
+        assert!(bytes == pattern(LEN, number as u8 % 16), "reader {number}");
+    }
+    assert_eq!(there.buffers().receive_bytes, 0);
+}
+
+/// An association that waits for the room of others gets it although nothing of its own happens.
+#[tokio::test(start_paused = true)]
+async fn room_that_others_leave_is_found() {
+    const LIMIT: u64 = 1 << 20;
+    let account = Arc::default();
+    let (_there, ends) = within(LIMIT, &account, 2).await;
+    let (client, server) = &ends[0];
+    let others = TakenBytes::new(account, LIMIT);
+    let held = others.hold(LIMIT as usize);
+    let _stalled: Vec<_> = (0..5).map(|number| server.open_recv(StreamId(number)).unwrap()).collect();
+    let mut reader = server.open_recv(StreamId(20)).unwrap();
+    for number in 0..5 {
+        // 300,000 bytes, of which a quarter of the limit is taken from the engine.
+        client.open_send(StreamId(number)).unwrap().write_all(&[1; 60_000]).await.unwrap();
+    }
+    all_arrived(client).await;
+    client.send(b"behind them", SendInfo::on(StreamId(20))).await.unwrap();
+    all_arrived(client).await;
+    assert!(timeout(Duration::from_secs(600), reader.recv()).await.is_err(), "the share is used up");
+    drop(held);
+    let message = timeout(Duration::from_secs(1), reader.recv()).await.unwrap().unwrap();
+    assert_eq!(message.unwrap().data[..], *b"behind them");
 }
 
 /// A message on a stream whose reader has stopped waits for that stream, and others pass it.

@@ -5,6 +5,7 @@ mod args;
 mod duplicates;
 mod encryption;
 mod file;
+mod limits;
 mod mapping;
 mod mapping_args;
 mod priority;
@@ -23,6 +24,7 @@ pub use self::args::Args;
 pub(crate) use self::encryption::Encrypted;
 pub(crate) use self::file::{Fallback, Keep};
 use self::file::{File, Protocol};
+pub(crate) use self::limits::Limits;
 pub(crate) use self::mapping::{MapRule, ruled};
 pub(crate) use self::priority::{PriorityRule, beginning};
 use crate::capture::Capture;
@@ -36,13 +38,8 @@ use crate::ruleset::OWN_MARK;
 const SCTP_PORT: u16 = 5101;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 const WAIT: Duration = Duration::from_secs(5);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RESTART_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
-const ASSOCIATIONS_MAX: u32 = 64;
-const CONNECTIONS_MAX: u32 = 20_000;
-const CONNECTIONS_PER_SEC: u32 = 2_000;
-const BUFFER_MIB: u32 = 128;
 const LIFETIME: Duration = Duration::from_secs(1);
 const FLOW_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -214,17 +211,6 @@ impl Access {
     }
 }
 
-/// Limits of each peer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) associations_max: u32,
-    pub(crate) connections_max: u32,
-    pub(crate) connections_per_sec: u32,
-    pub(crate) connect_timeout: Duration,
-    /// Limit of the receive buffer of an association, and four times that of its send buffer.
-    pub(crate) buffer_mib: u32,
-}
-
 impl Settings {
     /// Reads and checks.
     ///
@@ -318,7 +304,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         access: access.into_iter().map(Arc::new).collect(),
         map,
         priority: priority::check(file)?,
-        limits: check_limits(&file.limits)?,
+        limits: limits::check(&file.limits)?,
         document: toml::Table::new(),
         flaws,
     })
@@ -377,28 +363,6 @@ fn multipath(name: Option<&str>) -> Result<Multipath, ConfigError> {
         Some("independent") => Ok(Multipath::Independent),
         Some(_) => Err(wrong("multipath", "off, coupled or independent")),
     }
-}
-
-fn check_limits(limits: &file::Limits) -> Result<Limits, ConfigError> {
-    let at_least_one = |key: &str, value: Option<u32>, default| match value {
-        Some(0) => Err(wrong(key, "a number from 1 on")),
-        other => Ok(other.unwrap_or(default)),
-    };
-    let buffer_mib = limits.buffer_mib.unwrap_or(BUFFER_MIB);
-    if !(4..=1024).contains(&buffer_mib) {
-        return Err(wrong("limits.buffer_mib", "a number from 4 to 1024"));
-    }
-    Ok(Limits {
-        associations_max: at_least_one("limits.associations_max", limits.associations_max, ASSOCIATIONS_MAX)?,
-        connections_max: at_least_one("limits.connections_max", limits.connections_max, CONNECTIONS_MAX)?,
-        connections_per_sec: at_least_one(
-            "limits.connections_per_sec",
-            limits.connections_per_sec,
-            CONNECTIONS_PER_SEC,
-        )?,
-        connect_timeout: limits.connect_timeout_secs.map_or(CONNECT_TIMEOUT, seconds),
-        buffer_mib,
-    })
 }
 
 fn check_peer(at: usize, file: &File, security: Security) -> Result<Peer, ConfigError> {

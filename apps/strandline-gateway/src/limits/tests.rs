@@ -21,6 +21,7 @@ fn limits(connections_max: u32, connections_per_sec: u32) -> Arc<PeerLimits> {
         connections_per_sec,
         connect_timeout: Duration::ZERO,
         buffer_mib: 4,
+        buffer_total_mib: 4,
     };
     Arc::new(PeerLimits::new(&limits))
 }

@@ -270,7 +270,8 @@ impl Near {
     ) {
         match answered.started {
             Started::Stream(recv, send, lane, used) => {
-                relay::start(tcp, (recv, send, lane), answered.before, tracked, (held, used));
+                let unread = self.gateway.unread();
+                relay::start(tcp, (recv, send, lane), answered.before, unread, tracked, (held, used));
             }
             Started::Direct(direct) => {
                 tracked.entry.set_connected();

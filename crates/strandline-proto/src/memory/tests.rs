@@ -25,6 +25,31 @@ fn what_one_holds_counts_for_all() {
     assert_eq!((other.received_in_all(), other.associations_in_all()), (0, 0));
 }
 
+#[test]
+fn what_was_taken_counts_for_all() {
+    let account: Arc<MemoryAccount> = Arc::default();
+    let mut one = sharing(&account, LIMIT);
+    let (taken, other) =
+        (TakenBytes::new(Arc::clone(&account), LIMIT), TakenBytes::new(Arc::clone(&account), LIMIT));
+    one.on_association();
+    one.on_association();
+    one.on_received(0, 600 << 20);
+    taken.add(300 << 20);
+    taken.add(100);
+    assert_eq!((taken.bytes(), other.bytes()), ((300 << 20) + 100, 0));
+    assert_eq!((account.received(), one.received_in_all()), (900 << 20, 900 << 20), "to a step");
+    assert!(!taken.is_full());
+    let held = other.hold(124 << 20);
+    assert!(taken.is_full() && other.is_full());
+    assert_eq!(taken.share(), LIMIT / 4);
+    drop(held);
+    assert!(!taken.is_full());
+    taken.remove(100 << 20);
+    assert_eq!(one.received_in_all(), 800 << 20);
+    drop(taken);
+    assert_eq!(one.received_in_all(), 600 << 20);
+}
+
 /// An endpoint's own share is exact, and that of others is exact to a step, which is small for small limits.
 #[test]
 fn sum_is_exact_to_a_step() {

@@ -19,6 +19,9 @@ impl State {
     /// Dispatches all pending events of the engine, and moves messages to their readers afterwards: events say how many
     /// messages the engine held when they happened.
     pub(crate) fn dispatch(&mut self, now: Time) {
+        if !self.held_back.is_empty() && !self.taken.is_full() {
+            self.to_route.append(&mut self.held_back);
+        }
         loop {
             while let Some((id, event)) = self.engine.poll_event() {
                 self.readable |= matches!(event, Event::Readable);
@@ -238,8 +241,9 @@ impl State {
     pub(crate) fn route_now(&mut self, now: Time, id: AssociationId) {
         let Some(cell) = self.table.cell_mut(id) else { return };
         let Some(routes) = &mut cell.routes else { return };
+        let was_full = routes.is_full();
         let (mut freed, mut stopped) = (false, Vec::new());
-        while !routes.is_full() {
+        while routes.takes_more() {
             if let Some(restarts) = &mut cell.restarts
                 && let Some(restart) = restarts.take_due()
             {
@@ -267,7 +271,15 @@ impl State {
             cell.write.wake_all_of(stream, &mut self.to_wake);
         }
         let is_dynamic = routes.dynamic.is_some();
+        if routes.is_held_back() && !self.held_back.contains(&id) {
+            self.held_back.push(id);
+        }
+        let may_have_ended = was_full && !routes.is_full() && (cell.outcome.is_some() || cell.peer_done);
         cell.forget_reached_restarts();
+        if may_have_ended {
+            // Until now the engine might have had something for them.
+            cell.wake_readers(&mut self.to_wake);
+        }
         if is_dynamic {
             DynamicOf::of(self).apply_dynamic(now, id);
         }

@@ -121,6 +121,7 @@ impl Driver {
             state.driver = Some(cx.waker().clone());
         }
         let next = next_timeout(&state.engine, state.secure.as_deref()).unwrap_or(Time::MAX);
+        let next = state.next_look(now).map_or(next, |look| look.min(next));
         let rearm = next < state.armed || state.armed <= now;
         if rearm {
             state.armed = next;

@@ -239,7 +239,7 @@ impl State {
         }
         let limit = routes_limit(&self.engine, id).ok_or(OpenStreamError::Ended)?;
         let cell = self.table.cell_mut(id).ok_or(OpenStreamError::Ended)?;
-        let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit)));
+        let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit, &self.taken)));
         if routes.dynamic.as_ref().is_some_and(|dynamic| stream >= dynamic.settings.first) {
             return Err(OpenStreamError::Dynamic(stream.0));
         }

@@ -1,9 +1,11 @@
 //! Streams with their own reader: routes messages to the readers.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::task::Waker;
 
 use strandline_proto::event::Message;
+use strandline_proto::memory::TakenBytes;
 use strandline_proto::number::StreamId;
 
 use super::dynamic_streams::{Arrival, Dynamic, Key, Taken};
@@ -57,6 +59,36 @@ impl Route {
     }
 }
 
+/// Bytes that the queues of an association hold, in the account of all associations.
+#[derive(Debug)]
+struct Held {
+    bytes: usize,
+    taken: Arc<TakenBytes>,
+}
+
+impl Held {
+    fn add(&mut self, message_len: usize) {
+        self.bytes += message_len + MESSAGE_OVERHEAD;
+        self.taken.add(message_len + MESSAGE_OVERHEAD);
+    }
+
+    fn remove(&mut self, message_len: usize) {
+        self.bytes -= message_len + MESSAGE_OVERHEAD;
+        self.taken.remove(message_len + MESSAGE_OVERHEAD);
+    }
+
+    /// Returns whether the limit of all associations is reached, and this one holds its share.
+    fn is_beyond_share(&self) -> bool {
+        self.taken.is_full() && self.bytes as u64 >= self.taken.share()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.taken.remove(self.bytes);
+    }
+}
+
 /// The queues of an association's messages by stream. While they are full, no message is taken from the engine,
 /// and the receive window closes; only then does an unread stream hold up the others.
 #[derive(Debug)]
@@ -65,15 +97,24 @@ pub(crate) struct Routes {
     /// Messages of the streams without their own reader, and all restarts and resets among them: a stream may get a
     /// reader before they are read.
     rest: VecDeque<Item>,
-    held_bytes: usize,
+    held: Held,
     limit_bytes: usize,
+    /// No message was taken from the engine at the latest attempt, because all associations together hold too much.
+    is_held_back: bool,
     /// Streams that are opened and closed at run time, if the application uses them.
     pub(crate) dynamic: Option<Box<Dynamic>>,
 }
 
 impl Routes {
-    pub(crate) fn new(limit_bytes: usize) -> Self {
-        Self { streams: HashMap::new(), rest: VecDeque::new(), held_bytes: 0, limit_bytes, dynamic: None }
+    pub(crate) fn new(limit_bytes: usize, taken: &Arc<TakenBytes>) -> Self {
+        Self {
+            streams: HashMap::new(),
+            rest: VecDeque::new(),
+            held: Held { bytes: 0, taken: Arc::clone(taken) },
+            limit_bytes,
+            is_held_back: false,
+            dynamic: None,
+        }
     }
 
     /// Returns whether a stream from `first` on has a reader.
@@ -86,7 +127,7 @@ impl Routes {
         for item in std::mem::take(&mut self.rest) {
             match item {
                 Item::Message(message) => {
-                    self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD;
+                    self.held.remove(message.data.len());
                     let _ = self.push(message, read, to_wake);
                 }
                 Item::Restart(restart) => self.rest.push_back(Item::Restart(restart)),
@@ -101,7 +142,7 @@ impl Routes {
         let taken = queue.take();
         let counts = !queue.has_ended();
         if let Taken::Message(message) = &taken {
-            self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD;
+            self.held.remove(message.data.len());
         }
         (taken, counts)
     }
@@ -113,7 +154,7 @@ impl Routes {
         let counts = !queue.has_ended();
         let mut unread = 0;
         for len in queue.into_sizes() {
-            self.held_bytes -= len + MESSAGE_OVERHEAD;
+            self.held.remove(len);
             unread += len;
         }
         if counts { unread } else { 0 }
@@ -177,9 +218,20 @@ impl Routes {
         }
     }
 
-    /// Returns whether no more messages may be taken from the engine.
+    /// Returns whether the engine may hold messages because no more may be taken from it.
     pub(crate) fn is_full(&self) -> bool {
-        self.held_bytes >= self.limit_bytes
+        self.held.bytes >= self.limit_bytes || self.is_held_back
+    }
+
+    /// Returns whether a message may be taken from the engine now.
+    pub(crate) fn takes_more(&mut self) -> bool {
+        self.is_held_back = self.held.is_beyond_share();
+        !self.is_full()
+    }
+
+    /// Returns whether all associations together hold too much, so that nobody who reads this one may make room for it.
+    pub(crate) const fn is_held_back(&self) -> bool {
+        self.is_held_back
     }
 
     /// Queues a message and wakes its reader. Returns the bytes of one that is discarded, and its stream.
@@ -196,12 +248,12 @@ impl Routes {
                 Arrival::Foreign(message) => message,
                 Arrival::Discarded(len) => return Some((stream, len)),
                 Arrival::Queued => {
-                    self.held_bytes += len + MESSAGE_OVERHEAD;
+                    self.held.add(len);
                     return None;
                 }
             },
         };
-        self.held_bytes += len + MESSAGE_OVERHEAD;
+        self.held.add(len);
         match self.streams.get_mut(&message.stream) {
             Some(route) => {
                 route.fresh = false;
@@ -260,7 +312,7 @@ impl Routes {
         }
         let item = queue.pop_front()?;
         if let Item::Message(message) = &item {
-            self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD;
+            self.held.remove(message.data.len());
         }
         Some(item)
     }

@@ -1,10 +1,13 @@
 //! The state protected by a shard's lock.
 
+use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use strandline_proto::endpoint::StreamCredits;
 use strandline_proto::error::UnknownAssociation;
 use strandline_proto::event::AssociationId;
+use strandline_proto::memory::TakenBytes;
 use strandline_proto::number::StreamId;
 use strandline_proto::time::Time;
 
@@ -19,6 +22,9 @@ use crate::wait::{Token, WaitQueue};
 
 /// Number of slots visited in one round of the driver to shut down the associations of a dropped endpoint.
 const SWEEP_STEP: u32 = 1024;
+
+/// Time after which it is seen again whether all associations together hold less.
+const HELD_BACK_FOR: Duration = Duration::from_millis(100);
 
 /// A dropped one-to-many endpoint whose associations are being shut down, a few at a time.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +61,10 @@ pub(crate) struct State {
     pub(crate) blocked_stream: Option<StreamId>,
     /// Associations whose messages must be moved to the queues of their readers.
     pub(super) to_route: Vec<AssociationId>,
+    /// Messages that were taken from the engine and not read.
+    pub(crate) taken: Arc<TakenBytes>,
+    /// Associations whose messages stay in the engine until all associations together hold less.
+    pub(super) held_back: Vec<AssociationId>,
     sweeps: Vec<Sweep>,
     /// Set if packets are encrypted.
     pub(crate) secure: Option<Box<Secure>>,
@@ -63,7 +73,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(engine: Engine, mixed_trains: bool) -> Self {
+    pub(crate) fn new(engine: Engine, taken: Arc<TakenBytes>, mixed_trains: bool) -> Self {
         Self {
             engine,
             table: Table::default(),
@@ -80,10 +90,17 @@ impl State {
             idle: WaitQueue::default(),
             blocked_stream: None,
             to_route: Vec::new(),
+            taken,
+            held_back: Vec::new(),
             sweeps: Vec::new(),
             secure: None,
             following: None,
         }
+    }
+
+    /// Returns when the driver must look for room in the memory of all associations, if one waits for it.
+    pub(crate) fn next_look(&self, now: Time) -> Option<Time> {
+        (!self.held_back.is_empty()).then(|| now + HELD_BACK_FOR)
     }
 
     pub(crate) fn wake_driver(&mut self) {

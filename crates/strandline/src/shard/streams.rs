@@ -46,7 +46,7 @@ impl<'a> DynamicOf<'a> {
     ) -> Result<(), OpenStreamError> {
         let limit = routes_limit(&self.state.engine, id).ok_or(OpenStreamError::Ended)?;
         let cell = self.state.table.cell_mut(id).ok_or(OpenStreamError::Ended)?;
-        let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit)));
+        let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit, &self.state.taken)));
         if routes.dynamic.is_some() || routes.has_claimed_from(settings.first) {
             return Err(OpenStreamError::AlreadyOpen);
         }

@@ -3,6 +3,11 @@ use bytes::Bytes;
 use strandline_proto::number::Ppid;
 use strandline_proto::reconfiguration::Streams;
 
+/// Nothing is taken yet, of a limit that is not reached.
+fn taken() -> Arc<TakenBytes> {
+    Arc::new(TakenBytes::new(Arc::default(), 1 << 30))
+}
+
 fn message(stream: u16, size: usize) -> Message {
     Message::whole(StreamId(stream), Ppid(0), Bytes::from(vec![0; size]))
 }
@@ -18,7 +23,7 @@ fn pop(routes: &mut Routes, stream: Option<u16>) -> Option<Option<(u16, usize)>>
 #[test]
 fn readers_get_their_streams_within_the_bound() {
     let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
-    let mut routes = Routes::new(1000);
+    let mut routes = Routes::new(1000, &taken());
     assert!(routes.claim(StreamId(1)));
     assert!(!routes.claim(StreamId(1)));
     routes.push(message(1, 400), &mut read, &mut woken);
@@ -28,13 +33,30 @@ fn readers_get_their_streams_within_the_bound() {
     assert!(!routes.is_full());
     assert!(routes.pop(None).is_none());
     assert_eq!(pop(&mut routes, Some(1)), Some(Some((1, 400))));
-    assert_eq!(routes.held_bytes, 0);
+    assert_eq!(routes.held.bytes, 0);
+}
+
+#[test]
+fn an_association_beyond_its_share_waits_for_all() {
+    let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
+    let taken = Arc::new(TakenBytes::new(Arc::default(), 10_000));
+    let (mut routes, mut other) = (Routes::new(1 << 20, &taken), Routes::new(1 << 20, &taken));
+    routes.push(message(1, 6000), &mut read, &mut woken);
+    assert!(routes.takes_more());
+    other.push(message(1, 4000), &mut read, &mut woken);
+    assert!(!routes.takes_more() && routes.is_held_back());
+    assert!(other.takes_more(), "it holds less than its share");
+    assert!(routes.is_full(), "until it is tried again");
+    drop(other);
+    assert!(routes.takes_more() && !routes.is_full());
+    drop(routes);
+    assert_eq!(taken.bytes(), 0);
 }
 
 #[test]
 fn late_reader_finds_earlier_messages() {
     let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
-    let mut routes = Routes::new(10_000);
+    let mut routes = Routes::new(10_000, &taken());
     routes.push(message(3, 1), &mut read, &mut woken);
     routes.push(message(4, 2), &mut read, &mut woken);
     routes.push(message(3, 3), &mut read, &mut woken);
@@ -48,7 +70,7 @@ fn late_reader_finds_earlier_messages() {
 #[test]
 fn restarts_concern_the_readers_they_interrupt() {
     let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
-    let mut routes = Routes::new(10_000);
+    let mut routes = Routes::new(10_000, &taken());
     routes.push(message(3, 1), &mut read, &mut woken);
     assert!(routes.claim(StreamId(4)));
     routes.push_restart(Restart::of_peer(None));
@@ -68,7 +90,7 @@ fn restarts_concern_the_readers_they_interrupt() {
 #[test]
 fn resets_concern_the_readers_of_their_streams() {
     let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
-    let mut routes = Routes::new(10_000);
+    let mut routes = Routes::new(10_000, &taken());
     for stream in [3, 4, 5] {
         assert!(routes.claim(StreamId(stream)));
     }
@@ -93,7 +115,7 @@ fn resets_concern_the_readers_of_their_streams() {
 #[test]
 fn resets_concern_later_readers_too() {
     let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
-    let mut routes = Routes::new(10_000);
+    let mut routes = Routes::new(10_000, &taken());
     assert!(routes.claim(StreamId(9)));
     for stream in [3, 4] {
         routes.push(message(stream, 1), &mut read, &mut woken);
@@ -128,7 +150,7 @@ fn resets_concern_later_readers_too() {
 #[test]
 fn messages_given_up_concern_their_readers() {
     let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
-    let mut routes = Routes::new(10_000);
+    let mut routes = Routes::new(10_000, &taken());
     for stream in [3, 4] {
         assert!(routes.claim(StreamId(stream)));
     }

@@ -1,0 +1,65 @@
+//! Limits of a configuration (`[limits]`).
+
+use std::time::Duration;
+
+use strandline_ops::ConfigError;
+
+use super::{file, seconds, wrong};
+
+const ASSOCIATIONS_MAX: u32 = 64;
+const CONNECTIONS_MAX: u32 = 20_000;
+const CONNECTIONS_PER_SEC: u32 = 2_000;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const BUFFER_MIB: u32 = 128;
+/// As much as 8 associations may hold.
+const BUFFER_TOTAL_MIB: u32 = 1024;
+/// A terabyte.
+const BUFFER_TOTAL_MIB_MAX: u32 = 1 << 20;
+
+/// Limits of each peer, and of this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) associations_max: u32,
+    pub(crate) connections_max: u32,
+    pub(crate) connections_per_sec: u32,
+    pub(crate) connect_timeout: Duration,
+    /// Limit of the receive buffer of an association, and four times that of its send buffer.
+    pub(crate) buffer_mib: u32,
+    /// Limit of what all associations have received that is unread.
+    pub(crate) buffer_total_mib: u32,
+}
+
+impl Limits {
+    /// Returns the limit of what all associations have received that is unread, in bytes.
+    pub(crate) fn buffer_total_bytes(&self) -> u64 {
+        u64::from(self.buffer_total_mib) << 20
+    }
+}
+
+pub(super) fn check(limits: &file::Limits) -> Result<Limits, ConfigError> {
+    let at_least_one = |key: &str, value: Option<u32>, default| match value {
+        Some(0) => Err(wrong(key, "a number from 1 on")),
+        other => Ok(other.unwrap_or(default)),
+    };
+    let buffer_mib = limits.buffer_mib.unwrap_or(BUFFER_MIB);
+    if !(4..=1024).contains(&buffer_mib) {
+        return Err(wrong("limits.buffer_mib", "a number from 4 to 1024"));
+    }
+    let buffer_total_mib = limits.buffer_total_mib.unwrap_or(BUFFER_TOTAL_MIB.max(buffer_mib));
+    if !(buffer_mib..=BUFFER_TOTAL_MIB_MAX).contains(&buffer_total_mib) {
+        let message = format!("a number from {buffer_mib}, that of `buffer_mib`, to {BUFFER_TOTAL_MIB_MAX}");
+        return Err(wrong("limits.buffer_total_mib", message));
+    }
+    Ok(Limits {
+        associations_max: at_least_one("limits.associations_max", limits.associations_max, ASSOCIATIONS_MAX)?,
+        connections_max: at_least_one("limits.connections_max", limits.connections_max, CONNECTIONS_MAX)?,
+        connections_per_sec: at_least_one(
+            "limits.connections_per_sec",
+            limits.connections_per_sec,
+            CONNECTIONS_PER_SEC,
+        )?,
+        connect_timeout: limits.connect_timeout_secs.map_or(CONNECT_TIMEOUT, seconds),
+        buffer_mib,
+        buffer_total_mib,
+    })
+}
