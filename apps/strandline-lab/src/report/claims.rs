@@ -22,6 +22,7 @@ pub enum Verdict {
 pub struct Outcome {
     /// `holds`, `fails` or `open`.
     pub class: &'static str,
+    /// The verdict, such as "reproduced".
     pub word: &'static str,
     /// The value, or what is missing.
     pub value: String,
