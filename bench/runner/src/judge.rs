@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::plan::{Check, Metric, Row};
+use crate::plan::{Alternative, Check, Metric, Row};
 use crate::reports::Metrics;
 use crate::statistics::Summary;
 
@@ -31,6 +31,8 @@ pub(crate) struct Verdict {
     pub(crate) less_is_better: bool,
     pub(crate) must: Option<f64>,
     pub(crate) aim: Option<f64>,
+    /// The bound that may hold instead of `must`, and the ratio to its references.
+    pub(crate) or: Option<(Alternative, Option<Summary>)>,
     /// `None` if there is no such bound, or too little was measured.
     pub(crate) must_is_met: Option<bool>,
     pub(crate) aim_is_met: Option<bool>,
@@ -65,35 +67,29 @@ fn verdict(row: &Row, check: &Check, rounds: &Rounds, demand: Demand) -> Option<
     let of = check.of.as_ref().or(row.subjects.first())?;
     let metric = check.metric;
     let less_is_better = metric.less_is_better();
-    let (mut references, mut ratios) = (Vec::new(), Vec::new());
-    for (round, metrics) in rounds.get(of).into_iter().flatten() {
-        let Some(ours) = metrics.get(&metric).copied() else { continue };
-        let reference = match check.against_metric {
-            Some(own) if check.against.is_empty() => metrics.get(&own).copied(),
-            None if check.against.is_empty() => {
-                ratios.push(ours);
-                continue;
-            }
-            _ => best(check, rounds, *round)
-                .filter(|_| check.against.iter().all(|name| same_load(rounds, (of, name), *round))),
-        };
-        let reference =
-            reference.map(|rate| if metric.is_offered_rate() { rate.max(SERVED_MIN) } else { rate });
-        // Nothing is a multiple of zero or of a negative value.
-        if let Some(reference) = reference.filter(|reference| *reference > 0.0) {
-            references.push(reference);
-            ratios.push(ours / reference);
-        }
-    }
+    let (references, ratios) = compare(check, &check.against, of, rounds);
     let counted = ratios.len();
-    let enough = if demand.all { counted >= demand.rounds } else { 2 * counted > demand.rounds };
+    let is_enough = |counted| if demand.all { counted >= demand.rounds } else { 2 * counted > demand.rounds };
     let ratio = Summary::of(ratios);
-    let holds = |bound: Option<f64>| {
-        let (bound, ratio) = (bound?, ratio.filter(|_| enough)?);
+    let holds = |ratio: Option<Summary>, bound: Option<f64>| {
+        let (bound, ratio) = (bound?, ratio?);
         // Times vary with the machine; a count must hold in every round.
         let (most, least) =
             if metric.is_count() { (ratio.most, ratio.least) } else { (ratio.median, ratio.median) };
         Some(if less_is_better { most <= bound } else { least >= bound })
+    };
+    let or = check.or.clone().map(|or| {
+        let ratios = compare(check, &or.against, of, rounds).1;
+        let enough = is_enough(ratios.len());
+        (or, Summary::of(ratios).filter(|_| enough))
+    });
+    let by_or = or.as_ref().and_then(|(or, ratio)| holds(*ratio, Some(or.must)));
+    let measured = ratio.filter(|_| is_enough(counted));
+    let must_is_met = match (holds(measured, check.must), by_or) {
+        (_, Some(true)) => Some(true),
+        // What was not measured could hold.
+        (Some(false), None) if or.is_some() => None,
+        (is_met, _) => is_met,
     };
     Some(Verdict {
         of: of.clone(),
@@ -108,9 +104,36 @@ fn verdict(row: &Row, check: &Check, rounds: &Rounds, demand: Demand) -> Option<
         less_is_better,
         must: check.must,
         aim: check.aim,
-        must_is_met: holds(check.must),
-        aim_is_met: holds(check.aim),
+        or,
+        must_is_met,
+        aim_is_met: holds(measured, check.aim),
     })
+}
+
+/// Returns the best reference of each round, and the subject's value divided by it; without a reference, the subject's
+/// value.
+fn compare(check: &Check, against: &[String], of: &str, rounds: &Rounds) -> (Vec<f64>, Vec<f64>) {
+    let (mut references, mut ratios) = (Vec::new(), Vec::new());
+    for (round, metrics) in rounds.get(of).into_iter().flatten() {
+        let Some(ours) = metrics.get(&check.metric).copied() else { continue };
+        let reference = match check.against_metric {
+            Some(own) if against.is_empty() => metrics.get(&own).copied(),
+            None if against.is_empty() => {
+                ratios.push(ours);
+                continue;
+            }
+            _ => best(check, against, rounds, *round)
+                .filter(|_| against.iter().all(|name| same_load(rounds, (of, name), *round))),
+        };
+        let collapses = check.metric.is_offered_rate();
+        let reference = reference.map(|rate| if collapses { rate.max(SERVED_MIN) } else { rate });
+        // Nothing is a multiple of zero or of a negative value.
+        if let Some(reference) = reference.filter(|reference| *reference > 0.0) {
+            references.push(reference);
+            ratios.push(ours / reference);
+        }
+    }
+    (references, ratios)
 }
 
 /// Returns whether the background loads beside both subjects sent as much in a round.
@@ -125,10 +148,10 @@ fn same_load(rounds: &Rounds, subjects: (&str, &str), round: usize) -> bool {
 
 /// Returns the best of the references in a round. All must have been measured, because the best of the
 /// remaining ones could be too easy to beat.
-fn best(check: &Check, rounds: &Rounds, round: usize) -> Option<f64> {
+fn best(check: &Check, against: &[String], rounds: &Rounds, round: usize) -> Option<f64> {
     let mut best: Option<f64> = None;
     let metric = check.against_metric.unwrap_or(check.metric);
-    for name in &check.against {
+    for name in against {
         let value = *rounds.get(name)?.get(&round)?.get(&metric)?;
         best = Some(match best {
             Some(other) if check.metric.less_is_better() => value.min(other),

@@ -99,6 +99,12 @@ fn verdict_line(plan: &Plan, row: &str, verdict: &Verdict) -> Vec<String> {
         against = if against.is_empty() { "the same run".to_owned() } else { against };
         against = format!("{against}: {}", theirs.unit());
     }
+    let mut must = bound(verdict.must);
+    if let Some((or, ratio)) = &verdict.or {
+        let limits = or.against.iter().map(title).collect::<Vec<_>>().join(" | ");
+        let reached = ratio.map_or("-".to_owned(), with_range);
+        must = format!("{must}, or {sign} {} of {limits}: {reached}", shown(or.must));
+    }
     vec![
         row.to_owned(),
         verdict.metric.unit().to_owned(),
@@ -110,7 +116,7 @@ fn verdict_line(plan: &Plan, row: &str, verdict: &Verdict) -> Vec<String> {
             (Some(ratio), Some(_)) => with_range(ratio),
             _ => "-".to_owned(),
         },
-        bound(verdict.must),
+        must,
         bound(verdict.aim),
         outcomes.into_iter().flatten().collect::<Vec<_>>().join(", "),
     ]

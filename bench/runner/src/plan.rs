@@ -151,6 +151,17 @@ pub(crate) struct Check {
     pub(crate) against_metric: Option<Metric>,
     pub(crate) must: Option<f64>,
     pub(crate) aim: Option<f64>,
+    /// Other references that also satisfy `must`, if their bound is met.
+    pub(crate) or: Option<Alternative>,
+}
+
+/// A bound that takes the place of another one: the limit of a socket, which nothing that uses it can pass.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Alternative {
+    /// References, of which the best counts.
+    pub(crate) against: Vec<String>,
+    pub(crate) must: f64,
 }
 
 /// A measured quantity.
@@ -371,7 +382,8 @@ impl Plan {
                 );
             }
             for check in &row.checks {
-                for name in check.of.iter().chain(&check.against) {
+                let or = check.or.iter().flat_map(|or| &or.against);
+                for name in check.of.iter().chain(&check.against).chain(or) {
                     ensure!(
                         row.subjects.contains(name),
                         "row {:?} checks {name:?}, which isn't in it",
@@ -389,6 +401,13 @@ impl Plan {
 impl Check {
     fn make_sense(&self) -> Result<()> {
         ensure!(self.must.is_some() || self.aim.is_some(), "a check without bound");
+        if let Some(or) = &self.or {
+            ensure!(
+                self.must.is_some() && !self.against.is_empty(),
+                "an alternative to nothing that must hold"
+            );
+            ensure!(!or.against.is_empty(), "an alternative without references");
+        }
         if let Some(theirs) = self.against_metric {
             ensure!(theirs != self.metric, "the same metric is what is compared anyway");
             let alike = theirs.less_is_better() == self.metric.less_is_better();

@@ -32,6 +32,23 @@ fn ratio_is_against_the_best_of_each_round() {
     assert_eq!((verdict.must_is_met, verdict.aim_is_met), (Some(true), Some(false)));
 }
 
+/// The limit of a socket takes the place of a multiple that it makes impossible.
+#[test]
+fn an_alternative_may_hold_instead() {
+    let check =
+        "metric = \"goodput\", against = [\"a\"], must = 2.0, or = { against = [\"b\"], must = 0.95 }";
+    let met = |values: &[(&str, &[f64])]| {
+        let verdict = judge(&row(check), &rounds(Metric::Goodput, values), of(1)).remove(0);
+        verdict.must_is_met
+    };
+    assert_eq!(met(&[("us", &[20.0]), ("a", &[10.0]), ("b", &[90.0])]), Some(true));
+    assert_eq!(met(&[("us", &[19.0]), ("a", &[10.0]), ("b", &[20.0])]), Some(true));
+    assert_eq!(met(&[("us", &[18.0]), ("a", &[10.0]), ("b", &[20.0])]), Some(false));
+    assert_eq!(met(&[("us", &[18.0]), ("a", &[10.0])]), None, "the alternative could hold");
+    assert_eq!(met(&[("us", &[19.0]), ("b", &[20.0])]), Some(true));
+    assert_eq!(met(&[("us", &[18.0]), ("b", &[20.0])]), None);
+}
+
 #[test]
 fn of_costs_less_is_better() {
     let rounds = rounds(Metric::Cpu, &[("us", &[2.0]), ("a", &[1.0]), ("b", &[4.0])]);

@@ -19,6 +19,7 @@ fn verdict(ratio: Option<f64>, must: Option<f64>, aim: Option<f64>) -> Verdict {
         less_is_better: false,
         must,
         aim,
+        or: None,
         must_is_met: is_met(must),
         aim_is_met: is_met(aim),
     }

@@ -38,6 +38,15 @@ fn mistakes_are_found() {
     assert!(Plan::parse(&format!("{points}{row}{size}")).is_err(), "pointers to nothing");
     assert!(checked("metric = \"goodput\", must = 1.0, against = [\"b\"]").is_err(), "not in the row");
     assert!(checked("metric = \"speed\", must = 1.0").is_err(), "no such metric");
+    let or = |against: &str| {
+        checked(&format!(
+            "metric = \"goodput\", against = [\"a\"], must = 2.0, or = {{ against = {against}, must = 0.95 }}"
+        ))
+    };
+    assert!(or("[\"a\"]").is_ok());
+    assert!(or("[\"b\"]").is_err() && or("[]").is_err(), "not in the row, or none");
+    let aim = "metric = \"goodput\", against = [\"a\"], aim = 2.0, or = { against = [\"a\"], must = 0.95 }";
+    assert!(checked(aim).is_err(), "instead of nothing");
 }
 
 #[test]
