@@ -10,6 +10,9 @@ use strandline::{
     Association, AssociationConfig, ExtensionsConfig, Listener, Multipath, Peer, SendInfo, Stack,
 };
 
+const MESSAGES: usize = 100;
+const SIZE: usize = 50_000;
+
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     // `Coupled` takes no more than one flow's share of a link that both paths use; `Independent` suits separate links.
@@ -27,15 +30,15 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     // The second address is used once it has answered a HEARTBEAT.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let sending = async {
-        for _ in 0..100 {
-            client.send(&[7; 50_000], SendInfo::default()).await?;
+        for _ in 0..MESSAGES {
+            client.send(&[7; SIZE], SendInfo::default()).await?;
         }
-        let in_flight = client.paths().into_iter().map(|path| (path.address.ip(), path.flight));
-        for (address, bytes) in in_flight {
-            println!("{address}: {bytes} bytes in flight");
+        let paths = client.paths();
+        for path in &paths {
+            println!("{}: {} bytes in flight", path.address.ip(), path.flight);
         }
         client.shutdown().await;
-        Ok::<_, Box<dyn Error>>(())
+        Ok::<_, Box<dyn Error>>(paths)
     };
     let receiving = async {
         let mut received = 0;
@@ -45,7 +48,10 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
         Ok::<_, Box<dyn Error>>(received)
     };
     let (sent, received) = tokio::join!(sending, receiving);
-    sent?;
-    println!("{} bytes arrived", received?);
+    let (paths, received) = (sent?, received?);
+    println!("{received} bytes arrived");
+    if paths.len() != 2 || paths.iter().any(|path| path.flight == 0) || received != MESSAGES * SIZE {
+        return Err("the two paths did not share the data".into());
+    }
     Ok(())
 }

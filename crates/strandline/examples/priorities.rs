@@ -46,5 +46,8 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("complete first: stream {}", order[0].0);
     client.shutdown().await;
+    if order != [URGENT, BULK] {
+        return Err(format!("the urgent message did not pass the large one: {order:?}").into());
+    }
     Ok(())
 }

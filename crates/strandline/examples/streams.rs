@@ -17,12 +17,16 @@ use strandline::{
     StreamId,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Streams of bulk data.
 const STREAMS: u16 = 100;
 /// Streams that are opened and closed at a time.
 const AT_ONCE: usize = 100;
+
+/// Bytes that a stream carries if it goes on, and the time in which it surely does.
+const ENOUGH: u64 = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How much is measured.
 struct Extent {
@@ -96,7 +100,8 @@ async fn connect() -> (Association, Association) {
 /// reads, or not.
 async fn bulk(extent: &Extent, stalls: bool) -> (f64, usize) {
     let (client, server) = connect().await;
-    let received = Arc::new(AtomicU64::new(0));
+    let received: Arc<Vec<AtomicU64>> = Arc::new((0..STREAMS).map(|_| AtomicU64::new(0)).collect());
+    let by_others = || -> u64 { received[1..].iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum() };
     let mut kept = Vec::new();
     for number in 0..STREAMS {
         let mut writer = client.open_send(StreamId(number)).unwrap();
@@ -113,20 +118,30 @@ async fn bulk(extent: &Extent, stalls: bool) -> (f64, usize) {
         tokio::spawn(async move {
             let mut buffer = vec![0; 64 << 10];
             while let Ok(len @ 1..) = reader.read(&mut buffer).await {
-                if number > 0 {
-                    received.fetch_add(len as u64, Ordering::Relaxed);
-                }
+                received[usize::from(number)].fetch_add(len as u64, Ordering::Relaxed);
             }
         });
     }
     sleep(extent.warm_up).await;
-    let (before, began) = (received.load(Ordering::Relaxed), Instant::now());
+    let (before, began) = (by_others(), Instant::now());
     sleep(extent.measured).await;
-    let bytes = received.load(Ordering::Relaxed) - before;
+    let bytes = by_others() - before;
     let held = server.control().memory().map_or(0, |report| report.total());
     let rate = bytes as f64 * 8.0 / began.elapsed().as_secs_f64() / 1e6;
+    goes_on(&received).await;
     client.abort("measured");
     (rate, held)
+}
+
+/// Waits until each of streams 1 to 99 has carried [`ENOUGH`]: none of them waits for stream 0.
+async fn goes_on(received: &[AtomicU64]) {
+    let least = || received[1..].iter().map(|bytes| bytes.load(Ordering::Relaxed)).min().unwrap_or(0);
+    let enough = async {
+        while least() < ENOUGH {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, enough).await.is_ok(), "a stream has stopped at {} bytes", least());
 }
 
 async fn open_and_close(extent: &Extent) {
@@ -186,4 +201,5 @@ async fn open_and_close(extent: &Extent) {
         highest.0
     );
     println!("  memory of the association: {before} bytes before, {} after", memory(&client));
+    assert!(usize::from(highest.0) < opened, "numbers serve again: the highest is {}", highest.0);
 }
