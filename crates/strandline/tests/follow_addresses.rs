@@ -183,6 +183,32 @@ fn second_address_replaces_the_first_one() {
     });
 }
 
+/// More addresses than a packet asks for are added, the rest once the peer has answered.
+#[test]
+fn all_gained_addresses_are_added() {
+    let hosts = Hosts::new("many");
+    std::thread::scope(|scope| {
+        let (sender, listens) = channel();
+        let server = scope.spawn(|| hosts.enter("s", async || echo(sender).await));
+        listens.recv().unwrap();
+        hosts.enter("c", async || {
+            let to = Peer::new([10, 88, 1, 2], PORT);
+            let association = Association::connect(&stack(true).unwrap(), to).await.unwrap();
+            let mut events = association.events();
+            exchange(&association, "one address").await;
+            for last in 11..=16 {
+                hosts.ip("c", &format!("addr add 10.88.2.{last}/24 dev v2"));
+            }
+            let added = outcomes(&mut events, 6).await;
+            let performed = |outcome: &&Notification| format!("{outcome:?}").contains("Performed");
+            assert_eq!(added.iter().filter(performed).count(), 6, "{added:?}");
+            exchange(&association, "seven addresses").await;
+            association.shutdown().await;
+        });
+        assert_eq!(server.join().unwrap().len(), 7);
+    });
+}
+
 /// Echoes one message of each of two associations, and waits for the end of the second one. Returns the addresses of its
 /// peer.
 async fn accept_two(listens: Sender<()>) -> Vec<IpAddr> {

@@ -22,6 +22,11 @@ impl State {
         loop {
             while let Some((id, event)) = self.engine.poll_event() {
                 self.readable |= matches!(event, Event::Readable);
+                if let Event::AddressRequest { request, outcome } = event
+                    && let Some(following) = &mut self.following
+                {
+                    following.on_outcome(now, id, request, outcome);
+                }
                 match self.table.get(id).and_then(|entry| entry.owner()) {
                     Some(Owner::OneToMany(socket)) => self.deliver_to_endpoint(socket, id, event),
                     Some(Owner::OneToOne) => self.deliver_to_holder(id, event),

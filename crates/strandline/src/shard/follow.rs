@@ -1,13 +1,13 @@
 //! The addresses that this host's interfaces gain and lose, and what associations that agreed on dynamic addresses (RFC 5061)
 //! ask for therefore. [`follower`](super::follower) makes them ask.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use strandline_io::{LocalAddress, Scope, addresses_towards};
 use strandline_proto::config::PATHS_MAX;
-use strandline_proto::dynamic_addresses::AddressRequest;
+use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};
 use strandline_proto::event::AssociationId;
 use strandline_proto::time::Time;
 
@@ -91,13 +91,30 @@ impl HostAddresses {
         self.gained.is_empty() && self.lost.is_empty()
     }
 
-    /// Returns what an association with these local addresses asks its peer for. The last address stays until another one
-    /// takes its place.
-    pub(super) fn requests(&self, local: &[IpAddr], peer: SocketAddr) -> Vec<AddressRequest> {
+    /// Returns whether a request is about an address that the host has gained or lost.
+    fn asks(&self, request: AddressRequest) -> bool {
+        match request {
+            AddressRequest::Add(own) => self.gained.iter().any(|local| local.address == own),
+            AddressRequest::Delete(own) => self.lost.contains(&own),
+            AddressRequest::SetPrimary(_) => false,
+        }
+    }
+
+    /// Returns what an association with these local addresses asks its peer for next. Once the peer has answered, there may be
+    /// more. An address must reach one of the peer's. The last address stays until another one takes its place.
+    pub(super) fn requests(&self, local: &[IpAddr], peers: &[SocketAddr]) -> Vec<AddressRequest> {
         let room = PATHS_MAX.saturating_sub(local.len());
         let is_v4 = |address: IpAddr| address.to_canonical().is_ipv4();
-        let reachable = addresses_towards(peer, &self.gained).into_iter();
-        let adds = reachable.filter(|own| !local.contains(own) && is_v4(*own) == is_v4(peer.ip())).take(room);
+        let mut reachable = Vec::new();
+        for peer in peers {
+            let towards = addresses_towards(*peer, &self.gained).into_iter();
+            for own in towards.filter(|own| is_v4(*own) == is_v4(peer.ip())) {
+                if !local.contains(&own) && !reachable.contains(&own) {
+                    reachable.push(own);
+                }
+            }
+        }
+        let adds = reachable.into_iter().take(room);
         let mut requests: Vec<_> = adds.map(AddressRequest::Add).take(REQUESTS_MAX / 2).collect();
         let mut left = local.len() + requests.len();
         for address in local.iter().filter(|own| self.lost.contains(own)) {
@@ -118,6 +135,8 @@ pub(crate) struct Following {
     pub(super) next_slot: Option<u32>,
     /// Associations to be visited at a time, with the number of attempts so far.
     pub(super) waiting: VecDeque<(Time, AssociationId, u8)>,
+    /// Number of requests since the last change that the peers of associations have refused.
+    refused: HashMap<AssociationId, u8>,
 }
 
 impl Following {
@@ -134,9 +153,53 @@ impl Following {
         }
     }
 
+    /// Lets an association ask for what is left once its peer has answered a request: at the next step, or after a pause if
+    /// the answer was a refusal.
+    #[cold]
+    pub(super) fn on_outcome(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        request: AddressRequest,
+        outcome: AddressOutcome,
+    ) {
+        match outcome {
+            // The application's own, or a peer that takes no more.
+            _ if !self.host.asks(request) => {}
+            AddressOutcome::NotSupported => {}
+            AddressOutcome::Performed => self.wait_for(now, id, 0),
+            _ => {
+                let room = self.refused.len() < WAITING_MAX || self.refused.contains_key(&id);
+                if room {
+                    let refused = self.refused.entry(id).or_default();
+                    *refused = refused.saturating_add(1);
+                    let refused = *refused;
+                    self.wait_for(now + RETRY_PAUSE, id, refused);
+                }
+            }
+        }
+    }
+
+    /// Begins to visit all associations, because the host's addresses have changed.
+    pub(super) fn begin(&mut self) {
+        self.next_slot = Some(0);
+        self.refused.clear();
+    }
+
+    pub(super) fn forget(&mut self, id: AssociationId) {
+        self.refused.remove(&id);
+    }
+
+    /// Lets an association be visited at a time. The outcomes of several requests cause one visit. If too many wait, all
+    /// associations are visited.
     pub(super) fn wait_for(&mut self, at: Time, id: AssociationId, attempts: u8) {
-        if attempts < RETRIES_MAX && self.waiting.len() < WAITING_MAX {
+        if attempts >= RETRIES_MAX || self.waiting.back().is_some_and(|(_, last, _)| *last == id) {
+            return;
+        }
+        if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back((at, id, attempts));
+        } else if attempts == 0 {
+            self.next_slot = Some(0);
         }
     }
 }

@@ -53,7 +53,7 @@ fn take_over(state: &mut State, now: Time, list: Vec<LocalAddress>) {
         return;
     }
     tracing::info!(host = ?following.host, "the addresses of this host have changed");
-    following.next_slot = Some(0);
+    following.begin();
     let mut addresses = LocalAddresses::of(&mut state.engine);
     let listed = changes.apply_to(addresses.list());
     if let Err(error) = addresses.set(now, listed) {
@@ -88,10 +88,10 @@ fn step(state: &mut State, now: Time) -> Option<Duration> {
 
 /// Lets an association ask for what differs between its addresses and the host's.
 fn adapt(state: &mut State, now: Time, following: &mut Following, id: AssociationId, attempts: u8) {
-    let first = state.engine.paths(id).and_then(|paths| paths.first().map(|path| path.address));
-    let Some(peer) = first else { return };
+    let Some(paths) = state.engine.paths(id) else { return following.forget(id) };
+    let peers: Vec<_> = paths.iter().map(|path| path.address).collect();
     let mut addresses = state.engine.addresses(id);
-    let requests = following.host.requests(&addresses.lasting(), peer);
+    let requests = following.host.requests(&addresses.lasting(), &peers);
     if !requests.is_empty()
         && let Err(error) = addresses.request(now, &requests)
     {
