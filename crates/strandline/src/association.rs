@@ -29,6 +29,7 @@ use crate::shard::passing::{try_in_turn, waits_for_reader};
 use crate::shard::place::Place;
 use crate::shard::state::State;
 use crate::shard::streams::DynamicOf;
+use crate::shard::table::is_dynamic;
 use crate::stack::Stack;
 use crate::stream::{RecvStream, SendStream, Stream};
 
@@ -337,20 +338,24 @@ impl Association {
     /// Opens the outgoing direction of a stream.
     ///
     /// # Errors
-    /// If the stream doesn't exist.
+    /// If the stream doesn't exist, or is a dynamic one.
     pub fn open_send(&self, stream: StreamId) -> Result<SendStream, OpenStreamError> {
         let status = self.status().ok_or(OpenStreamError::Ended)?;
         let streams = status.outbound_streams;
         if stream.0 >= streams {
             return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams });
         }
+        let id = self.handle.id();
+        if self.handle.shard().with(|state, _| is_dynamic(&state.table, id, stream)) {
+            return Err(OpenStreamError::Dynamic(stream.0));
+        }
         Ok(SendStream::new(Arc::clone(&self.handle), stream))
     }
 
     /// Makes streams dynamic, for as long as the association exists: [`open_stream`](Self::open_stream) and
     /// [`accept_stream`](Self::accept_stream) open them. Both sides must do so before the first stream is opened, with the
-    /// same [`first`](DynamicStreams::first). [`recv`](Self::recv) does not return messages of these streams, and nothing may
-    /// be sent on them by [`send`](Self::send).
+    /// same [`first`](DynamicStreams::first). [`recv`](Self::recv) does not return messages of these streams, and
+    /// [`send`](Self::send) refuses those on them ([`SendError::Dynamic`]).
     ///
     /// The peer may close dynamic streams whatever [`PeerRequests`](crate::PeerRequests) permits.
     ///

@@ -86,7 +86,8 @@ impl<'a> Control<'a> {
         let cell = state.table.get(self.id.id)?.cell.as_deref();
         let streams = cell.and_then(|cell| cell.routes.as_ref()).map_or(0, |routes| routes.memory());
         report.items.push(("socket: table of associations", entry));
-        report.items.push(("socket: who holds it or waits for it", holder));
+        let restarts = cell.and_then(|cell| cell.restarts.as_ref()).map_or(0, |restarts| restarts.memory());
+        report.items.push(("socket: who holds it or waits for it", holder + restarts));
         report.items.push(("socket: streams with readers of their own", streams));
         Some(report)
     }

@@ -250,6 +250,10 @@ pub enum SendError {
     /// The stream was lost because the peer restarted, or all sequence numbers were reset.
     #[error("the stream was lost: the peer restarted or all sequence numbers were reset")]
     Lost,
+    /// The stream is a dynamic one: only a writer from [`open_stream`](crate::Association::open_stream) or
+    /// [`accept_stream`](crate::Association::accept_stream) sends on it.
+    #[error("stream {0} is a dynamic stream: send on one from open_stream or accept_stream")]
+    Dynamic(u16),
     /// Only a stream that was [opened](crate::Association::open_stream) or [accepted](crate::Association::accept_stream) can
     /// be finished.
     #[error("only streams of open_stream and accept_stream can be finished")]

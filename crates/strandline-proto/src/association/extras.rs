@@ -19,6 +19,8 @@ pub(crate) struct Extras {
     pub(super) adaptation: Option<u32>,
     /// The first stream that is opened and closed at run time, if there are such streams.
     pub(super) dynamic_from: Option<StreamId>,
+    /// The peer's requests to reset streams are denied, because the application records no more of them.
+    pub(super) denies_resets: bool,
 }
 
 impl Extras {

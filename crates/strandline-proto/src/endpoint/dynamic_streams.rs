@@ -71,6 +71,14 @@ impl<'a> DynamicStreams<'a> {
         self.run(now, |association, cx| closing::add(association, cx, now, outgoing, incoming));
     }
 
+    /// Sets whether the peer's requests to reset streams, or that this side resets some, are denied: while the application
+    /// records no more of them. Without effect on a reset that this side has asked for.
+    pub fn deny_resets(&mut self, denies: bool) {
+        if let Ok((association, _)) = self.endpoint.live(self.id) {
+            closing::deny_resets(association, denies);
+        }
+    }
+
     fn run(&mut self, now: Time, run: impl FnOnce(&mut Association, &mut EndpointContext)) {
         let Ok((association, cx)) = self.endpoint.live(self.id) else { return };
         run(association, cx);

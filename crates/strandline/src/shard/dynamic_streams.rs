@@ -12,6 +12,7 @@
 //! A number is free again once it is Closed and Ended. Each use of one has a turn, by which handles are told from those of
 //! later uses.
 
+mod marks;
 mod queue;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,6 +22,7 @@ use strandline_proto::event::Message;
 use strandline_proto::number::{Ssn, StreamId};
 use strandline_proto::reconfiguration::OpenedBy;
 
+use self::marks::{Ends, Mark, Marks};
 pub(crate) use self::queue::{Queue, Taken};
 use crate::dynamic_streams::{DynamicStreams, Parity};
 use crate::error::RecvError;
@@ -78,20 +80,6 @@ pub(crate) enum Arrival {
     Foreign(Message),
 }
 
-/// Where streams end among the messages that the engine holds. The SSN is that of the message after the last one; `None`
-/// if the end is none that the peer has chosen for this stream.
-type Ends = Vec<(StreamId, Option<Ssn>)>;
-
-/// What happened at a position among the messages.
-#[derive(Debug)]
-enum Mark {
-    Ends(Ends),
-    /// The peer asks to stop sending on these streams.
-    Stops(Vec<StreamId>),
-    /// All streams are lost because numbers begin anew, and their readers are told this.
-    Loss(RecvError),
-}
-
 /// Whether the peer was asked for more streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Growth {
@@ -120,9 +108,7 @@ pub(crate) struct Dynamic {
     /// This side has opened as many streams, from the first one on, and those of them are in use that are not `free`.
     fresh: u16,
     /// What happened behind messages that the engine still holds.
-    marks: VecDeque<(u64, Mark)>,
-    /// Number of losses among these.
-    losses: usize,
+    marks: Marks,
     /// Number of messages that were taken from the engine.
     taken: u64,
     turns: u32,
@@ -152,8 +138,7 @@ impl Dynamic {
             openers: Line::default(),
             free: BTreeSet::new(),
             fresh: 0,
-            marks: VecDeque::new(),
-            losses: 0,
+            marks: Marks::default(),
             taken: 0,
             turns: 0,
             lost: 0,
@@ -188,7 +173,7 @@ impl Dynamic {
 
     /// Takes a free number below `streams` for a stream of this side, the lowest one. `None` if there is none now.
     pub(crate) fn take_number(&mut self, streams: u16) -> Option<Key> {
-        if self.losses > 0 {
+        if self.marks.has_loss() {
             return None;
         }
         let stream = match self.free.pop_first() {
@@ -276,13 +261,13 @@ impl Dynamic {
     /// Returns whether something may be sent on the stream: otherwise why not.
     pub(crate) fn sending(&self, key: Key) -> Option<Sending> {
         let open = self.open.get(&key.stream).filter(|open| open.turn == key.turn)?;
-        (self.losses == 0).then_some(open.sending)
+        (!self.marks.has_loss()).then_some(open.sending)
     }
 
     /// Returns whether the stream was lost because numbers began anew.
     pub(crate) fn is_lost(&self, key: Key) -> bool {
         let earlier = self.lost.wrapping_sub(key.turn) < u32::MAX / 2;
-        (earlier && self.lost > 0) || (self.losses > 0 && self.open.contains_key(&key.stream))
+        (earlier && self.lost > 0) || (self.marks.has_loss() && self.open.contains_key(&key.stream))
     }
 
     /// Ends the use of a number that the peer uses again: it has closed both directions, though its answer is still to come.
@@ -381,7 +366,7 @@ impl Dynamic {
     }
 
     fn note(&mut self, unread: usize, mark: Mark) {
-        self.marks.push_back((self.taken + unread as u64, mark));
+        self.marks.push(self.taken + unread as u64, mark);
     }
 
     /// Notes that the incoming directions of all streams end there.
@@ -393,7 +378,6 @@ impl Dynamic {
 
     /// Notes that all streams are lost behind the `unread` messages that the engine holds.
     pub(crate) fn note_loss(&mut self, unread: usize, why: RecvError) {
-        self.losses += 1;
         self.note(unread, Mark::Loss(why));
     }
 
@@ -401,8 +385,7 @@ impl Dynamic {
     /// `stopped` streams must be woken.
     pub(crate) fn advance(&mut self, stopped: &mut Vec<StreamId>, to_wake: &mut Vec<Waker>) -> bool {
         let mut freed = false;
-        while self.marks.front().is_some_and(|(at, _)| *at <= self.taken) {
-            let Some((_, mark)) = self.marks.pop_front() else { break };
+        while let Some(mark) = self.marks.take_due(self.taken) {
             match mark {
                 Mark::Ends(ends) => {
                     for (stream, next) in ends {
@@ -417,14 +400,10 @@ impl Dynamic {
                     }
                 }
                 Mark::Loss(why) => {
-                    self.losses -= 1;
                     self.lose(&why, to_wake);
                     freed = true;
                 }
             }
-        }
-        if self.marks.is_empty() {
-            self.marks = VecDeque::new();
         }
         freed
     }
@@ -503,6 +482,11 @@ impl Dynamic {
         self.queues.remove(&key)
     }
 
+    /// Returns whether the peer's resets must be denied from now on, or no longer, if that has changed: too many are noted.
+    pub(crate) fn take_denial(&mut self) -> Option<bool> {
+        self.marks.take_denial()
+    }
+
     /// Returns whether something that was noted has not been reached.
     pub(crate) fn awaits_messages(&self) -> bool {
         !self.marks.is_empty()
@@ -517,12 +501,6 @@ impl Dynamic {
 
     /// Returns the bytes of records, without those of messages.
     pub(crate) fn memory(&self) -> usize {
-        let of_mark = |mark: &Mark| match mark {
-            Mark::Ends(ends) => size_of_val(&**ends),
-            Mark::Stops(streams) => size_of_val(&**streams),
-            Mark::Loss(_) => 0,
-        };
-        let marks: usize = self.marks.iter().map(|(_, mark)| size_of::<(u64, Mark)>() + of_mark(mark)).sum();
         size_of::<Self>()
             + self.open.len() * size_of::<(StreamId, Open)>()
             + self.queues.values().map(|queue| size_of::<Key>() + queue.memory()).sum::<usize>()
@@ -531,7 +509,7 @@ impl Dynamic {
                 * size_of::<StreamId>()
             + self.stopped.len() * size_of::<Key>()
             + self.to_reset.capacity() * size_of::<StreamId>()
-            + marks
+            + self.marks.memory()
     }
 }
 

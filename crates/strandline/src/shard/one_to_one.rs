@@ -14,7 +14,7 @@ use super::restarts::{Anew, Restart};
 use super::routes::{Item, Routes};
 use super::state::State;
 use super::stream_credit::begin_credit;
-use super::table::{Owner, route};
+use super::table::{Owner, is_dynamic, route};
 use crate::engine::Engine;
 use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError};
 use crate::notification::{Notification, NotificationQueue};
@@ -74,6 +74,9 @@ impl State {
         info: SendInfo,
         data: &mut Bytes,
     ) -> Poll<Result<(), SendError>> {
+        if is_dynamic(&self.table, id, info.stream) {
+            return Poll::Ready(Err(SendError::Dynamic(info.stream.0)));
+        }
         let len = data.len();
         self.poll_give(id, len, |engine| engine.send_from(now, id, info, data))
     }
@@ -86,6 +89,9 @@ impl State {
         info: SendInfo,
         data: &[u8],
     ) -> Poll<Result<(), SendError>> {
+        if is_dynamic(&self.table, id, info.stream) {
+            return Poll::Ready(Err(SendError::Dynamic(info.stream.0)));
+        }
         self.poll_give(id, data.len(), |engine| engine.send_slice(now, id, info, data))
     }
 

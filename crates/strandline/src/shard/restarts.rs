@@ -5,6 +5,10 @@ use std::collections::VecDeque;
 use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::Streams;
 
+/// Limit of numbers of streams that are listed for an association's restarts that readers have not reached. Beyond it, a
+/// reset counts as one of all streams.
+pub(super) const LISTED_MAX: usize = 1 << 16;
+
 /// What begins anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Anew {
@@ -28,6 +32,21 @@ impl Anew {
             (Self::Streams(_), Self::Streams(_)) => Self::Streams(Streams::All),
             _ => Self::Peer,
         };
+    }
+
+    /// Returns the number of streams that are listed.
+    pub(super) fn listed(&self) -> usize {
+        match self {
+            Self::Streams(Streams::Listed(streams)) => streams.len(),
+            _ => 0,
+        }
+    }
+
+    /// Lists no streams: all begin anew if any does.
+    pub(super) fn widen(&mut self) {
+        if let Self::Streams(streams) = self {
+            *streams = Streams::All;
+        }
     }
 
     /// Returns whether the stream begins anew.
@@ -63,28 +82,43 @@ impl Restart {
 }
 
 /// Restarts that readers have not reached yet. Two restarts without a message between them count as one, so
-/// there are at most as many as unread messages, and one more.
+/// there are at most as many as unread messages, and one more. At most [`LISTED_MAX`] streams are listed.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts {
     /// Each restart with the number of unread messages between it and the one before.
     marks: VecDeque<(usize, Restart)>,
     /// Unread messages before the last restart.
     total: usize,
+    /// Number of streams that the restarts list.
+    listed: usize,
 }
 
 impl Restarts {
     /// Adds a restart after which the engine still holds `unread` messages from before it.
-    pub(crate) fn push(&mut self, unread: usize, restart: Restart) {
+    pub(crate) fn push(&mut self, unread: usize, mut restart: Restart) {
         let between = unread.saturating_sub(self.total);
+        if self.listed + restart.anew.listed() > LISTED_MAX {
+            restart.anew.widen();
+        }
         match self.marks.back_mut() {
             Some((_, last)) if between == 0 => {
+                self.listed -= last.anew.listed();
                 last.join(restart);
+                self.listed += last.anew.listed();
             }
             _ => {
+                self.listed += restart.anew.listed();
                 self.marks.push_back((between, restart));
                 self.total += between;
             }
         }
+    }
+
+    /// Returns the bytes of records.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Self>()
+            + self.marks.capacity() * size_of::<(usize, Restart)>()
+            + self.listed * size_of::<StreamId>()
     }
 
     /// Returns the number of unread messages before the next restart.
@@ -105,7 +139,9 @@ impl Restarts {
         if self.ahead() > 0 {
             return None;
         }
-        self.marks.pop_front().map(|(_, restart)| restart)
+        let (_, restart) = self.marks.pop_front()?;
+        self.listed -= restart.anew.listed();
+        Some(restart)
     }
 
     /// Returns whether all messages before the next restart were taken, and it cut off a message.

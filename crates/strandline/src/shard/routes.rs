@@ -7,7 +7,7 @@ use strandline_proto::event::Message;
 use strandline_proto::number::StreamId;
 
 use super::dynamic_streams::{Arrival, Dynamic, Key, Taken};
-use super::restarts::{Anew, Restart};
+use super::restarts::{Anew, LISTED_MAX, Restart};
 use crate::error::RecvError;
 use crate::wait::WaitQueue;
 
@@ -30,6 +30,14 @@ pub(crate) enum Item {
 impl Item {
     fn is_restart(&self) -> bool {
         matches!(self, Self::Restart(_))
+    }
+
+    /// Returns the number of streams that a reset lists.
+    fn listed(&self) -> usize {
+        match self {
+            Self::Message(_) => 0,
+            Self::Restart(restart) => restart.anew.listed(),
+        }
     }
 }
 
@@ -65,6 +73,8 @@ pub(crate) struct Routes {
     /// Messages of the streams without their own reader, and all restarts and resets among them: a stream may get a
     /// reader before they are read.
     rest: VecDeque<Item>,
+    /// Number of streams that resets among these list, at most [`LISTED_MAX`].
+    listed: usize,
     held_bytes: usize,
     limit_bytes: usize,
     /// Streams that are opened and closed at run time, if the application uses them.
@@ -73,7 +83,8 @@ pub(crate) struct Routes {
 
 impl Routes {
     pub(crate) fn new(limit_bytes: usize) -> Self {
-        Self { streams: HashMap::new(), rest: VecDeque::new(), held_bytes: 0, limit_bytes, dynamic: None }
+        let (streams, rest) = (HashMap::new(), VecDeque::new());
+        Self { streams, rest, listed: 0, held_bytes: 0, limit_bytes, dynamic: None }
     }
 
     /// Returns whether a stream from `first` on has a reader.
@@ -81,17 +92,24 @@ impl Routes {
         self.streams.keys().any(|stream| *stream >= first)
     }
 
-    /// Hands unread messages of streams that became dynamic to these.
-    pub(crate) fn hand_over_rest(&mut self, read: &mut WaitQueue, to_wake: &mut Vec<Waker>) {
+    /// Hands unread messages of streams that became dynamic to these. Returns the bytes of those that are discarded, and
+    /// their streams.
+    pub(crate) fn hand_over_rest(
+        &mut self,
+        read: &mut WaitQueue,
+        to_wake: &mut Vec<Waker>,
+    ) -> Vec<(StreamId, usize)> {
+        let mut discarded = Vec::new();
         for item in std::mem::take(&mut self.rest) {
             match item {
                 Item::Message(message) => {
                     self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD;
-                    let _ = self.push(message, read, to_wake);
+                    discarded.extend(self.push(message, read, to_wake));
                 }
                 Item::Restart(restart) => self.rest.push_back(Item::Restart(restart)),
             }
         }
+        discarded
     }
 
     /// Takes the next message of a dynamic stream, and returns whether its bytes count for the stream's credit.
@@ -123,8 +141,9 @@ impl Routes {
     pub(crate) fn memory(&self) -> usize {
         let routes = self.streams.capacity() * size_of::<(StreamId, Route)>();
         let queued = self.streams.values().map(|route| route.queue.capacity()).sum::<usize>();
+        let listed = self.listed * size_of::<StreamId>();
         let dynamic = self.dynamic.as_ref().map_or(0, |dynamic| dynamic.memory());
-        size_of::<Self>() + routes + (queued + self.rest.capacity()) * size_of::<Item>() + dynamic
+        size_of::<Self>() + routes + (queued + self.rest.capacity()) * size_of::<Item>() + listed + dynamic
     }
 
     /// Allows more unread messages, because each stream keeps to its credit: as many bytes as the receive buffer may have, which
@@ -172,6 +191,7 @@ impl Routes {
         if let Some(route) = self.streams.remove(&stream)
             && !route.queue.is_empty()
         {
+            self.listed += route.queue.iter().map(Item::listed).sum::<usize>();
             self.rest.extend(route.queue);
             read.wake_all(to_wake);
         }
@@ -226,7 +246,7 @@ impl Routes {
 
     /// Queues a restart of the peer behind the messages that were queued before. The caller wakes the readers.
     pub(crate) fn push_restart(&mut self, restart: Restart) {
-        let Restart { cut, anew } = restart;
+        let Restart { cut, mut anew } = restart;
         if let (Some(dynamic), Some(cut)) = (&mut self.dynamic, cut) {
             dynamic.on_cut(cut);
         }
@@ -237,11 +257,21 @@ impl Routes {
             }
         }
         let cut = cut.filter(|cut| !self.streams.contains_key(cut));
+        if self.listed + anew.listed() > LISTED_MAX {
+            anew.widen();
+        }
         match self.rest.back_mut() {
-            Some(Item::Restart(last)) => last.join(Restart { cut, anew }),
+            Some(Item::Restart(last)) => {
+                self.listed -= last.anew.listed();
+                last.join(Restart { cut, anew });
+                self.listed += last.anew.listed();
+            }
             // Whole messages are not affected.
             None if cut.is_none() => {}
-            _ => self.rest.push_back(Item::Restart(Restart { cut, anew })),
+            _ => {
+                self.listed += anew.listed();
+                self.rest.push_back(Item::Restart(Restart { cut, anew }));
+            }
         }
     }
 
@@ -255,14 +285,17 @@ impl Routes {
         // Whole messages are not affected by a restart.
         let skipped =
             |item: &Item| stream.is_none() && matches!(item, Item::Restart(Restart { cut: None, .. }));
-        while queue.front().is_some_and(skipped) {
-            queue.pop_front();
+        loop {
+            let item = queue.pop_front()?;
+            match &item {
+                Item::Message(message) => self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD,
+                Item::Restart(restart) if stream.is_none() => self.listed -= restart.anew.listed(),
+                Item::Restart(_) => {}
+            }
+            if !skipped(&item) {
+                return Some(item);
+            }
         }
-        let item = queue.pop_front()?;
-        if let Item::Message(message) = &item {
-            self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD;
-        }
-        Some(item)
     }
 
     /// Returns whether [`pop`](Self::pop) would return something for the streams without their own reader.

@@ -54,8 +54,11 @@ impl<'a> DynamicOf<'a> {
         let mut dynamic = Dynamic::new(settings);
         dynamic.set_even(Engine::of(&mut self.state.engine, id).opens_even());
         routes.dynamic = Some(Box::new(dynamic));
-        routes.hand_over_rest(&mut cell.read, &mut self.state.to_wake);
+        let discarded = routes.hand_over_rest(&mut cell.read, &mut self.state.to_wake);
         begin_credit(&mut self.state.engine, cell, id);
+        for (stream, len) in discarded {
+            StreamCredits::of(&mut self.state.engine, id).read(now, stream, len);
+        }
         self.state.route_now(now, id);
         Ok(())
     }
@@ -404,6 +407,10 @@ impl<'a> DynamicOf<'a> {
 
     /// Closes and stops what must be.
     pub(crate) fn apply_dynamic(&mut self, now: Time, id: AssociationId) {
+        let Some(dynamic) = self.dynamic(id) else { return };
+        if let Some(denies) = dynamic.take_denial() {
+            Engine::of(&mut self.state.engine, id).deny_resets(denies);
+        }
         let Some(dynamic) = self.dynamic(id) else { return };
         if dynamic.to_reset.is_empty() && dynamic.to_stop.is_empty() {
             return;

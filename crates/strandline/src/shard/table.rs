@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use strandline_proto::event::AssociationId;
+use strandline_proto::number::StreamId;
 
 use super::cell::Cell;
 use super::dynamic_streams::Dynamic;
@@ -157,6 +158,13 @@ pub(super) fn route(to_route: &mut Vec<AssociationId>, id: AssociationId) {
 /// Returns the dynamic streams of an association, if it has any.
 pub(super) fn dynamic_of(table: &mut Table, id: AssociationId) -> Option<&mut Dynamic> {
     table.cell_mut(id)?.routes.as_mut()?.dynamic.as_deref_mut()
+}
+
+/// Returns whether a stream is opened and closed at run time, so that only its own writer may send on it.
+pub(crate) fn is_dynamic(table: &Table, id: AssociationId, stream: StreamId) -> bool {
+    let cell = table.get(id).and_then(|entry| entry.cell.as_deref());
+    let dynamic = cell.and_then(|cell| cell.routes.as_ref()?.dynamic.as_ref());
+    dynamic.is_some_and(|dynamic| stream >= dynamic.settings.first)
 }
 
 #[cfg(test)]

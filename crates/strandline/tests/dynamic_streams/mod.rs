@@ -8,6 +8,7 @@
 )]
 
 mod ends;
+mod limits;
 mod messages;
 mod scheduler_values;
 

@@ -99,7 +99,8 @@ fn on_outgoing_reset(
     }
     let wanted = asked.as_ref().is_some_and(|asked| asked.covers(&streams));
     let permitted = association.config.extensions.peer_requests.reset_streams;
-    let allowed = (permitted || dynamic_streams::are_dynamic(association, &streams)) && cx.has_event_room();
+    let may = cx.has_event_room() && !dynamic_streams::are_denied(association);
+    let allowed = (permitted || dynamic_streams::are_dynamic(association, &streams)) && may;
     let reconfig = reconfig_mut(association);
     let awaits_stop = dynamic_streams::awaits_stop(reconfig, &streams);
     let waits = reconfig.deferred.is_some() || reconfig.sent().is_some_and(|sent| sent.has(Part::Renumber));
@@ -228,7 +229,8 @@ fn on_incoming_reset(
     reset: &IncomingSsnReset<'_>,
 ) -> Option<ResultCode> {
     let requests = association.config.extensions.peer_requests;
-    let may = association.state.sends_data() && cx.has_event_room();
+    let has_room = cx.has_event_room() && !dynamic_streams::are_denied(association);
+    let may = association.state.sends_data() && has_room;
     let allowed = requests.reset_streams && may;
     let streams = Streams::from(reset.streams);
     if may && dynamic_streams::are_dynamic(association, &streams) {

@@ -48,6 +48,11 @@ pub(crate) fn begin_dynamic(association: &mut Association, first: StreamId) {
     outgoing::begin(&mut association.outbound, first);
 }
 
+/// Sets whether the peer's requests to reset streams are denied.
+pub(crate) fn deny_resets(association: &mut Association, denies: bool) {
+    association.extras.get_or_insert_default().denies_resets = denies;
+}
+
 /// Returns whether this side opens the even ones of the dynamic streams; `None` before the association is established. The
 /// side with the lower verification tag does.
 pub(crate) fn opens_even(association: &Association) -> Option<bool> {

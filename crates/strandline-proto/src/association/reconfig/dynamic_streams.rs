@@ -21,6 +21,11 @@ pub(super) fn are_dynamic(association: &Association, streams: &Streams) -> bool 
     first.zip(lowest).is_some_and(|(first, lowest)| *lowest >= first)
 }
 
+/// Returns whether the application records no more resets, so that they are denied.
+pub(super) fn are_denied(association: &Association) -> bool {
+    association.extras.as_ref().is_some_and(|extras| extras.denies_resets)
+}
+
 /// Returns the first dynamic stream among these, if there is one.
 pub(super) fn first_dynamic(association: &Association, streams: &Streams) -> Option<StreamId> {
     let first = association.extras.as_ref()?.dynamic_from?;

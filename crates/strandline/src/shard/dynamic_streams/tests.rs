@@ -187,3 +187,22 @@ fn foreign_messages_are_returned() {
     end(&mut dynamic, 7, 0);
     assert!(dynamic.accept().is_none());
 }
+
+/// What is noted at one position is joined. Beyond a limit the peer's resets are denied, until half of it is applied.
+#[test]
+fn marks_have_a_limit() {
+    let (mut dynamic, idle) = (odd(), odd().memory());
+    let streams: Vec<_> = (100..300).map(StreamId).collect();
+    let mut requests = 0;
+    while dynamic.take_denial() != Some(true) {
+        dynamic.note_stops(1, streams.clone());
+        requests += 1;
+    }
+    assert!((marks::BYTES_MAX / 400..=marks::BYTES_MAX / 400 + 1).contains(&requests), "{requests}");
+    assert!(dynamic.memory() > idle + marks::BYTES_MAX);
+    dynamic.note_stops(1, streams);
+    assert_eq!(dynamic.take_denial(), None, "it was said before");
+    arrive(&mut dynamic, 2, 0);
+    advance(&mut dynamic);
+    assert_eq!((dynamic.take_denial(), dynamic.marks.memory()), (Some(false), 0));
+}

@@ -58,3 +58,22 @@ fn messages_that_were_given_up() {
         assert_eq!((restarts.take_due(), restarts.is_empty()), (Some(both), true));
     }
 }
+
+/// Resets behind unread messages list so many streams; further ones count as resets of all.
+#[test]
+fn listed_streams_have_a_limit() {
+    let many: Streams = (0..1000).map(StreamId).collect();
+    let mut restarts = Restarts::default();
+    for unread in 1..=1000 {
+        restarts.push(unread, Restart { cut: None, anew: Anew::Streams(many.clone()) });
+    }
+    assert!(restarts.memory() < 250_000, "{} bytes", restarts.memory());
+    let concerned: Vec<_> = std::iter::from_fn(|| {
+        restarts.advance(1);
+        restarts.take_due().map(|due| due.anew.concerns(StreamId(2000)))
+    })
+    .collect();
+    let precise = LISTED_MAX / 1000;
+    assert_eq!((concerned.len(), concerned.iter().position(|all| *all)), (1000, Some(precise)));
+    assert_eq!(restarts.listed, 0);
+}

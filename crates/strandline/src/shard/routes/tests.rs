@@ -147,3 +147,22 @@ fn messages_given_up_concern_their_readers() {
     assert_eq!(all(Some(4)), [Some((4, 1)), Some((4, 2))]);
     assert_eq!(all(None), [Some((9, 1)), None, Some((9, 2))]);
 }
+
+/// Resets among unread messages list so many streams; further ones count as resets of all.
+#[test]
+fn listed_streams_have_a_limit() {
+    let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
+    let many: Streams = (0..1000).map(StreamId).collect();
+    let mut routes = Routes::new(1 << 20);
+    assert!(routes.claim(StreamId(5000)));
+    let idle = routes.memory();
+    for _ in 0..1000 {
+        routes.push(message(1, 1), &mut read, &mut woken);
+        routes.push_restart(Restart { cut: None, anew: Anew::Streams(many.clone()) });
+    }
+    assert!(routes.memory() < idle + 500_000, "{} bytes", routes.memory());
+    assert!(routes.claim(StreamId(6000)), "a reader of a stream without messages, which may have begun anew");
+    routes.unclaim(StreamId(6000), &mut read, &mut woken);
+    assert_eq!(std::iter::from_fn(|| pop(&mut routes, None)).flatten().count(), 1000);
+    assert_eq!((routes.listed, routes.held_bytes), (0, 0));
+}
