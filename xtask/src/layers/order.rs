@@ -94,8 +94,8 @@ pub(super) const CRATES: [Rules; 10] = [
         within: "",
         layers: &[
             apart(&["fingerprint", "header", "inbox", "provider"]),
-            apart(&["control", "identity", "known_hosts", "packets", "paths", "tags", "token"]),
-            apart(&["abort", "trust"]),
+            apart(&["identity", "known_hosts", "packets", "paths", "sources", "tags", "token"]),
+            apart(&["abort", "control", "trust"]),
             apart(&["config", "failure"]),
             apart(&["connection"]),
             apart(&["layer"]),
