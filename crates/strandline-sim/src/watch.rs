@@ -29,7 +29,7 @@ use crate::notes::Note;
 use crate::relocation::outcome_of;
 use crate::violation::{Violation, demand};
 use memory::{Memory, counters};
-use moves::Moves;
+use moves::{Moves, reports_stale_cookie};
 
 /// Number of bytes that a receive buffer may hold beyond twice its size: data that fills gaps is accepted beyond the
 /// limit, because it releases other data, and each held chunk costs more than its payload.
@@ -277,7 +277,7 @@ impl Watch {
         demand(!forwards || before.status.extensions.partial_reliability, || {
             format!("{id:?}: FORWARD TSN to a peer that does not support it")
         })?;
-        if let Some(key) = key_of(&packet).filter(|_| is_alone) {
+        if let Some(key) = key_of(&packet).filter(|_| is_alone && !reports_stale_cookie(&packet)) {
             memory.keys.check(now, key).map_err(of)?;
         }
         let moves = memory.moves.on_departure(&packet, datagram);

@@ -96,7 +96,7 @@ impl Moves {
         let may_leave = match source {
             None => true,
             // The answers to an INIT and to an old cookie are not packets of the association.
-            _ if only(&[kind::INIT_ACK]) || only(&[kind::ERROR]) || refuses_cookie(packet) => true,
+            _ if only(&[kind::INIT_ACK]) || only(&[kind::ERROR]) || reports_stale_cookie(packet) => true,
             Some(Withheld::Added) => only(&[kind::AUTH, kind::ASCONF, kind::ABORT]),
             // The peer takes answers only from addresses that it knows, and may replace its own at the same time.
             Some(Withheld::Leaving) => only(&[kind::AUTH, kind::ASCONF_ACK, kind::ABORT]),
@@ -112,7 +112,7 @@ impl Moves {
                 || self.is_being_added(to.ip())
                 || only(&answers)
                 || only(&[kind::ERROR])
-                || refuses_cookie(packet),
+                || reports_stale_cookie(packet),
             || format!("chunks {kinds:?} to {to}, which the peer has deleted: {self:?}"),
         )
     }
@@ -159,9 +159,9 @@ impl Moves {
     }
 }
 
-/// True if a packet reports a stale cookie (RFC 9260 section 5.2.6), authenticated or not: it goes to where the cookie came
-/// from.
-fn refuses_cookie(packet: &Packet<'_>) -> bool {
+/// True if a packet reports a stale cookie (RFC 9260 section 5.2.6), authenticated or not. It goes to the source of the
+/// cookie, with the key of associations to come.
+pub(super) fn reports_stale_cookie(packet: &Packet<'_>) -> bool {
     packet.chunks().flatten().all(|chunk| match chunk.parse() {
         Ok(Chunk::Error(error)) => {
             error.causes.iter().flatten().all(|cause| cause.code == code::STALE_COOKIE)

@@ -316,4 +316,9 @@ pub const SEEDS: &[(u64, &str)] = &[
         19_000_022_370,
         "the peer's only address, not confirmed, was given up for an unanswered ASCONF and never probed again",
     ),
+    (
+        20_000_008_419,
+        "time-outs of a request counted in a peer's shutdown although no address could be its source",
+    ),
+    (20_000_009_152, "a report of a stale cookie had an earlier key than the association (of the checker)"),
 ];

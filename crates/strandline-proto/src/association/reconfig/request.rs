@@ -386,6 +386,10 @@ pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Endpoin
         return progress(association, cx, now, association.control_path);
     };
     sent.repeat();
+    if association.flags.sourceless {
+        // It did not leave, so no answer is missing.
+        return progress(association, cx, now, association.control_path);
+    }
     if sent.in_progress == 0 || sent.unanswered > 0 {
         sent.unanswered = sent.unanswered.saturating_add(1);
         let unanswered = sent.unanswered;
