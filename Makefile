@@ -79,7 +79,7 @@ lab-http: build lab-references ## the experiments with HTTP (osterdahl-2005), an
 lab-gateway: build ## the experiments with the gateway (welzl-2011), and their report (root; hours; LAB="--short" for less)
 	tests/interop/setup gateway
 	$(PROGRAM) lab run $(LAB) welzl-2011 || [ $$? -eq 3 ]
-	$(PROGRAM) lab report welzl-2011
+	$(PROGRAM) lab report --claims welzl-2011
 
 sim: ## search for failures in simulated networks: make sim SEEDS=100000
 	cargo run --profile sim --locked --package strandline-sim -- --count $(SEEDS)

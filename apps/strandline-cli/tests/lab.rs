@@ -38,6 +38,9 @@ fn what_was_measured_is_not_measured_again() {
     assert_eq!(laboratory.results().len(), 16);
     let (code, told, _) = laboratory.run(&["report"]);
     assert!(code == Some(0) && told.contains("1 of 1 reproduced"), "{told}");
+    assert!(!told.contains("(at "), "{told}");
+    let (code, told, _) = laboratory.run(&["report", "--claims"]);
+    assert!(code == Some(0) && told.contains("\n  reproduced ") && told.contains("(at "), "{told}");
     let pictures = fs::read_dir(laboratory.folder.join("lab-report")).unwrap().flatten();
     let pictures: Vec<_> = pictures.map(|entry| entry.file_name().into_string().unwrap()).collect();
     assert!(pictures.contains(&"someone-2000-figure1-speed.png".to_owned()), "{pictures:?}");

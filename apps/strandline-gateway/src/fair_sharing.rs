@@ -1,7 +1,7 @@
 //! The order in which connections fill the send buffer of an association.
 //!
 //! While the buffer is full, messages wait in one line, and get in as room becomes free. Each client has one place in that line
-//! for the beginnings of its connections, and one for the rest: so clients share the association, however many connections they
+//! for short messages, one for the beginnings of its connections, and one for the rest: so clients share the association, however many connections they
 //! have. In the buffer, beginnings overtake by the weight of their streams, and datagrams overtake them.
 
 use std::collections::HashMap;
@@ -16,6 +16,10 @@ use strandline::{Association, SendError, SendStream, StreamId};
 /// Weights of datagrams, and of the beginnings of connections. All else has 1.
 const DATAGRAMS: u16 = u16::MAX;
 const BEGINNING: u16 = 1000;
+
+/// Bytes of a short message, a packet at most: what somebody types, a query, an answer. While the buffer is full, connections
+/// with much to send have longer ones.
+const SHORT_MAX: usize = 1200;
 
 /// What one customer has: an IPv4 address, or an IPv6 network of 64 bits.
 type Client = (bool, u64);
@@ -37,6 +41,7 @@ struct Known {
 /// The places of a client: whoever holds one waits in the line.
 #[derive(Debug, Default)]
 struct Turns {
+    short: tokio::sync::Mutex<()>,
     beginnings: tokio::sync::Mutex<()>,
     rest: tokio::sync::Mutex<()>,
 }
@@ -88,7 +93,11 @@ impl ClientShare {
     /// As those of [`SendStream::send`].
     pub(crate) async fn send(&mut self, send: &mut SendStream, data: Bytes) -> Result<(), SendError> {
         let len = data.len();
-        let turn = if self.left > 0 { &self.turns.beginnings } else { &self.turns.rest };
+        let turn = match self.left {
+            _ if len <= SHORT_MAX => &self.turns.short,
+            0 => &self.turns.rest,
+            _ => &self.turns.beginnings,
+        };
         let mut turn = Some(turn.lock().await);
         let mut sending = pin!(send.send(data));
         let (association, stream) = (&self.lanes.association, self.stream);

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::common::{Gateway, patient, read_exactly, while_it_moves};
 use crate::slow_path::slow_path;
 
-/// Two gateways with a slow path between them, and a server that sends without end (first byte 1) or 100 kB (2).
+/// Two gateways with a slow path between them, and a server that sends without end (first byte 1), 100 kB (2), or 400 kB and
+/// then what it gets (3).
 struct Slow {
     _far: Gateway,
     near: Gateway,
@@ -16,6 +17,8 @@ struct Slow {
 
 /// What a server sends to those who ask for little.
 const LITTLE: usize = 100_000;
+/// What a server sends before it answers: more than the beginning of a connection.
+const BEFORE: usize = 400_000;
 
 impl Slow {
     fn new() -> Self {
@@ -62,6 +65,11 @@ fn serve(mut stream: TcpStream) {
     match read_exactly(&mut stream, 1)[0] {
         1 => while stream.write_all(&data).is_ok() {},
         2 => stream.write_all(&vec![7; LITTLE]).unwrap(),
+        3 => {
+            stream.write_all(&vec![7; BEFORE]).unwrap();
+            let mut byte = [0];
+            while stream.read_exact(&mut byte).is_ok() && stream.write_all(&byte).is_ok() {}
+        }
         _ => unreachable!("nothing else is asked for"),
     }
 }
@@ -112,4 +120,32 @@ fn short_answers_overtake_downloads() {
     println!("meanwhile the downloads moved {meanwhile:?}");
     // In equal shares they would have moved 20 times as much as the answer.
     assert!(meanwhile[4] < 15 * LITTLE as u64, "meanwhile the downloads moved {meanwhile:?}");
+}
+
+/// A byte of a connection that has moved much passes a hundred downloads of the same client.
+#[test]
+fn bytes_of_old_connections_overtake_downloads() {
+    const DOWNLOADS: u64 = 100;
+    let slow = Slow::new();
+    let (bulk, over) = (Arc::default(), Arc::default());
+    let mut old = slow.connect([127, 0, 0, 1], 3);
+    read_exactly(&mut old, BEFORE);
+    for _ in 0..DOWNLOADS {
+        slow.download([127, 0, 0, 1], &bulk, &over);
+    }
+    let bytes = |count: &Arc<AtomicU64>| count.load(Ordering::Relaxed);
+    while_it_moves("the downloads fill the path", || bytes(&bulk), || bytes(&bulk) > 50 << 20);
+    let mut meanwhile: Vec<u64> = (0..9)
+        .map(|_| {
+            let before = bytes(&bulk);
+            old.write_all(b"x").unwrap();
+            read_exactly(&mut old, 1);
+            bytes(&bulk) - before
+        })
+        .collect();
+    over.store(true, Ordering::Relaxed);
+    meanwhile.sort_unstable();
+    println!("meanwhile the downloads moved {meanwhile:?}");
+    // In turns, each of them would have moved a message of 64 KiB.
+    assert!(meanwhile[4] < DOWNLOADS * (64 << 10) / 2, "meanwhile the downloads moved {meanwhile:?}");
 }

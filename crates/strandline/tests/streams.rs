@@ -1,4 +1,5 @@
 //! Tests of streams as byte streams.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,8 @@ use crate::common::{SERVER, all_arrived, pair, pattern, server, stacks, stacks_w
 use strandline::memory::{Network, NetworkBuilder};
 use strandline::{
     Association, AssociationConfig, Ended, EndpointConfig, ExtensionsConfig, Listener, MemoryAccount,
-    OpenStreamError, SendInfo, Stack, StreamCredit, StreamId, StreamScheduler, TakenBytes, TrySendError,
+    OpenStreamError, RecvStream, SendInfo, Stack, StreamCredit, StreamId, StreamScheduler, TakenBytes,
+    TrySendError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -250,10 +252,16 @@ async fn associations_share_the_receive_limit() {
     assert!(received == sent);
     sending.await.unwrap();
     assert!(there.buffers().receive_bytes <= 2 * LIMIT, "{} bytes", there.buffers().receive_bytes);
-    for (number, reader) in readers.iter_mut().enumerate() {
-        let mut bytes = vec![0; LEN];
-        timeout(Duration::from_secs(600), reader.read_exact(&mut bytes)).await.unwrap().unwrap();
-        assert!(bytes == pattern(LEN, number as u8 % 16), "reader {number}");
+    let read = |(number, mut reader): (usize, RecvStream)| {
+        tokio::spawn(async move {
+            let mut bytes = vec![0; LEN];
+            reader.read_exact(&mut bytes).await.unwrap();
+            assert!(bytes == pattern(LEN, number as u8 % 16), "reader {number}");
+        })
+    };
+    let reading: Vec<_> = readers.into_iter().enumerate().map(read).collect();
+    for reader in reading {
+        timeout(Duration::from_secs(600), reader).await.unwrap().unwrap();
     }
     assert_eq!(there.buffers().receive_bytes, 0);
 }
@@ -278,7 +286,7 @@ async fn room_that_others_leave_is_found() {
     all_arrived(client).await;
     assert!(timeout(Duration::from_secs(600), reader.recv()).await.is_err(), "the share is used up");
     drop(held);
-    let message = timeout(Duration::from_secs(1), reader.recv()).await.unwrap().unwrap();
+    let message = timeout(Duration::from_millis(150), reader.recv()).await.unwrap().unwrap();
     assert_eq!(message.unwrap().data[..], *b"behind them");
 }
 

@@ -258,9 +258,9 @@ fn errors_have_file_and_line() {
     let text = "listen = \"127.0.0.1:1\"\n\n[limits]\nbuffer_mib = 1\n";
     let error = read_file("line", text).unwrap_err().to_string();
     assert!(error.contains(".toml:4: limits.buffer_mib: "), "{error}");
-    let text = "[limits]\nbuffer_mib = 200\nbuffer_total_mib = 199\n";
+    let text = "listen = \"127.0.0.1:1\"\n\n[limits]\nbuffer_mib = 200\nbuffer_total_mib = 199\n";
     let error = read_file("total", text).unwrap_err().to_string();
-    assert!(error.contains(".toml:3: limits.buffer_total_mib: a number from 200, "), "{error}");
+    assert!(error.contains(".toml:5: limits.buffer_total_mib: a number from 200, "), "{error}");
     let text =
         "[[peer]]\nname = \"a\"\naddresses = [\"h:1\"]\n[[forward]]\nlisten = \"1\"\nto = \"nowhere\"\n";
     let error = read_file("to", text).unwrap_err().to_string();

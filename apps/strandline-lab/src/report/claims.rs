@@ -18,6 +18,37 @@ pub enum Verdict {
     Open(String),
 }
 
+/// A verdict in words.
+pub struct Outcome {
+    /// `holds`, `fails` or `open`.
+    pub class: &'static str,
+    /// The verdict, such as "reproduced".
+    pub word: &'static str,
+    /// The value, or what is missing.
+    pub value: String,
+}
+
+/// Describes the verdict on a claim: `own` if it is one of this project.
+#[must_use]
+pub fn outcome(verdict: &Verdict, own: bool) -> Outcome {
+    let (class, word, value) = match verdict {
+        Verdict::Holds(value) | Verdict::Better(value) if own => ("holds", "holds", show(*value)),
+        Verdict::Fails(value) if own => ("fails", "does not hold", show(*value)),
+        Verdict::Holds(value) => ("holds", "reproduced", show(*value)),
+        Verdict::Better(value) => ("holds", "better here", show(*value)),
+        Verdict::Fails(value) => ("fails", "not reproduced", show(*value)),
+        Verdict::Open(missing) => ("open", "not evaluated", missing.clone()),
+    };
+    Outcome { class, word, value }
+}
+
+/// Returns a claim with its verdict and value as a line of text.
+#[must_use]
+pub fn line(claim: &Claim, verdict: &Verdict, own: bool) -> String {
+    let Outcome { word, value, .. } = outcome(verdict, own);
+    format!("  {word:<14} {value:>7} ({}): {}", bounds(claim), claim.says)
+}
+
 /// Judges a claim.
 #[must_use]
 pub fn judge(claim: &Claim, plan: &Plan, evaluation: &Evaluation<'_>) -> Verdict {

@@ -48,6 +48,9 @@ pub struct ReportArgs {
     /// Include plans without results
     #[arg(long)]
     pub unmeasured: bool,
+    /// Print the claims, with the numbers here
+    #[arg(long)]
+    pub claims: bool,
     /// Directories of plans and results
     #[command(flatten)]
     pub places: Places,
@@ -122,6 +125,11 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
             evaluation.planned,
             score(section)
         );
+        if args.claims {
+            for (claim, verdict) in section.plan.claims.iter().zip(&section.verdicts) {
+                outln!("{}", claims::line(claim, verdict, claim.own || section.paper.own));
+            }
+        }
     }
     outln!("{}", index.display());
     Ok(ExitCode::SUCCESS)

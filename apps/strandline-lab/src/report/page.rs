@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::claims::{self, Verdict};
+use super::claims::{self, Outcome, Verdict};
 use super::{Drawn, Section, baseline, tables};
 use crate::figure::{EXTENSION, escape, paint, show};
 use crate::plan::Mode;
@@ -200,14 +200,7 @@ fn claim_list(section: &Section<'_>) -> String {
     let mut html = "<ul class=\"claims\">\n".to_owned();
     for (claim, verdict) in section.plan.claims.iter().zip(&section.verdicts) {
         let own = claim.own || section.paper.own;
-        let (class, word, value) = match verdict {
-            Verdict::Holds(value) | Verdict::Better(value) if own => ("holds", "holds", show(*value)),
-            Verdict::Fails(value) if own => ("fails", "does not hold", show(*value)),
-            Verdict::Holds(value) => ("holds", "reproduced", show(*value)),
-            Verdict::Better(value) => ("holds", "better here", show(*value)),
-            Verdict::Fails(value) => ("fails", "not reproduced", show(*value)),
-            Verdict::Open(missing) => ("open", "not evaluated", missing.clone()),
-        };
+        let Outcome { class, word, value } = claims::outcome(verdict, own);
         let _ = writeln!(
             html,
             "<li><div><span class=\"badge {class}\">{word}</span></div><div>{}{} <span class=\"faint\">Here {}{}; expected {}: \

@@ -32,6 +32,7 @@ fn laboratory(folder: &Folder, plan: &str, factor: f64) -> ReportArgs {
         chosen: Vec::new(),
         output: folder.0.join("report"),
         unmeasured: false,
+        claims: true,
         places: Places { experiments, results: folder.0.join("results") },
     }
 }

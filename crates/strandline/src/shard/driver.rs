@@ -18,7 +18,7 @@ use super::core::{Shard, wake};
 use super::follower::follow;
 use super::outbox::Sent;
 use super::secure::next_timeout;
-use super::state::State;
+use super::state::{State, next_look};
 use super::steer::Sorter;
 use crate::carrier::Batch;
 use crate::observe::{self, Direction};
@@ -121,7 +121,7 @@ impl Driver {
             state.driver = Some(cx.waker().clone());
         }
         let next = next_timeout(&state.engine, state.secure.as_deref()).unwrap_or(Time::MAX);
-        let next = state.next_look(now).map_or(next, |look| look.min(next));
+        let next = next_look(&state, now).map_or(next, |look| look.min(next));
         let rearm = next < state.armed || state.armed <= now;
         if rearm {
             state.armed = next;

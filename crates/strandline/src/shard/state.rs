@@ -33,6 +33,11 @@ struct Sweep {
     next_slot: u32,
 }
 
+/// Returns when the driver must look for room in the memory of all associations, if one waits for it.
+pub(crate) fn next_look(state: &State, now: Time) -> Option<Time> {
+    (!state.held_back.is_empty()).then(|| now + HELD_BACK_FOR)
+}
+
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) engine: Engine,
@@ -96,11 +101,6 @@ impl State {
             secure: None,
             following: None,
         }
-    }
-
-    /// Returns when the driver must look for room in the memory of all associations, if one waits for it.
-    pub(crate) fn next_look(&self, now: Time) -> Option<Time> {
-        (!self.held_back.is_empty()).then(|| now + HELD_BACK_FOR)
     }
 
     pub(crate) fn wake_driver(&mut self) {
