@@ -222,12 +222,13 @@ impl Program {
             let ready = timeout(START, stream.read_u8());
             tokio::pin!(ready, cancelled);
             tokio::select! {
+                // First: one that serves at the same time must be told, too.
                 biased;
-                ready = &mut ready => Some(ready),
                 () = cancelled => {
                     starting.terminate();
                     timeout(CANCELLED, ready).await.ok()
                 }
+                ready = &mut ready => Some(ready),
             }
         };
         match started {
