@@ -1,4 +1,5 @@
 //! Tests of streams as byte streams.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
 use std::time::Duration;
