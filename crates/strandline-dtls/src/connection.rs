@@ -18,7 +18,8 @@ use crate::inbox::Inbox;
 use crate::known_hosts::KnownHost;
 use crate::packets::{Arrival, Outgoing};
 use crate::paths::Paths;
-use crate::trust::{Peer, Trust, TrustError};
+use crate::token::{ResetToken, ResetTokens, is_same};
+use crate::trust::{Trust, TrustError};
 
 /// First interval between two Hellos; each is twice the one before, up to the second.
 const HELLO_FIRST: Duration = Duration::from_millis(100);
@@ -40,9 +41,6 @@ const OUTPUT_LEN_MAX: usize = 2048;
 
 /// dimpl reports a time at least this far away if it has no timer.
 const NO_TIMER: Duration = Duration::from_secs(3600);
-
-/// Initial capacity of a datagram in bytes, the minimum MTU of IPv6 (RFC 8200 section 5). A longer one grows it.
-const DATAGRAM_CAPACITY: usize = 1280;
 
 /// Shortest time that a timer of dimpl runs.
 const TIMER_MIN: Duration = Duration::from_millis(5);
@@ -66,6 +64,7 @@ pub(crate) struct Context<'a> {
     /// The own key.
     pub(crate) own: Fingerprint,
     pub(crate) held_max: usize,
+    pub(crate) resets: &'a ResetTokens,
     pub(crate) out: &'a mut VecDeque<Outgoing>,
     pub(crate) inbox: &'a mut Inbox,
     /// Servers that became known.
@@ -90,6 +89,8 @@ struct Hello {
     wait: Duration,
     /// Whether the peer's Hello was valid.
     is_confirmed: bool,
+    /// By which a Reset of the server is recognised.
+    reset: Option<ResetToken>,
 }
 
 /// How a connection begins.
@@ -172,7 +173,7 @@ impl Connection {
             certificate: Vec::new(),
             token: Vec::new(),
             flight: VecDeque::new(),
-            hello: Hello { next: None, wait: HELLO_FIRST, is_confirmed: is_plain },
+            hello: Hello { next: None, wait: HELLO_FIRST, is_confirmed: is_plain, reset: None },
             held: Vec::new(),
             early: Vec::new(),
             pending: Vec::new(),
@@ -192,6 +193,11 @@ impl Connection {
         self.identity.as_ref()
     }
 
+    /// Returns whether a token is that of the server, after a new start.
+    pub(crate) fn is_reset_by(&self, token: &[u8]) -> bool {
+        self.hello.reset.is_some_and(|reset| is_same(&reset, token))
+    }
+
     pub(crate) fn peer_cid(&self) -> Option<Cid> {
         self.peer_cid
     }
@@ -201,19 +207,9 @@ impl Connection {
         self.role != Role::Server && self.peer_cid.is_none() && self.paths.known().count() == 1
     }
 
-    /// Returns whether the peer is the server that the user wants to reach at an address: this side has verified it as
-    /// such, or would. A client is trusted under any name, and may be at any address.
-    pub(crate) fn is_server(
-        &self,
-        address: SocketAddr,
-        name: Option<&str>,
-        trust: &Trust,
-        now: UnixTime,
-    ) -> bool {
-        match &self.role {
-            Role::Client { name: verified } if verified.as_deref() == name => true,
-            _ => trust.verify(Peer::Server { address, name }, &self.certificate, now).is_ok(),
-        }
+    /// Returns whether this is a client that has proved nothing.
+    pub(crate) fn is_strange(&self) -> bool {
+        self.role == Role::Server && self.identity.is_none()
     }
 
     pub(crate) fn is_plain(&self) -> bool {
@@ -268,7 +264,7 @@ impl Connection {
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         self.advance_time(cx)?;
         if self.hello.next.is_some_and(|at| at <= cx.now) {
-            self.send_hello();
+            self.send_hello(cx.resets);
             self.hello.wait = (self.hello.wait * 2).min(HELLO_MAX);
             self.hello.next = Some(cx.now + self.hello.wait);
         }
@@ -286,7 +282,7 @@ impl Connection {
         self.token = token.to_vec();
         for records in &self.flight {
             let header = Header::Initial { source: self.cid, token: &self.token, records };
-            cx.out.extend(self.paths.known().map(|address| outgoing(address, None, &header)));
+            cx.out.extend(self.paths.known().map(|address| Outgoing::new(address, None, &header)));
         }
         Ok(())
     }
@@ -298,7 +294,7 @@ impl Connection {
         }
         for records in &self.flight {
             let header = Header::Initial { source: self.cid, token: &self.token, records };
-            cx.out.push_back(outgoing(address, None, &header));
+            cx.out.push_back(Outgoing::new(address, None, &header));
         }
     }
 
@@ -424,30 +420,6 @@ impl Connection {
         Err(Failure::Dtls("too many outputs".to_owned()))
     }
 
-    fn on_certificate(&mut self, cx: &mut Context<'_>, certificate: &[u8]) -> Result<(), Failure> {
-        let peer = match &self.role {
-            Role::Server => Peer::Client,
-            Role::Client { name } => {
-                let address = self.paths.known().next().ok_or(Failure::Closed)?;
-                Peer::Server { address, name: name.as_deref() }
-            }
-        };
-        match cx.trust.verify(peer, certificate, cx.wall) {
-            Ok(verified) => {
-                cx.learned.extend(verified.learned);
-                self.identity = Some(verified.identity);
-                self.certificate = certificate.to_vec();
-                Ok(())
-            }
-            // A client believes to be connected before the server has seen its certificate: it must be told.
-            Err(error) if self.role == Role::Server => {
-                self.refused = Some(error);
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     fn on_connected(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         // dimpl demands certificates itself; it must not be the only one.
         let may_be_anonymous = self.role == Role::Server && cx.anonymous_clients;
@@ -462,7 +434,7 @@ impl Connection {
             self.pending.push((Control::Refuse, destination, self.local));
         } else if !self.is_plain {
             self.hello.next = Some(cx.now + self.hello.wait);
-            self.send_hello();
+            self.send_hello(cx.resets);
         }
         Ok(())
     }
@@ -496,10 +468,11 @@ impl Connection {
         control: Control,
     ) -> Result<(), Failure> {
         match control {
-            Control::Hello { own, peer, confirmed } => {
+            Control::Hello { own, peer, confirmed, reset } => {
                 if Some(own) != self.peer_cid || peer != self.cid {
                     return Err(Failure::Confirmation);
                 }
+                self.hello.reset = reset;
                 if !std::mem::replace(&mut self.hello.is_confirmed, true) {
                     for bytes in std::mem::take(&mut self.early) {
                         cx.inbox.push(&bytes);
@@ -508,7 +481,7 @@ impl Connection {
                 if confirmed {
                     self.hello.next = None;
                 } else {
-                    self.send_hello();
+                    self.send_hello(cx.resets);
                 }
                 Ok(())
             }
@@ -535,9 +508,11 @@ impl Connection {
         }
     }
 
-    fn send_hello(&mut self) {
+    fn send_hello(&mut self, resets: &ResetTokens) {
         if let (Some(peer), Some(destination)) = (self.peer_cid, self.paths.primary()) {
-            let hello = Control::Hello { own: self.cid, peer, confirmed: self.hello.is_confirmed };
+            let is_server = self.role == Role::Server;
+            let reset = is_server.then(|| resets.of(self.cid, destination));
+            let hello = Control::Hello { own: self.cid, peer, confirmed: self.hello.is_confirmed, reset };
             self.pending.push((hello, destination, self.local));
         }
     }
@@ -556,19 +531,19 @@ impl Connection {
         let Some(primary) = self.paths.primary() else { return };
         match self.peer_cid {
             _ if self.is_plain => {
-                cx.out.push_back(outgoing(primary, self.local, &Header::Plain { records }));
+                cx.out.push_back(Outgoing::new(primary, self.local, &Header::Plain { records }));
             }
             Some(destination) if self.hello.is_confirmed => {
                 let header = Header::Data { destination, record: records };
-                cx.out.push_back(outgoing(primary, self.local, &header));
+                cx.out.push_back(Outgoing::new(primary, self.local, &header));
             }
             Some(destination) => {
                 let header = Header::Handshake { destination, source: self.cid, records };
-                cx.out.push_back(outgoing(primary, self.local, &header));
+                cx.out.push_back(Outgoing::new(primary, self.local, &header));
             }
             None => {
                 let header = Header::Initial { source: self.cid, token: &self.token, records };
-                cx.out.extend(self.paths.known().map(|address| outgoing(address, None, &header)));
+                cx.out.extend(self.paths.known().map(|address| Outgoing::new(address, None, &header)));
                 if !self.flight.iter().any(|known| known == records) {
                     if self.flight.len() >= FLIGHT_MAX {
                         self.flight.pop_front();
@@ -580,8 +555,4 @@ impl Connection {
     }
 }
 
-fn outgoing(destination: SocketAddr, source: Option<IpAddr>, header: &Header<'_>) -> Outgoing {
-    let mut bytes = Vec::with_capacity(DATAGRAM_CAPACITY);
-    header.write(&mut bytes);
-    Outgoing { destination, source, bytes }
-}
+mod verification;

@@ -7,11 +7,13 @@
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! |               0               |      Kind     |     Flags     |
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-//! |      a connection ID or nonce; of a Hello: both IDs           |
+//! |      a connection ID or nonce; of a Hello: both IDs, and      |
+//! |      a server's token for Resets (16 bytes)                   |
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! ```
 
 use crate::header::Cid;
+use crate::token::ResetToken;
 
 const HELLO: u8 = 1;
 const CHALLENGE: u8 = 2;
@@ -24,8 +26,9 @@ const CONFIRMED: u8 = 1;
 /// A message between layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Control {
-    /// Both connection IDs as the sender knows them, so that nobody on the way can exchange them.
-    Hello { own: Cid, peer: Cid, confirmed: bool },
+    /// Both connection IDs as the sender knows them, so that nobody on the way can exchange them. A server adds the token by
+    /// which the client recognises its Reset.
+    Hello { own: Cid, peer: Cid, confirmed: bool, reset: Option<ResetToken> },
     /// Asks the peer to prove that it receives at the address where this was sent.
     Challenge { nonce: u64 },
     /// The answer, to where the challenge came from.
@@ -50,8 +53,9 @@ impl Control {
         let first = u64::from_be_bytes(*first);
         match *kind {
             HELLO => {
-                let peer = u64::from_be_bytes(*rest.first_chunk()?);
-                Some(Self::Hello { own: first, peer, confirmed: flags & CONFIRMED != 0 })
+                let (peer, rest) = rest.split_first_chunk()?;
+                let (peer, reset) = (u64::from_be_bytes(*peer), rest.first_chunk().copied());
+                Some(Self::Hello { own: first, peer, confirmed: flags & CONFIRMED != 0, reset })
             }
             CHALLENGE => Some(Self::Challenge { nonce: first }),
             RESPONSE => Some(Self::Response { nonce: first }),
@@ -61,13 +65,16 @@ impl Control {
 
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let (kind, flags, words) = match self {
-            Self::Hello { own, peer, confirmed } => (HELLO, u8::from(confirmed), [Some(own), Some(peer)]),
+            Self::Hello { own, peer, confirmed, .. } => (HELLO, u8::from(confirmed), [Some(own), Some(peer)]),
             Self::Challenge { nonce } => (CHALLENGE, 0, [Some(nonce), None]),
             Self::Response { nonce } => (RESPONSE, 0, [Some(nonce), None]),
             Self::Refuse => (REFUSE, 0, [None, None]),
         };
         let mut bytes = vec![0, 0, kind, flags];
         bytes.extend(words.into_iter().flatten().flat_map(u64::to_be_bytes));
+        if let Self::Hello { reset: Some(token), .. } = self {
+            bytes.extend(token);
+        }
         bytes
     }
 }

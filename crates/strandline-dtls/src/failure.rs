@@ -30,6 +30,9 @@ pub enum Failure {
         "the peer does not encrypt: give it a key (strandline keygen) and let it encrypt, or connect without encryption"
     )]
     NotEncrypted,
+    /// The peer has lost the connection, as by a new start.
+    #[error("the peer has restarted")]
+    Reset,
     /// The peer has closed the connection.
     #[error("the peer has closed the DTLS connection")]
     Closed,

@@ -16,8 +16,14 @@
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! ```
 
-/// A connection ID. The low bits name the shard that owns the connection.
+/// A connection ID. The low bits name the shard that owns the connection. The high bits of one that a server chose are the
+/// low bits of its client's: in a Reset they come last, so that it reaches the client's shard.
 pub(crate) type Cid = u64;
+
+/// Returns the connection ID of a server, with the high bits that its client's calls for.
+pub(crate) fn with_bits_of(client: Cid, cid: Cid) -> Cid {
+    cid << RESET_ROTATION >> RESET_ROTATION | client << (u64::BITS - RESET_ROTATION)
+}
 
 /// First bytes. Neither a DTLS record begins with one (20 to 63, RFC 9147 section 4.1) nor STUN, ZRTP, TURN, QUIC or RTP
 /// (RFC 7983, RFC 9443).
@@ -25,6 +31,10 @@ const INITIAL: u8 = 8;
 const RETRY: u8 = 9;
 const HANDSHAKE: u8 = 10;
 const DATA: u8 = 11;
+const RESET: u8 = 12;
+
+/// Bits by which the connection ID in a Reset is rotated.
+const RESET_ROTATION: u32 = 16;
 
 /// Length of the header in front of data.
 pub const DATA_HEADER_LEN: usize = 9;
@@ -46,6 +56,8 @@ pub(crate) enum Header<'a> {
     Handshake { destination: Cid, source: Cid, records: &'a [u8] },
     /// After a handshake.
     Data { destination: Cid, record: &'a [u8] },
+    /// The receiver of a Data datagram does not know its connection ID. The token proves that it chose that ID before.
+    Reset { destination: Cid, token: &'a [u8] },
     /// A DTLS record without a header of ours (RFC 8261).
     Plain { records: &'a [u8] },
 }
@@ -57,7 +69,7 @@ impl<'a> Header<'a> {
         if (20..64).contains(kind) {
             return Some(Self::Plain { records: datagram });
         }
-        if !(INITIAL..=DATA).contains(kind) {
+        if !(INITIAL..=RESET).contains(kind) {
             return None;
         }
         let (first, rest) = cid(rest)?;
@@ -72,7 +84,8 @@ impl<'a> Header<'a> {
                 let (source, records) = cid(rest)?;
                 Some(Self::Handshake { destination: first, source, records })
             }
-            _ => Some(Self::Data { destination: first, record: rest }),
+            DATA => Some(Self::Data { destination: first, record: rest }),
+            _ => Some(Self::Reset { destination: first.rotate_right(RESET_ROTATION), token: rest }),
         }
     }
 
@@ -101,6 +114,11 @@ impl<'a> Header<'a> {
                 out.push(DATA);
                 out.extend_from_slice(&destination.to_be_bytes());
                 out.extend_from_slice(record);
+            }
+            Self::Reset { destination, token } => {
+                out.push(RESET);
+                out.extend_from_slice(&destination.rotate_left(RESET_ROTATION).to_be_bytes());
+                out.extend_from_slice(token);
             }
             Self::Plain { records } => out.extend_from_slice(records),
         }

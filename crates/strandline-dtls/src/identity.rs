@@ -8,7 +8,7 @@ use webpki::EndEntityCert;
 use crate::fingerprint::Fingerprint;
 
 /// Identity of this endpoint: a private key on P-256 and a certificate for it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
     pub(crate) certificate: Vec<u8>,
     /// PKCS #8, DER.

@@ -140,6 +140,18 @@ impl KnownHosts {
         self.lines.extend(hosts.into_iter().filter(|host| listed.insert(key(host))).map(Line::Host));
     }
 
+    /// Appends the lines of another list, except for hosts that are listed already. Lines that can't be read come along: their
+    /// hosts stay refused.
+    pub fn append(&mut self, other: Self) {
+        let (hosts, lines) =
+            other.lines.into_iter().partition::<Vec<_>, _>(|line| matches!(line, Line::Host(_)));
+        self.lines.extend(lines);
+        self.extend(hosts.into_iter().filter_map(|line| match line {
+            Line::Host(host) => Some(host),
+            Line::Text(_) | Line::Unreadable(_) => None,
+        }));
+    }
+
     /// Removes all lines of a name, or of a fingerprint. Returns how many.
     pub fn remove(&mut self, name_or_fingerprint: &str) -> usize {
         let before = self.lines.len();

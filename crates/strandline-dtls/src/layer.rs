@@ -9,9 +9,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use rustls_pki_types::UnixTime;
 
+use self::failing::ClientFailures;
 pub use self::foreign::answer_to_hello;
 pub use self::icmp::PacketStart;
-use crate::abort::abort_packet;
 use crate::config::{Config, ConfigError};
 use crate::connection::{Connection, Context, Held};
 use crate::failure::Failure;
@@ -20,8 +20,9 @@ use crate::identity::PeerIdentity;
 use crate::inbox::Inbox;
 use crate::known_hosts::KnownHost;
 use crate::packets::{Arrival, InitOf, Outgoing, Packets};
+use crate::sources::{Source, Sources};
 use crate::tags::{Inbound, Orphan, Outbound, Tags};
-use crate::token::Tokens;
+use crate::token::{ResetTokens, Tokens};
 
 /// Time between two searches for tags that the engine no longer has: longer than a cookie lives.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(90);
@@ -49,6 +50,9 @@ pub enum Event {
     Established(SocketAddr, Option<PeerIdentity>),
     /// A connection could not be established, or has ended.
     Failed(SocketAddr, Failure),
+    /// A client that has proved nothing could not establish a connection, or has ended one, after as many others that were not
+    /// reported. Reported at most every ten seconds, beyond the first eight.
+    ClientFailed(SocketAddr, Failure, u64),
     /// A server was not known and is from now on.
     Learned(KnownHost),
     /// A peer at this address tries to set up an association without encryption. Reported at most every ten seconds.
@@ -126,6 +130,7 @@ pub struct Layer {
     shard: Shard,
     rng: ChaCha20Rng,
     tokens: Tokens,
+    resets: ResetTokens,
     /// The time at the start, by both clocks.
     origin: (Instant, UnixTime),
     connections: HashMap<Cid, Connection>,
@@ -133,14 +138,14 @@ pub struct Layer {
     by_address: HashMap<SocketAddr, Cid>,
     /// Connections that clients began, by the address and the client's connection ID at first (0 if it has none).
     initials: HashMap<(SocketAddr, Cid), Cid>,
-    half_open: usize,
+    /// Handshakes of clients. Those without a header of ours are apart: their addresses are not proved at first.
+    sources: Sources,
+    plain_sources: Sources,
     /// The names by which the user knows servers.
     names: HashMap<SocketAddr, String>,
     tags: Tags,
     timers: BTreeSet<(Instant, Cid)>,
     next_sweep: Option<Instant>,
-    /// Handshakes that clients may begin now, and when this was computed.
-    allowance: (f64, Instant),
     inbox: Inbox,
     out: VecDeque<Outgoing>,
     events: VecDeque<Event>,
@@ -149,6 +154,7 @@ pub struct Layer {
     aborts: Vec<(Arrival, Vec<u8>)>,
     /// When an [`Event::NotEncrypted`] is to be reported again.
     next_report: Instant,
+    client_failures: ClientFailures,
     stats: Stats,
 }
 
@@ -167,30 +173,33 @@ impl Layer {
         let mut rng = ChaCha20Rng::from_seed(seed);
         let mut secret = [0; 32];
         rng.fill_bytes(&mut secret);
-        let allowance = (f64::from(config.limits.handshakes_per_sec), now);
+        let sources = || Sources::new(config.limits.handshakes_per_sec, now);
+        let resets = ResetTokens::new(&config.identity.private_key);
         Ok(Self {
             own: config.dtls(false)?,
             plain: config.dtls(true)?,
+            sources: sources(),
+            plain_sources: sources(),
             config,
             shard,
             rng,
             tokens: Tokens::new(&secret),
+            resets,
             origin: (now, wall),
             connections: HashMap::new(),
             by_address: HashMap::new(),
             initials: HashMap::new(),
-            half_open: 0,
             names: HashMap::new(),
             tags: Tags::default(),
             timers: BTreeSet::new(),
             next_sweep: None,
-            allowance,
             inbox: Inbox::new(),
             out: VecDeque::new(),
             events: VecDeque::new(),
             learned: Vec::new(),
             aborts: Vec::new(),
             next_report: now,
+            client_failures: ClientFailures::new(now),
             stats: Stats::default(),
         })
     }
@@ -225,7 +234,11 @@ impl Layer {
     /// Returns the counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats { connections: self.connections.len(), half_open: self.half_open, ..self.stats }
+        Stats {
+            connections: self.connections.len(),
+            half_open: self.sources.count() + self.plain_sources.count(),
+            ..self.stats
+        }
     }
 
     /// Handles a datagram, and appends the packets in it to `packets`.
@@ -249,12 +262,17 @@ impl Layer {
                 self.with(now, destination, |connection, cx| connection.on_retry(cx, token));
                 return self.give_up(packets);
             }
+            Some(Header::Reset { destination, token }) => {
+                self.on_reset(now, source, destination, token);
+                return self.give_up(packets);
+            }
             Some(Header::Plain { records }) => (self.plain_connection(now, source, records), None, records),
             None => (None, None, &[][..]),
         };
         let cid = cid.filter(|cid| self.connections.contains_key(cid));
         let Some(cid) = cid else {
             self.stats.dropped += 1;
+            self.answer_lost(arrival, datagram);
             self.refuse_plain(now, arrival, datagram);
             return;
         };
@@ -381,6 +399,7 @@ impl Layer {
             trust: &self.config.trust,
             anonymous_clients: self.config.anonymous_clients,
             own: self.config.identity.fingerprint(),
+            resets: &self.resets,
             held_max: self.config.limits.held_packets_max,
             out: &mut self.out,
             inbox: &mut self.inbox,
@@ -391,7 +410,7 @@ impl Layer {
         self.out.truncate(OUT_MAX);
         self.events.extend(self.learned.drain(..).map(Event::Learned));
         if let Err(failure) = result {
-            self.fail(cid, failure);
+            self.fail(now, cid, failure);
             return;
         }
         let established = connection.is_established && !was_established;
@@ -415,30 +434,9 @@ impl Layer {
         if let Some(address) = connection.paths.known().next() {
             self.events.push_back(Event::Established(address, connection.identity().cloned()));
         }
-        if connection.initial.is_some() {
-            self.half_open -= 1;
-        }
-    }
-
-    /// Ends a connection, and its associations unless they may still be set up over another one.
-    fn fail(&mut self, cid: Cid, failure: Failure) {
-        self.stats.failed += 1;
-        let Some(connection) = self.connections.get(&cid) else { return };
-        let address = connection.paths.known().next();
-        let orphans = self.remove(cid);
-        let Some(address) = address else { return };
-        if failure != Failure::TimedOut {
-            let arrival = Arrival { source: address, destination: None, ecn: 0 };
-            let abort = |orphan| (arrival, abort_packet(&orphan, &failure.to_string()));
-            self.aborts.extend(orphans.into_iter().map(abort));
-        }
-        self.events.push_back(Event::Failed(address, failure));
-    }
-
-    /// Passes the ABORTs of failed connections on.
-    fn give_up(&mut self, packets: &mut Packets) {
-        for (arrival, bytes) in self.aborts.drain(..) {
-            packets.push(arrival, &bytes, None);
+        if let Some((source, _)) = connection.initial {
+            let is_plain = connection.is_plain();
+            self.sources_of(is_plain).remove(Source::of(source.ip()), cid);
         }
     }
 
@@ -455,7 +453,7 @@ impl Layer {
             }
             if let Some(initial) = connection.initial {
                 self.initials.remove(&initial);
-                self.half_open -= usize::from(!connection.is_established);
+                self.sources_of(connection.is_plain()).remove(Source::of(initial.0.ip()), cid);
             }
         }
         self.tags.forget(cid)
@@ -538,7 +536,9 @@ fn wall_at((origin, wall): (Instant, UnixTime), now: Instant) -> UnixTime {
 }
 
 mod admission;
+mod failing;
 mod foreign;
 mod icmp;
+mod replacing;
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@
 //! decides about those of peers.
 //!
 //! Modules, from the bottom: `header`, `control` and `token` are the bytes on the wire, `fingerprint`, `identity`,
-//! `known_hosts` and `trust` are about keys, `provider` is the cryptography, `paths` and `tags` are the parts of a
-//! connection's state that DTLS does not know, `connection` is one connection, and `layer` all of them.
+//! `known_hosts` and `trust` are about keys, `provider` is the cryptography, `sources` limits handshakes, `paths` and `tags` are the
+//! parts of a connection's state that DTLS does not know, `connection` is one connection, and `layer` all of them.
 
 mod abort;
 mod config;
@@ -25,6 +25,7 @@ mod layer;
 mod packets;
 mod paths;
 mod provider;
+mod sources;
 mod tags;
 mod token;
 mod trust;

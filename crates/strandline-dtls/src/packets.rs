@@ -3,7 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use crate::header::Cid;
+use crate::header::{Cid, Header};
+
+/// Initial capacity of a datagram in bytes, the minimum MTU of IPv6 (RFC 8200 section 5). A longer one grows it.
+const DATAGRAM_CAPACITY: usize = 1280;
 
 /// Where a datagram came from and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,14 @@ pub struct Outgoing {
     pub source: Option<IpAddr>,
     /// The datagram.
     pub bytes: Vec<u8>,
+}
+
+impl Outgoing {
+    pub(crate) fn new(destination: SocketAddr, source: Option<IpAddr>, header: &Header<'_>) -> Self {
+        let mut bytes = Vec::with_capacity(DATAGRAM_CAPACITY);
+        header.write(&mut bytes);
+        Self { destination, source, bytes }
+    }
 }
 
 /// Packets that were decrypted, in order of arrival.

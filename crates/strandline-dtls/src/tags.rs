@@ -55,6 +55,8 @@ pub(crate) struct Orphan {
     pub(crate) local_tag: u32,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
+    /// Whether the peer has answered its INIT.
+    pub(crate) is_answered: bool,
 }
 
 /// What packets to a peer carry.
@@ -203,6 +205,7 @@ impl Tags {
             local_tag,
             local_port: owner.local_port,
             peer_port: owner.peer_port,
+            is_answered: owner.peer_tag.is_some(),
         };
         gone.map(orphan).collect()
     }

@@ -150,6 +150,16 @@ impl Trust {
         Ok(self)
     }
 
+    /// Returns whether another trusts the same peers for the same reasons.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let uses_first = |trust: &Self| trust.hosts.as_ref().map(|hosts| hosts.first_use);
+        self.pins == other.pins
+            && self.authorities == other.authorities
+            && uses_first(self) == uses_first(other)
+            && self.known_hosts() == other.known_hosts()
+    }
+
     /// Returns whether no peer is trusted.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -12,7 +12,7 @@ const GENERATION_BITS: u8 = 2;
 pub(crate) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
 /// First bytes of encrypted datagrams with a connection ID.
-pub const CONNECTION_KINDS: RangeInclusive<u8> = 8..=11;
+pub const CONNECTION_KINDS: RangeInclusive<u8> = 8..=12;
 
 /// The first of them: a client's first datagram, whose connection ID is its own.
 pub(crate) const INITIAL_KIND: u8 = 8;

@@ -70,6 +70,15 @@ impl Encryption {
         self.config.identity.fingerprint()
     }
 
+    /// Returns whether another has the same identity and trust.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let (own, others) = (&self.config, &other.config);
+        own.identity == others.identity
+            && own.anonymous_clients == others.anonymous_clients
+            && own.trust.is_like(&others.trust)
+    }
+
     /// Returns the list of known hosts as it is now, if there is one.
     #[must_use]
     pub fn known_hosts(&self) -> Option<KnownHosts> {

@@ -15,8 +15,9 @@ use strandline_proto::time::Time;
 use strandline_proto::zone;
 
 use crate::address::Address;
+use crate::encryption::Encryption;
 use crate::engine::Engine;
-use crate::error::{BindError, ConnectError, Ended};
+use crate::error::{BindError, ConnectError, Ended, StackError};
 use crate::peer::Peer;
 use crate::ports::ReservedPorts;
 use crate::shard::attempt::Attempt;
@@ -312,6 +313,26 @@ impl Stack {
             state.secure.as_ref().map(|secure| secure.layer().stats())
         });
         stats.sum()
+    }
+
+    /// Replaces the identity and what is trusted; limits stay. The identity is for connections to come. Associations with peers
+    /// that are not trusted any more end with the reason.
+    ///
+    /// # Errors
+    /// If packets are not encrypted.
+    pub fn replace_encryption(&self, encryption: &Encryption) -> Result<(), StackError> {
+        for shard in &self.inner.shards {
+            shard.with(|state, now| {
+                let State { engine, secure, .. } = state;
+                let Some(secure) = secure else {
+                    return Err(StackError::Encryption("the stack does not encrypt".to_owned()));
+                };
+                let replaced = secure.replace(engine, now, shard.observer.as_deref(), encryption);
+                state.wake_driver();
+                replaced.map_err(|error| StackError::Encryption(error.to_string()))
+            })?;
+        }
+        Ok(())
     }
 
     /// Returns the number of shards.

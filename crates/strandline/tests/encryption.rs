@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::common::{pattern, recv_whole};
 use strandline::encryption::{
-    Encryption, Identity, KnownHosts, KnownHostsFile, Options, Trust, create_identity, read_identity,
+    Encryption, Fingerprint, Identity, KnownHost, KnownHosts, KnownHostsFile, Options, Trust,
+    create_identity, read_identity,
 };
 use strandline::memory::Network;
 use strandline::{
@@ -258,7 +259,9 @@ async fn lists_of_several_files_count_together() {
         })
         .collect();
     let encryption = Options { key: Some(key.clone()), trust: hosts }.load().unwrap();
-    assert_eq!(encryption.known_hosts().unwrap().hosts().count(), 2);
+    let known = encryption.known_hosts().unwrap();
+    assert_eq!(known.hosts().count(), 2);
+    assert_eq!(known.to_string().matches("bad").count(), 2, "these stay refused");
     let missing = folder.join("none").display().to_string();
     let error = Options { key: Some(key), trust: vec![missing.clone()] }.load().unwrap_err();
     let chain: String = chain_of(&error);
@@ -267,6 +270,27 @@ async fn lists_of_several_files_count_together() {
 }
 
 /// A file without an end is no list, and a list that is too long is not cut off.
+#[test]
+fn changes_of_several_processes_are_all_kept() {
+    let folder = std::env::temp_dir().join(format!("strandline-changes-{}", std::process::id()));
+    let path = folder.join("known_hosts");
+    std::thread::scope(|scope| {
+        for process in 0..8 {
+            let path = &path;
+            scope.spawn(move || {
+                for number in 0..10 {
+                    let name = format!("host{process}-{number}");
+                    let fingerprint = Fingerprint::of_key(name.as_bytes());
+                    let host = KnownHost { name, fingerprint, comment: String::new() };
+                    assert!(KnownHostsFile::new(path).change(|hosts| hosts.add(host)).unwrap());
+                }
+            });
+        }
+    });
+    assert_eq!(KnownHostsFile::new(&path).read().unwrap().hosts().count(), 80);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[tokio::test]
 async fn endless_files_are_refused() {
     let folder = std::env::temp_dir().join(format!("strandline-endless-{}", std::process::id()));

@@ -89,8 +89,8 @@ pub(super) const CRATES: [Rules; 9] = [
         root: "crates/strandline-dtls/src/lib.rs",
         layers: &[
             apart(&["fingerprint", "header", "inbox", "provider"]),
-            apart(&["control", "identity", "known_hosts", "packets", "paths", "tags", "token"]),
-            apart(&["abort", "trust"]),
+            apart(&["identity", "known_hosts", "packets", "paths", "sources", "tags", "token"]),
+            apart(&["abort", "control", "trust"]),
             apart(&["config", "failure"]),
             apart(&["connection"]),
             apart(&["layer"]),

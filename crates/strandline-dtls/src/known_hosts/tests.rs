@@ -74,6 +74,16 @@ fn every_listed_name_must_have_the_key() {
 }
 
 #[test]
+fn appended_lists_keep_unreadable_lines() {
+    let read = |text: &str| KnownHosts::parse_lenient(text).unwrap().0;
+    let mut hosts = read(&format!("a {KEY}\n"));
+    hosts.append(read(&format!("# both\nb SHA256:short\nA {KEY}\nc {KEY}\n")));
+    assert_eq!(hosts.to_string(), format!("a {KEY}\n# both\nb SHA256:short\nc {KEY}\n"));
+    let found = hosts.look_up("192.0.2.7:9899".parse().unwrap(), Some("b"), KEY.parse().unwrap());
+    assert!(matches!(found, Found::Other { expected, .. } if expected.is_empty()));
+}
+
+#[test]
 fn last_line_may_end_with_a_carriage_return() {
     let hosts = KnownHosts::parse(&format!("a {KEY}\r\n# own\r")).unwrap();
     assert_eq!(hosts.to_string(), format!("a {KEY}\n# own\n"));

@@ -8,8 +8,9 @@ use rand_core::RngCore as _;
 
 use super::{Layer, OUT_MAX};
 use crate::connection::{Connection, End, Role};
-use crate::header::{Cid, Header};
+use crate::header::{Cid, Header, with_bits_of};
 use crate::packets::Outgoing;
+use crate::sources::{Source, Sources};
 
 /// Bytes of a ClientHello at least: the answer to something shorter would be longer than it.
 const CLIENT_HELLO_MIN: usize = 64;
@@ -80,22 +81,30 @@ impl Layer {
         peer_cid: Option<Cid>,
         is_plain: bool,
     ) -> Option<Cid> {
-        let rate = f64::from(self.config.limits.handshakes_per_sec);
-        let (tokens, at) = self.allowance;
-        let tokens = (tokens + rate * now.saturating_duration_since(at).as_secs_f64()).min(rate);
-        self.allowance = (tokens, now);
-        if self.half_open >= self.config.limits.half_open_max || tokens < 1.0 {
+        let from = Source::of(source.ip());
+        let open_max = self.config.limits.half_open_max;
+        let sources = self.sources_of(is_plain);
+        if !sources.may_begin(from, now) {
             return None;
         }
-        self.allowance.0 -= 1.0;
+        if sources.count() >= open_max {
+            let oldest = sources.oldest_of_largest()?;
+            self.remove(oldest);
+            self.stats.failed += 1;
+        }
         let cid = self.add(now, source, Role::Server, peer_cid, is_plain)?;
         let initial = (source, peer_cid.unwrap_or(0));
         if let Some(connection) = self.connections.get_mut(&cid) {
             connection.initial = Some(initial);
             self.initials.insert(initial, cid);
-            self.half_open += 1;
+            self.sources_of(is_plain).add(from, cid);
         }
         Some(cid)
+    }
+
+    /// Returns the handshakes of clients with a header of ours, or of those without.
+    pub(super) fn sources_of(&mut self, is_plain: bool) -> &mut Sources {
+        if is_plain { &mut self.plain_sources } else { &mut self.sources }
     }
 
     fn add(
@@ -111,7 +120,9 @@ impl Layer {
         }
         let mask = (1u64 << self.shard.bits) - 1;
         let cid = loop {
-            let cid = (self.rng.next_u64() & !mask) | (u64::from(self.shard.index) & mask);
+            let random = self.rng.next_u64();
+            let random = peer_cid.map_or(random, |peer| with_bits_of(peer, random));
+            let cid = (random & !mask) | (u64::from(self.shard.index) & mask);
             if cid != 0 && !self.connections.contains_key(&cid) {
                 break cid;
             }

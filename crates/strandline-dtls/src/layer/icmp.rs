@@ -1,6 +1,7 @@
 //! ICMP messages about encrypted datagrams.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use super::Layer;
 use crate::failure::Failure;
@@ -20,6 +21,7 @@ impl Layer {
     /// about them as well.
     pub fn handle_icmp(
         &mut self,
+        now: Instant,
         destination: SocketAddr,
         quoted: &[u8],
         is_refused: bool,
@@ -29,7 +31,7 @@ impl Layer {
         let known = connection.paths.known().find(|known| connection.paths.actual(*known) == destination)?;
         if !connection.is_established {
             if is_refused && connection.is_unanswered() {
-                self.fail(cid, Failure::Unreachable);
+                self.fail(now, cid, Failure::Unreachable);
             }
             return None;
         }
@@ -47,7 +49,7 @@ impl Layer {
             Header::Handshake { destination, source, .. } => (source, Some(destination)),
             // Only as long as the peer is where it was at first.
             Header::Data { destination: peer, .. } => (*self.by_address.get(&destination)?, Some(peer)),
-            Header::Retry { .. } | Header::Plain { .. } => return None,
+            Header::Retry { .. } | Header::Reset { .. } | Header::Plain { .. } => return None,
         };
         let connection = self.connections.get(&own)?;
         (peer.is_none() || connection.peer_cid() == peer).then_some(own)

@@ -15,6 +15,8 @@ mod addresses;
 mod attacks;
 mod handshake;
 mod keys;
+mod resets;
+mod trust;
 
 /// SCTP ports of both sides.
 const PORTS: (u16, u16) = (40_000, 5000);
@@ -70,14 +72,14 @@ impl Host {
 
     fn failure(&self) -> Option<&Failure> {
         self.events.iter().find_map(|event| match event {
-            Event::Failed(_, failure) => Some(failure),
+            Event::Failed(_, failure) | Event::ClientFailed(_, failure, _) => Some(failure),
             _ => None,
         })
     }
 }
 
 /// A datagram on its way. Ordered by time, then by number.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Flying {
     due: Instant,
     number: u64,

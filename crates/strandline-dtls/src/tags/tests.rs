@@ -67,7 +67,7 @@ fn unused_tags_are_forgotten_by_the_second_sweep() {
 fn a_lost_connection_names_its_associations() {
     let mut tags = with_one();
     assert_eq!(tags.forget(2), []);
-    assert_eq!(tags.forget(1), [Orphan { local_tag: 9, local_port: 2, peer_port: 1 }]);
+    assert_eq!(tags.forget(1), [Orphan { local_tag: 9, local_port: 2, peer_port: 1, is_answered: true }]);
     assert!(tags.is_empty());
 }
 

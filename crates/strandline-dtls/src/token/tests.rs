@@ -1,6 +1,20 @@
 use super::*;
 
 #[test]
+fn a_reset_is_of_one_connection() {
+    let client: SocketAddr = "192.0.2.1:1000".parse().unwrap();
+    let token = ResetTokens::new(b"key").of(5, client);
+    assert!(is_same(&token, &ResetTokens::new(b"key").of(5, client)), "another process");
+    let others = [
+        ResetTokens::new(b"other").of(5, client),
+        ResetTokens::new(b"key").of(6, client),
+        ResetTokens::new(b"key").of(5, "192.0.2.1:1001".parse().unwrap()),
+    ];
+    assert!(others.iter().all(|other| !is_same(&token, other)));
+    assert!(!is_same(&token, &token[..15]) && !is_same(&token, &[]));
+}
+
+#[test]
 fn a_token_is_for_one_client_and_time() {
     let tokens = Tokens::new(&[7; 32]);
     let client: SocketAddr = "192.0.2.1:1000".parse().unwrap();

@@ -132,18 +132,26 @@ impl KnownHostsFile {
         at(&self.path, read())
     }
 
-    /// Changes the list: reads it, calls `change`, and replaces the file at once.
+    /// Changes the list: reads it, calls `change`, and replaces the file at once. Other processes that change a list in this
+    /// folder wait meanwhile.
     ///
     /// # Errors
     /// If the file can't be read or written.
     pub fn change<T>(&self, change: impl FnOnce(&mut KnownHosts) -> T) -> Result<T, FileError> {
         let _guard = self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let lock = || {
+            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new("."));
+            std::fs::create_dir_all(folder)?;
+            // The file itself is replaced, and a lock on it would not hold for the next one.
+            let folder = File::open(folder)?;
+            folder.lock()?;
+            Ok(folder)
+        };
+        let _locked = at(&self.path, lock())?;
         let mut hosts = self.read()?;
         let result = change(&mut hosts);
         let write = || {
-            if let Some(folder) = self.path.parent() {
-                std::fs::create_dir_all(folder)?;
-            }
             let new = self.path.with_extension("new");
             let mut options = OpenOptions::new();
             let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;

@@ -85,7 +85,7 @@ impl Options {
         let (mut anonymous, mut file) = (false, None);
         let mut hosts: Option<KnownHosts> = None;
         let mut add = |listed: KnownHosts| match &mut hosts {
-            Some(hosts) => hosts.extend(listed.hosts().cloned()),
+            Some(hosts) => hosts.append(listed),
             none => *none = Some(listed),
         };
         for item in &self.trust {

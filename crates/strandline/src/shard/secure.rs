@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use strandline_dtls::{Arrival, Burst, Event, Layer, Packets, PeerIdentity, Train};
+use strandline_dtls::{Arrival, Burst, ConfigError, Event, Layer, Packets, PeerIdentity, Train};
 use strandline_proto::endpoint::find_named;
 use strandline_proto::event::{AssociationId, Datagram, IcmpError, IcmpKind, Transmit};
 use strandline_proto::time::Time;
@@ -12,7 +12,7 @@ use strandline_proto::zone;
 use strandline_wire::Packet;
 
 use crate::bursts::Bursts;
-use crate::encryption::OnLearned;
+use crate::encryption::{Encryption, OnLearned};
 use crate::engine::Engine;
 use crate::observe::{self, Direction, PacketObserver};
 
@@ -67,7 +67,7 @@ impl Secure {
     /// Tells the engine of an ICMP message about an encrypted packet.
     pub(crate) fn handle_icmp(&mut self, engine: &mut Engine, now: Time, error: &IcmpError<'_>) {
         let is_refused = error.kind == IcmpKind::ProtocolUnreachable;
-        let found = self.layer.handle_icmp(error.destination, error.quoted, is_refused);
+        let found = self.layer.handle_icmp(self.instant(now), error.destination, error.quoted, is_refused);
         let Some((destination, starts)) = found else { return };
         for start in starts {
             engine.handle_icmp(now, IcmpError { destination, kind: error.kind, quoted: &start });
@@ -109,6 +109,21 @@ impl Secure {
         let is_used = |tag| engine.has_tag(strandline_wire::number::VerificationTag(tag));
         self.layer.handle_timeout(at, &mut self.packets, is_used);
         self.deliver(engine, now, observer);
+    }
+
+    /// Replaces identity and trust. Associations with peers that are not trusted any more end.
+    pub(crate) fn replace(
+        &mut self,
+        engine: &mut Engine,
+        now: Time,
+        observer: Option<&dyn PacketObserver>,
+        encryption: &Encryption,
+    ) -> Result<(), ConfigError> {
+        let at = self.instant(now);
+        self.layer.replace_config(at, encryption.config.clone(), &mut self.packets)?;
+        self.on_learned.clone_from(&encryption.on_learned);
+        self.deliver(engine, now, observer);
+        Ok(())
     }
 
     /// Closes all connections.
@@ -171,6 +186,9 @@ impl Secure {
                 }
                 Event::Failed(address, failure) => {
                     tracing::warn!(%address, error = %failure, "DTLS connection failed");
+                }
+                Event::ClientFailed(address, failure, unlogged) => {
+                    tracing::warn!(%address, error = %failure, unlogged, "DTLS connection of a client failed");
                 }
                 Event::NotEncrypted(address) => {
                     tracing::warn!(

@@ -47,6 +47,8 @@ fn challenges_are_limited_in_rate() {
         world.up(b"captured");
         let Reverse(captured) = world.flying.pop().unwrap();
         world.deliver(1, SocketAddr::new([203, 0, 113, 66].into(), port), &captured.bytes);
+        // The challenge: what is captured next is the client's.
+        world.flying.clear();
     }
     let to_thief = world.log.iter().filter(|(_, to, _)| to.ip().to_string() == "203.0.113.66");
     assert_eq!(to_thief.count(), 1);

@@ -161,6 +161,71 @@ fn a_client_is_no_server_by_its_address() {
     }
 }
 
+/// A client that repeats its ClientHello under ever new connection IDs, with the token for each.
+fn flood(world: &mut World, from: SocketAddr, hello: &[u8], ids: core::ops::Range<u64>) {
+    for id in ids {
+        let mut hello = hello.to_vec();
+        hello[1..9].copy_from_slice(&(id << 8).to_be_bytes());
+        world.deliver(1, from, &hello);
+        let (_, _, retry) = world.log.last().unwrap().clone();
+        assert_eq!(retry[0], 9, "a Retry");
+        let with_token = [&hello[..9], &[24], &retry[9..], &hello[10..]].concat();
+        world.deliver(1, from, &with_token);
+        world.flying.retain(|Reverse(flying)| flying.to != from);
+    }
+}
+
+#[test]
+fn one_source_keeps_nobody_out() {
+    for (half_open_max, handshakes_per_sec) in [(8, 1000), (1000, 16)] {
+        for (attacker, victim) in
+            [("192.0.2.66:1", "192.0.2.1:1001"), ("[2001:db8:0:1::66]:1", "[2001:db8:0:2::1]:1001")]
+        {
+            let (client, server) = (identity(), identity());
+            let mut limited = config(&server, &[&client]);
+            limited.limits.half_open_max = half_open_max;
+            limited.limits.handshakes_per_sec = handshakes_per_sec;
+            let mut world = World::new(config(&client, &[&server]), limited);
+            world.hosts[0] = Host::new(config(&client, &[&server]), victim, 7, world.now);
+            world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+            let (_, _, hello) = world.log[0].clone();
+            let hello_of_victim = world.flying.pop().unwrap();
+            let mut sender = at(attacker);
+            for round in 0..200_u16 {
+                if round == 100 {
+                    world.flying.push(Reverse(Flying { due: world.now, ..hello_of_victim.0.clone() }));
+                }
+                sender.set_port(1 + round);
+                let first = 2 * u64::from(round) + 1;
+                flood(&mut world, sender, &hello, first..first + 2);
+                world.run(Duration::from_millis(10));
+            }
+            let open = world.hosts[1].layer.stats().half_open;
+            assert!(open <= half_open_max && open > 4, "{open}");
+            assert_eq!(world.hosts[1].received.len(), 1, "the victim's INIT arrived");
+        }
+    }
+}
+
+#[test]
+fn failures_of_strangers_are_reported_now_and_then() {
+    let (client, server) = (identity(), identity());
+    let mut world = World::new(config(&client, &[&server]), config(&server, &[]));
+    let mut reports = Vec::new();
+    for host in 0..60 {
+        world.hosts[0] = Host::new(config(&client, &[&server]), "192.0.2.1:1001", 10 + host, world.now);
+        world.send(0, "192.0.2.2:9899", &init(PORTS, 0xc1));
+        world.secs(1);
+        reports.extend(world.hosts[1].events.drain(..).filter_map(|event| match event {
+            Event::ClientFailed(_, Failure::Trust(_), others) => Some(others),
+            _ => None,
+        }));
+    }
+    assert_eq!(world.hosts[1].layer.stats().failed, 60);
+    assert!((9..=15).contains(&reports.len()), "{reports:?}");
+    assert!(reports.iter().sum::<u64>() > 30, "the others are counted: {reports:?}");
+}
+
 #[test]
 fn corrupted_datagrams_cause_no_panic() {
     let (mut established, mut received) = (0, 0);
