@@ -199,7 +199,7 @@ fn encrypted_datagrams_are_steered_by_connection() {
                 let source = IpAddr::from([192, 0, 2, 1]);
                 let place = run_behind(&program, &ip_header(source), &datagram);
                 assert_eq!(place, u32::from(steering.place_of(source, &datagram)), "{datagram:?}");
-                let with_id = (8..=11).contains(&kind);
+                let with_id = (8..=12).contains(&kind);
                 let expected = if with_id { steering.place_of_tag(id as u32) } else { 0 };
                 assert_eq!(place, u32::from(expected));
             }

@@ -69,7 +69,10 @@ impl Marks {
 
     /// Takes the first mark if its position is reached.
     pub(super) fn take_due(&mut self, taken: u64) -> Option<Mark> {
-        let (_, mark) = self.list.pop_front_if(|(at, _)| *at <= taken)?;
+        if self.list.front()?.0 > taken {
+            return None;
+        }
+        let (_, mark) = self.list.pop_front()?;
         self.losses -= usize::from(matches!(mark, Mark::Loss(_)));
         self.bytes -= mark.bytes();
         if self.list.is_empty() {
