@@ -13,13 +13,7 @@ fn impatient(host: usize) -> EndpointConfig {
 
 /// Returns an association whose client has replaced its only address. The server's HEARTBEATs to the new one are lost.
 fn replaced() -> (Pair, AssociationId, AssociationId, SocketAddr) {
-    let with = |host| {
-        let mut config = with_dynamic_addresses(1, host);
-        config.association =
-            Arc::new(AssociationConfig { path_retrans_max: 1, ..(*config.association).clone() });
-        config
-    };
-    let (mut pair, client, server) = Pair::with(with(CLIENT), with(SERVER)).establish();
+    let (mut pair, client, server) = Pair::with(impatient(CLIENT), impatient(SERVER)).establish();
     pair.pass(Duration::from_secs(1));
     let (old, new) = (address(CLIENT, 0), new_address(CLIENT, 0));
     gain(&mut pair, CLIENT, new);
@@ -62,32 +56,6 @@ fn only_address_without_sctp_ends_the_association() {
     let (mut pair, _, _, new) = replaced();
     icmp(&mut pair, new, IcmpKind::ProtocolUnreachable);
     assert_eq!(pair.closed(SERVER), Some(&CloseReason::Unreachable));
-}
-
-/// The peer has two new addresses and does not know yet that they were added, so it answers the ASCONF from its old one.
-#[test]
-fn answered_asconf_resumes_heartbeats() {
-    let (mut pair, client, server) = Pair::with(impatient(CLIENT), impatient(SERVER)).establish();
-    pair.pass(Duration::from_secs(1));
-    let (old, new) = (address(CLIENT, 0), [new_address(CLIENT, 0), new_address(CLIENT, 1)]);
-    new.iter().for_each(|new| gain(&mut pair, CLIENT, *new));
-    let add = new.map(|new| AddressRequest::Add(new.ip()));
-    let replace = [add[0], add[1], AddressRequest::Delete(old.ip())];
-    request(&mut pair, CLIENT, client, &replace).unwrap();
-    pair.run_dropping(|sent| sent.source == address(SERVER, 0));
-    assert_eq!(paths(&pair, SERVER, server), new.map(|new| (new, Reachability::Unconfirmed)));
-    let given_up =
-        |pair: &Pair| changes(pair, SERVER).into_iter().find(|(_, change)| *change == PathChange::Inactive);
-    let lost = |sent: &Sent| new.contains(&sent.source) || has(kind::HEARTBEAT)(sent);
-    while given_up(&pair).is_none() {
-        pair.pass_dropping(Duration::from_millis(100), lost);
-    }
-    let own = AddressRequest::SetPrimary(address(SERVER, 0).ip());
-    request(&mut pair, SERVER, server, &[own]).unwrap();
-    pair.run_dropping(lost);
-    assert_eq!(outcomes(&pair, SERVER), [(own, AddressOutcome::Performed)]);
-    pair.pass(Duration::from_secs(100));
-    assert_eq!(paths(&pair, SERVER, server), new.map(|new| (new, Reachability::Active)));
 }
 
 /// The last address that is left was given up before.
