@@ -14,7 +14,6 @@ use crate::peer_identity::PeerIdentity;
 use crate::program_sockets::Sockets;
 use crate::questions::Questions;
 use crate::registry::Registry;
-use crate::stacks::Shared;
 
 /// A gateway that runs.
 #[derive(Debug)]
@@ -73,11 +72,6 @@ impl Gateway {
             moved: watch::Sender::new(false),
             stage: watch::Sender::new(Stage::Running),
         }
-    }
-
-    /// Returns what all stacks share.
-    pub(crate) fn shared(&self) -> Shared {
-        Shared { settings: self.settings(), memory: Arc::clone(&self.memory) }
     }
 
     /// Counts what connections have taken from their streams, and their readers have not.

@@ -305,7 +305,8 @@ fn listen(
     gateway: &Arc<Gateway>,
     runtimes: &[Handle],
 ) -> Result<(Stack, Arc<Listener>)> {
-    let (stack, listener) = stacks::listen(at, group, &gateway.shared(), runtimes)?;
+    let shared = stacks::Shared { settings: gateway.settings(), memory: Arc::clone(&gateway.memory) };
+    let (stack, listener) = stacks::listen(at, group, &shared, runtimes)?;
     let listener = Arc::new(listener);
     for (shard, runtime) in runtimes.iter().enumerate() {
         let (listener, gateway) = (Arc::clone(&listener), Arc::clone(gateway));

@@ -25,7 +25,7 @@ use crate::hot_restart::HotRestart;
 use crate::link::Link;
 use crate::listeners::{self, Target, UdpTarget};
 use crate::ruleset::{Captured, Ruleset};
-use crate::stacks::ClientStacks;
+use crate::stacks::{ClientStacks, Shared};
 
 /// Tables and keys that only a new start changes.
 const KEPT: [&str; 11] = [
@@ -115,7 +115,8 @@ impl Running {
     ) -> Result<Self> {
         let settings = gateway.settings();
         let document = Document::new(settings.document.clone(), &KEPT, &[]);
-        let outgoing = ClientStacks::new(gateway.shared(), runtimes.clone());
+        let shared = Shared { settings: Arc::clone(&settings), memory: Arc::clone(&gateway.memory) };
+        let outgoing = ClientStacks::new(shared, runtimes.clone());
         let running = Self {
             args,
             gateway,
