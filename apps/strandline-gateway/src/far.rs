@@ -67,6 +67,9 @@ async fn serve(
     let Some(place) = place else {
         return refuse(send, Reason::Limit, "too many connections".to_owned()).await;
     };
+    if peer.gateway.refuses_streams() {
+        return refuse(send, Reason::Ending, "this process ends".to_owned()).await;
+    }
     match opening {
         Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report => {
             // They hold little here, and connections count for themselves.
@@ -201,7 +204,7 @@ async fn listen(
         return refuse(send, Reason::NotAllowed, format!("listening at {at} is not allowed")).await;
     }
     if peer.gateway.is_ending() {
-        return refuse(send, Reason::Other, "the gateway ends".to_owned()).await;
+        return refuse(send, Reason::Ending, "the gateway ends".to_owned()).await;
     }
     let listener = match TcpListener::bind(at).await {
         Ok(listener) => listener,

@@ -126,7 +126,7 @@ pub(crate) async fn listen(
         return refuse(send, Reason::NotAllowed, format!("listening on UDP at {at} is not allowed")).await;
     }
     if peer.gateway.is_ending() {
-        return refuse(send, Reason::Other, "the gateway ends".to_owned()).await;
+        return refuse(send, Reason::Ending, "the gateway ends".to_owned()).await;
     }
     let socket = match UdpSocket::bind(at).await {
         Ok(socket) => Arc::new(socket),

@@ -1,7 +1,7 @@
 //! What all connections of a gateway share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use strandline::{Association, MemoryAccount, TakenBytes};
@@ -39,6 +39,8 @@ pub(crate) struct Gateway {
     accepted: AtomicUsize,
     /// Whether another process takes what is new.
     moved: watch::Sender<bool>,
+    /// Whether streams of peers are refused.
+    refuses_streams: AtomicBool,
     stage: watch::Sender<Stage>,
 }
 
@@ -70,6 +72,7 @@ impl Gateway {
             count: AtomicU64::new(0),
             accepted: AtomicUsize::new(0),
             moved: watch::Sender::new(false),
+            refuses_streams: AtomicBool::new(false),
             stage: watch::Sender::new(Stage::Running),
         }
     }
@@ -140,6 +143,16 @@ impl Gateway {
     /// Lets the peers set up associations with the process that has taken over.
     pub(crate) fn set_moved(&self) {
         self.moved.send_replace(true);
+    }
+
+    /// Refuses streams that peers open from now on: another process takes them, or none does.
+    pub(crate) fn refuse_streams(&self) {
+        self.refuses_streams.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether streams that peers open are refused.
+    pub(crate) fn refuses_streams(&self) -> bool {
+        self.refuses_streams.load(Ordering::Relaxed)
     }
 
     /// Waits until another process has taken over.

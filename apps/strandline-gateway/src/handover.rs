@@ -9,6 +9,7 @@
 //! | old | every second, 4 bytes: how many connections it still has |
 //! | new | a note with a socket: a [question](crate::questions) |
 //! | new | a note: end, since the new one is told to |
+//! | new | a note: read keys and trust again |
 //!
 //! Its end tells each of them that the other is gone.
 
@@ -30,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use strandline::Owner;
 use strandline_ipc::{frame, read_frame, receive_descriptors, receive_note, send_descriptors, send_note};
 use tokio::io::{AsyncReadExt, Interest};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use crate::program;
@@ -43,6 +44,8 @@ const VARIABLE: &str = "STRANDLINE_GATEWAY_TAKEOVER";
 const READY: u8 = b'R';
 /// The note that says that all processes are to end.
 const END: u8 = b'E';
+/// The note that says that keys and trust are to be read again.
+const KEYS: u8 = b'K';
 /// Time for a successor to start.
 const START: Duration = Duration::from_secs(60);
 /// Time between two looks whether a process that has given up has ended, and their number.
@@ -241,7 +244,7 @@ impl Program {
             None => bail!("this process is told to end, and the new one did not end in time"),
         }
         let pid = starting.0.take().map_or(0, |child| child.id());
-        Ok(Successor { pid, stream, state: watch::Sender::new(SuccessorState::Serving) })
+        Ok(Successor { pid, stream, state: watch::Sender::new(SuccessorState::Serving), keys: Notify::new() })
     }
 }
 
@@ -296,6 +299,8 @@ pub(crate) struct Successor {
     pub(crate) pid: u32,
     stream: tokio::net::UnixStream,
     state: watch::Sender<SuccessorState>,
+    /// Notified when keys and trust are to be read again.
+    keys: Notify,
 }
 
 /// How far the process that serves now is, as it has told one of before.
@@ -337,6 +342,7 @@ impl Successor {
         while self.stream.readable().await.is_ok() {
             match self.stream.try_io(Interest::READABLE, || receive_note(&self.stream)) {
                 Ok(Some((END, _))) => drop(self.state.send_replace(SuccessorState::Ending)),
+                Ok(Some((KEYS, _))) => self.keys.notify_one(),
                 Ok(Some((QUESTION, Some(socket)))) => {
                     let sockets = Arc::clone(sockets);
                     tokio::spawn(async move { questions::answer(socket, &sockets).await });
@@ -346,6 +352,11 @@ impl Successor {
                 Ok(None) | Err(_) => return,
             }
         }
+    }
+
+    /// Waits until it says that keys and trust are to be read again.
+    pub(crate) async fn has_new_keys(&self) {
+        self.keys.notified().await;
     }
 
     /// Returns how far it is.
@@ -364,6 +375,12 @@ impl Successor {
 pub(crate) fn send_end(stream: &UnixStream) {
     // One that has ended need not be told.
     let _ = send_note(stream, END, None);
+}
+
+/// Lets a process of before read keys and trust again.
+pub(crate) fn send_new_keys(stream: &UnixStream) {
+    // One that has ended has no associations.
+    let _ = send_note(stream, KEYS, None);
 }
 
 /// Reads what a process of before tells. Returns `None` at its end.

@@ -157,6 +157,8 @@ impl HotRestart {
         for (former, stream) in inherited.formers {
             self.follow(former, stream, gateway)?;
         }
+        // What is trusted may be less than when they read it.
+        self.send_new_keys();
         Ok(())
     }
 
@@ -281,6 +283,11 @@ impl HotRestart {
         }
         // The next one follows them.
         self.formers.borrow_mut().clear();
+    }
+
+    /// Lets the processes of before read keys and trust again.
+    pub(crate) fn send_new_keys(&self) {
+        self.formers.borrow().iter().for_each(|process| handover::send_new_keys(&process.stream));
     }
 
     /// Waits until the processes of before have ended.

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use strandline::{Association, Ended, Peer, Stack, Stream};
+use strandline::encryption::Encryption;
+use strandline::{Association, ConnectError, Ended, Peer, Stack, StackError, Stream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -46,6 +47,7 @@ pub(crate) struct Link {
     /// The stack of the association, and what opens one for the next process of a peer that restarts.
     stack: Mutex<Stack>,
     reopen: StackFactory,
+    encryption: Mutex<Option<Encryption>>,
     /// Set when a reload has removed the peer: no new connections, and the association ends with the last one.
     retired: watch::Sender<bool>,
     /// The association while there is one.
@@ -95,7 +97,7 @@ impl Link {
         peer: config::Peer,
         reverses: Vec<config::Reverse>,
         stack: Stack,
-        reopen: StackFactory,
+        (reopen, encryption): (StackFactory, Option<Encryption>),
     ) -> Self {
         let name = peer.name.as_str().into();
         Self {
@@ -104,6 +106,7 @@ impl Link {
             reverses,
             stack: Mutex::new(stack),
             reopen,
+            encryption: Mutex::new(encryption),
             retired: watch::Sender::new(false),
             up: watch::Sender::new(None),
             contexts: Contexts::default(),
@@ -121,6 +124,20 @@ impl Link {
     /// Returns the stack of its association.
     pub(crate) fn stack(&self) -> Stack {
         self.stack.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces key and trust, also of its association. Returns whether they were others.
+    ///
+    /// # Errors
+    /// If nothing is encrypted.
+    pub(crate) fn replace_encryption(&self, new: &Encryption) -> Result<bool, StackError> {
+        let mut encryption = self.encryption.lock().unwrap_or_else(PoisonError::into_inner);
+        if encryption.as_ref().is_some_and(|old| old.is_like(new)) {
+            return Ok(false);
+        }
+        self.stack().replace_encryption(new)?;
+        *encryption = Some(new.clone());
+        Ok(true)
     }
 
     /// Counts a connection.
@@ -237,6 +254,10 @@ impl Link {
                 self.begin_attempt(begun);
                 let result = self.set_up().await;
                 *self.attempt() = if result.is_ok() { Attempt::None } else { Attempt::Failed };
+                if result.as_ref().is_err_and(|error| error.is::<ConnectError>()) {
+                    // That of a process that ends, and refuses new streams: there is no next one.
+                    self.up.send_replace(None);
+                }
                 match result {
                     Ok(association) => {
                         has_reported = false;
@@ -416,7 +437,8 @@ impl Link {
     /// Prepares for an association with the peer's next process. New connections use the old one until then.
     fn follow(&self) {
         tracing::info!(peer = %self.name, "the peer restarts: its next process gets an association of its own");
-        match self.reopen.stack_for(&self.peer) {
+        let encryption = self.encryption.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match self.reopen.open(encryption.as_ref()) {
             Ok(stack) => *self.stack.lock().unwrap_or_else(PoisonError::into_inner) = stack,
             Err(error) => tracing::error!(peer = %self.name, %error, "opening a socket failed"),
         }

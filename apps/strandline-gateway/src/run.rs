@@ -153,7 +153,16 @@ async fn serve(
     let encryption = settings.encryption.as_ref();
     announced.key = encryption.map(|encrypted| encrypted.shared.fingerprint().to_string());
     announced.listen = listening.as_ref().and_then(|(stack, _)| stack.local_addr());
-    let running = Rc::new(Running::start(args, Arc::clone(&gateway), runtimes, succession).await?);
+    let running = Rc::new(
+        Running::start(
+            args,
+            Arc::clone(&gateway),
+            runtimes,
+            succession,
+            listening.as_ref().map(|(stack, _)| stack.clone()),
+        )
+        .await?,
+    );
     announced.listeners = running.announced();
     if let Some(address) = settings.admin {
         announced.admin = Some(admin::listen(address, Rc::clone(&running)).await?);
@@ -169,10 +178,7 @@ async fn serve(
     running.stop().await;
     gateway.set_stage(Stage::Draining);
     if let Some(successor) = &successor {
-        let (successor, gateway) = (Rc::clone(successor), Arc::clone(&gateway));
-        tokio::task::spawn_local(async move {
-            successor.attend(|| gateway.registry.open(), &gateway.sockets).await;
-        });
+        attend(Rc::clone(successor), Arc::clone(&gateway), Rc::clone(&running));
     }
     let mut was_noted = false;
     if let Some(successor) = &successor {
@@ -185,9 +191,18 @@ async fn serve(
         listener.stop_accepting();
     }
     drain(&gateway, &running, &mut signals, was_noted).await;
-    let stacks = listening.into_iter().map(|(stack, _)| stack).chain(running.stacks()).collect();
-    end(&gateway, stacks).await;
+    end(&gateway, running.stacks()).await;
     Ok(())
+}
+
+/// Tells the process that has taken over about this one, and does what it says.
+fn attend(successor: Rc<Successor>, gateway: Arc<Gateway>, running: Rc<Running>) {
+    tokio::task::spawn_local(async move {
+        tokio::select! {
+            () = successor.attend(|| gateway.registry.open(), &gateway.sockets) => {}
+            () = running.follow_keys(&successor) => {}
+        }
+    });
 }
 
 impl Signals {
@@ -199,7 +214,7 @@ impl Signals {
                 _ = self.terminate.recv() => return,
                 _ = self.hangup.recv() => {
                     gateway.registry.reopen_log();
-                    if running.has_file() {
+                    if running.can_reload() {
                         let running = Rc::clone(running);
                         // The result is logged.
                         tokio::task::spawn_local(async move { running.reload().await });
@@ -238,6 +253,7 @@ async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Suc
     tokio::select! {
         () = drained => {}
         () = tokio::time::sleep(gateway.settings().restart_timeout) => {}
+        () = refuse_later(gateway) => {}
         () = successor.has_reached(SuccessorState::Ending) => {
             tracing::info!(pid = successor.pid, "the process that had taken over is told to end, or has ended");
         }
@@ -245,9 +261,19 @@ async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Suc
     successor.state() == SuccessorState::Ending
 }
 
+/// Refuses streams that peers open once they have had the time to leave.
+async fn refuse_later(gateway: &Gateway) {
+    tokio::time::sleep(LEAVING).await;
+    gateway.refuse_streams();
+    std::future::pending().await
+}
+
 /// Waits until the connections that are left have ended, here and in the processes of before, or their time has, or a signal asks
 /// for the end. `was_noted` says that another process has passed on that this one is to end.
 async fn drain(gateway: &Arc<Gateway>, running: &Rc<Running>, signals: &mut Signals, was_noted: bool) {
+    // The peers set up another association, or do without one.
+    gateway.refuse_streams();
+    gateway.set_moved();
     let drained = async {
         gateway.registry.wait_empty().await;
         running.succession.formers_ended().await;

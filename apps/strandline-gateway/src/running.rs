@@ -25,14 +25,13 @@ use crate::hot_restart::HotRestart;
 use crate::link::Link;
 use crate::listeners::{self, Target, UdpTarget};
 use crate::ruleset::{Captured, Ruleset};
-use crate::stacks::{ClientStacks, Shared};
+use crate::stacks::{ClientStacks, Shared, encryption_of};
 
 /// Tables and keys that only a new start changes.
-const KEPT: [&str; 11] = [
+const KEPT: [&str; 10] = [
     "listen",
     "sctp_port",
     "insecure",
-    "encryption",
     "shards",
     "congestion",
     "multipath",
@@ -47,6 +46,8 @@ pub(crate) struct Running {
     args: Args,
     pub(crate) gateway: Arc<Gateway>,
     runtimes: Vec<Handle>,
+    /// The stack that listens.
+    listening: Option<Stack>,
     document: Document,
     reloads: Reloads,
     state: RefCell<State>,
@@ -112,6 +113,7 @@ impl Running {
         gateway: Arc<Gateway>,
         runtimes: Vec<Handle>,
         succession: HotRestart,
+        listening: Option<Stack>,
     ) -> Result<Self> {
         let settings = gateway.settings();
         let document = Document::new(settings.document.clone(), &KEPT, &[]);
@@ -121,6 +123,7 @@ impl Running {
             args,
             gateway,
             runtimes,
+            listening,
             document,
             reloads: Reloads::default(),
             state: RefCell::new(State { outgoing, links: Vec::new(), listeners: Vec::new() }),
@@ -191,7 +194,8 @@ impl Running {
 
     pub(crate) fn stacks(&self) -> Vec<Stack> {
         let state = self.state.borrow();
-        state.outgoing.stacks().cloned().chain(state.links.iter().map(|link| link.stack())).collect()
+        let listening = self.listening.iter().chain(state.outgoing.stacks()).cloned();
+        listening.chain(state.links.iter().map(|link| link.stack())).collect()
     }
 
     /// The number of reloads and the last error, for the status.
@@ -199,9 +203,9 @@ impl Running {
         self.reloads.status()
     }
 
-    /// Returns whether there is a file to reload.
-    pub(crate) fn has_file(&self) -> bool {
-        self.args.has_file()
+    /// Returns whether there are files to reload.
+    pub(crate) fn can_reload(&self) -> bool {
+        self.args.has_file() || self.gateway.settings().encryption.is_some()
     }
 
     /// Reads the configuration again, and changes what has changed: connections stay.
@@ -224,7 +228,7 @@ impl Running {
     }
 
     async fn try_reload(&self) -> Result<Reload, ConfigError> {
-        if !self.has_file() {
+        if !self.can_reload() {
             return Err(ConfigError::NoFile);
         }
         let _changing = self.changing.lock().await;
@@ -244,11 +248,64 @@ impl Running {
         let bound = self.bind(&new).map_err(|error| failed("listen", &error))?;
         let captured = self.captured(&new, &bound);
         self.captures.set(captured).await.map_err(|error| failed("capture", &error))?;
-        let differences = self.document.differences(&new.document);
+        let mut differences = self.document.differences(&new.document);
+        let trust = self.replace_encryption(&new, &links);
+        if trust.map_err(|error| failed("encryption", &error.into()))?
+            && !differences.changed.iter().any(|changed| changed == "encryption")
+        {
+            differences.changed.push("encryption".to_owned());
+        }
         self.document.replace(new.document.clone());
         self.change(&new, links, bound).map_err(|error| failed("listen", &error))?;
         self.gateway.replace_settings(new);
+        self.succession.send_new_keys();
         Ok(differences)
+    }
+
+    /// Replaces keys and trust, also of established associations. Returns whether they were others.
+    fn replace_encryption(&self, new: &Settings, links: &[Arc<Link>]) -> Result<bool, StackError> {
+        let old = self.gateway.settings();
+        let mut is_changed = false;
+        if let (Some(old), Some(new)) = (&old.encryption, &new.encryption)
+            && !old.shared.is_like(&new.shared)
+        {
+            is_changed = true;
+            for stack in self.listening.iter().chain(self.state.borrow().outgoing.shared()) {
+                stack.replace_encryption(&new.shared)?;
+            }
+        }
+        for peer in &new.peers {
+            if let Some(link) = links.iter().find(|link| link.peer.identity == peer.identity)
+                && let Some(encryption) = encryption_of(peer, new)
+            {
+                is_changed |= link.replace_encryption(encryption)?;
+            }
+        }
+        Ok(is_changed)
+    }
+
+    /// Reads keys and trust again whenever the process that has taken over says so.
+    pub(crate) async fn follow_keys(&self, successor: &Successor) {
+        loop {
+            successor.has_new_keys().await;
+            self.read_keys();
+        }
+    }
+
+    /// Reads keys and trust again, in a process that has handed over: a key that is no longer trusted counts here, too.
+    pub(crate) fn read_keys(&self) {
+        let new = match Settings::read(&self.args) {
+            Ok(new) => new,
+            Err(error) => return tracing::error!(%error, "keys not read again; the old ones stay in use"),
+        };
+        match self.replace_encryption(&new, &self.links()) {
+            Ok(true) => {
+                tracing::info!("keys and trust read again");
+                self.gateway.replace_settings(new);
+            }
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "keys not read again; the old ones stay in use"),
+        }
     }
 
     /// Returns the links of all peers: those that exist for peers that are as they were.
@@ -261,11 +318,12 @@ impl Running {
                 all.push(Arc::clone(known));
                 continue;
             }
-            let stack = outgoing.stack_for(peer, at % self.runtimes.len())?;
+            let encryption = encryption_of(peer, settings);
+            let stack = outgoing.stack_for(peer, encryption, at % self.runtimes.len())?;
             let reverses: Vec<Reverse> =
                 settings.reverses.iter().filter(|reverse| reverse.peer == at).cloned().collect();
             let reopen = outgoing.reopen(at % self.runtimes.len());
-            all.push(Arc::new(Link::new(peer.clone(), reverses, stack, reopen)));
+            all.push(Arc::new(Link::new(peer.clone(), reverses, stack, (reopen, encryption.cloned()))));
         }
         Ok(all)
     }

@@ -134,13 +134,17 @@ pub(crate) struct StackFactory {
 impl StackFactory {
     /// # Errors
     /// If it can't be opened.
-    pub(crate) fn stack_for(&self, peer: &Peer) -> Result<Stack, StackError> {
-        let encryption = match &peer.security {
-            Security::Own(encryption) => Some(&**encryption),
-            Security::Shared => self.shared.settings.encryption.as_ref().map(|encrypted| &encrypted.shared),
-            Security::Plain => None,
-        };
+    pub(crate) fn open(&self, encryption: Option<&Encryption>) -> Result<Stack, StackError> {
         open(&self.shared, encryption, &self.runtimes)
+    }
+}
+
+/// Returns how associations with a peer are encrypted.
+pub(crate) fn encryption_of<'a>(peer: &'a Peer, settings: &'a Settings) -> Option<&'a Encryption> {
+    match &peer.security {
+        Security::Own(encryption) => Some(&**encryption),
+        Security::Shared => settings.encryption.as_ref().map(|encrypted| &encrypted.shared),
+        Security::Plain => None,
     }
 }
 
@@ -165,19 +169,21 @@ impl ClientStacks {
     ///
     /// # Errors
     /// If it can't be opened.
-    pub(crate) fn stack_for(&mut self, peer: &Peer, runtime: usize) -> Result<Stack, StackError> {
-        let (stack, encryption) = match &peer.security {
-            Security::Own(encryption) => {
+    pub(crate) fn stack_for(
+        &mut self,
+        peer: &Peer,
+        encryption: Option<&Encryption>,
+        runtime: usize,
+    ) -> Result<Stack, StackError> {
+        let stack = match &peer.security {
+            Security::Own(_) => {
                 let own = self.runtimes.get(runtime..=runtime).unwrap_or(&self.runtimes);
-                let stack = open(&self.shared, Some(encryption), own)?;
+                let stack = open(&self.shared, encryption, own)?;
                 self.own.push(stack.clone());
                 return Ok(stack);
             }
-            Security::Shared => (
-                &mut self.encrypted,
-                self.shared.settings.encryption.as_ref().map(|encrypted| &encrypted.shared),
-            ),
-            Security::Plain => (&mut self.plain, None),
+            Security::Shared => &mut self.encrypted,
+            Security::Plain => &mut self.plain,
         };
         if stack.is_none() {
             *stack = Some(open(&self.shared, encryption, &self.runtimes)?);
@@ -189,6 +195,11 @@ impl ClientStacks {
     pub(crate) fn reopen(&self, runtime: usize) -> StackFactory {
         let runtimes = self.runtimes.get(runtime..=runtime).unwrap_or(&self.runtimes).to_vec();
         StackFactory { shared: self.shared.clone(), runtimes }
+    }
+
+    /// Returns that of the peers without a list of their own.
+    pub(crate) fn shared(&self) -> Option<&Stack> {
+        self.encrypted.as_ref()
     }
 
     /// Returns all that are open.

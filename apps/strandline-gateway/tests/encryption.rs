@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use strandline::encryption::Fingerprint;
 
-use crate::common::{Gateway, Home, at_last, patient, read_all, read_exactly};
+use crate::common::{Gateway, Home, at_last, free_address, patient, read_all, read_exactly};
 use crate::failures::socks;
 
 /// The homes of a far and a near gateway that trust each other.
@@ -87,6 +87,28 @@ fn an_unknown_near_gateway_is_refused() {
         far.log().contains(&add) && near.log().contains(&add)
     });
     assert_eq!(far.status()["associations"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_killed_far_gateway_is_noticed_at_once() {
+    let (far_home, near_home) = homes("killed");
+    let (server, address) = server();
+    let options = format!("--listen {} --allow {address}", free_address());
+    let mut far = Gateway::start_in(&far_home.path, &options);
+    let near = start_near(&near_home, &far, &format!("--forward 0={address}"));
+    let connect = || {
+        let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
+        client.write_all(b"hello").unwrap();
+        let mut served = patient(server.accept().unwrap().0);
+        assert_eq!(read_exactly(&mut served, 5), b"hello");
+        (client, served)
+    };
+    let (mut client, _served) = connect();
+    far.kill();
+    let _far = Gateway::start_in(&far_home.path, &options);
+    at_last("the new one says so", || near.log().contains("the peer has restarted"));
+    assert_eq!(read_all(&mut client), (Vec::new(), false));
+    drop(connect());
 }
 
 #[test]

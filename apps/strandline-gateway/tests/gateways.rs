@@ -8,6 +8,7 @@ mod failures;
 mod fairness;
 mod interception;
 mod kept;
+mod leaving;
 mod listeners;
 mod many;
 mod mapping;

@@ -74,6 +74,29 @@ fn a_fallback_goes_straight_over_tcp() {
     assert_eq!(read_all(&mut served), (Vec::new(), true));
 }
 
+/// A far gateway that is told to end serves the connections that it has. New ones do without it.
+#[test]
+fn new_connections_leave_a_gateway_that_ends() {
+    let mut world = World::with("", "--fallback-tcp --map always=127.0.0.0/8:*");
+    at_last("there is an association", || world.near.status()["peers"][0]["up"] == true);
+    let (mut client, mut served) = world.connect();
+    client.write_all(b"before").unwrap();
+    assert_eq!(read_exactly(&mut served, 6), b"before");
+    assert_eq!(world.near.status()["connections"][0]["direct"], false);
+    world.far.terminate();
+    at_last("the near one knows", || world.near.status()["peers"][0]["up"] == false);
+    let (mut direct, mut served_directly) = world.connect();
+    direct.write_all(b"without").unwrap();
+    assert_eq!(read_exactly(&mut served_directly, 7), b"without");
+    client.write_all(b"goes on").unwrap();
+    assert_eq!(read_exactly(&mut served, 7), b"goes on");
+    assert!(!world.far.has_ended());
+    drop(client);
+    assert_eq!(read_all(&mut served), (Vec::new(), true));
+    drop(served);
+    at_last("the far one ends with its last connection", || world.far.has_ended());
+}
+
 #[test]
 fn an_association_on_demand_ends_when_idle() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
-use crate::common::{Gateway, Home, at_last, free_address, is_closed, patient, read_exactly};
+use crate::common::{Gateway, Home, at_last, free_address, is_closed, patient, read_all, read_exactly};
 
 /// A server, and its address.
 fn server() -> (TcpListener, SocketAddr) {
@@ -119,6 +119,50 @@ fn connections_of_a_removed_peer_end_by_themselves() {
     let associations = |far: &Gateway| far.status()["associations"].as_array().unwrap().len();
     at_last("the association with the removed peer ends", || associations(&first) == 0);
     assert!(is_alive(&mut after));
+}
+
+/// Gateways with keys, of which the far one does not trust the near one yet.
+fn strangers(test: &str, address: SocketAddr) -> ((Home, Gateway), (Home, Gateway)) {
+    let (far_home, near_home) = (Home::new(&format!("{test}-far")), Home::new(&format!("{test}-near")));
+    near_home.trust("127.0.0.1", far_home.key);
+    let options = format!("--listen 127.0.0.1:0 --admin 127.0.0.1:0 --allow {address}");
+    let far = Gateway::start_in(&far_home.path, &options);
+    let options = format!("--peer far={} --admin 127.0.0.1:0 --forward 0={address}", far.listens());
+    let near = Gateway::start_in(&near_home.path, &options);
+    ((far_home, far), (near_home, near))
+}
+
+#[test]
+fn keys_are_read_again() {
+    let (server, address) = server();
+    let ((far_home, far), (near_home, near)) = strangers("reload-keys", address);
+    at_last("its key is unknown", || near.log().contains("does not trust the key"));
+    far_home.trust("laptop", near_home.key);
+    assert_eq!(reload(&far), (true, "reloaded; changed: encryption\n".to_owned()));
+    at_last("it gets in", || near.status()["peers"][0]["up"] == true);
+    let mut open = connects(near.listener(0), &server);
+    let (is_done, text) = reload(&far);
+    assert!(is_done && !text.contains("encryption"), "{text}");
+    assert!(is_alive(&mut open), "it is still trusted");
+
+    far_home.write("strandline/known_hosts", "");
+    assert!(reload(&far).0);
+    assert_eq!(read_all(&mut open.0), (Vec::new(), false));
+    let key = near_home.key.to_string();
+    at_last("the log says why", || far.log().contains(&key) && near.status()["peers"][0]["up"] == false);
+}
+
+#[test]
+fn a_far_gateways_key_may_be_revoked() {
+    let (server, address) = server();
+    let ((far_home, far), (near_home, near)) = strangers("reload-revoked", address);
+    far_home.trust("laptop", near_home.key);
+    assert!(reload(&far).0);
+    let mut open = connects(near.listener(0), &server);
+    near_home.write("strandline/known_hosts", "");
+    assert!(reload(&near).0);
+    assert_eq!(read_all(&mut open.0), (Vec::new(), false));
+    drop((server, far));
 }
 
 #[test]

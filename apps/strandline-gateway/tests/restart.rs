@@ -517,3 +517,32 @@ fn the_first_process_of_a_container_restarts_hot() {
     drop(near);
     assert!(far.wait());
 }
+
+/// A key that is no longer trusted counts for old processes, too: by a reload of the newest one, and by a restart.
+#[test]
+fn revoked_keys_lose_connections_of_old_processes() {
+    for by_restart in [false, true] {
+        let (far_home, near_home) = (Home::new("revoked-far"), Home::new("revoked-near"));
+        far_home.trust("laptop", near_home.key);
+        near_home.trust("127.0.0.1", far_home.key);
+        let echo = serve_echo();
+        let options = format!("--listen 127.0.0.1:{} --admin 127.0.0.1:0 --allow {echo}", free_port());
+        let mut far = Gateway::start_in(&far_home.path, &options);
+        let near =
+            Gateway::start_in(&near_home.path, &format!("--peer far={} --forward 0={echo}", far.listens()));
+        let mut tcp = patient(TcpStream::connect(near.listener(0)).unwrap());
+        pass(&mut tcp, 1);
+        assert!(far.restart().0);
+        pass(&mut tcp, 2);
+        far_home.write("strandline/known_hosts", "");
+        if by_restart {
+            assert!(far.restart().0);
+        } else {
+            let admin = far.announced["admin"].as_str().unwrap();
+            let output = Command::new(PROGRAM).args(["reload", "--admin", admin]).output().unwrap();
+            assert!(output.status.success());
+        }
+        assert_eq!(read_all(&mut tcp), (Vec::new(), false));
+        at_last("the old process ends", || far.has_ended());
+    }
+}

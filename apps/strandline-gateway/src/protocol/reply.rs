@@ -32,9 +32,11 @@ pub(crate) enum Reason {
     Other = 10,
     /// No association with the peer. Never sent.
     NoAssociation = 11,
+    /// The far side ends, or another process takes its place.
+    Ending = 12,
 }
 
-const REASONS: [Reason; 10] = [
+const REASONS: [Reason; 11] = [
     Reason::Refused,
     Reason::HostUnreachable,
     Reason::NetworkUnreachable,
@@ -45,6 +47,7 @@ const REASONS: [Reason; 10] = [
     Reason::NotSupported,
     Reason::AddressInUse,
     Reason::Other,
+    Reason::Ending,
 ];
 
 impl Reason {
@@ -75,6 +78,7 @@ impl Reason {
             Self::AddressInUse => "address_in_use",
             Self::Other => "failed",
             Self::NoAssociation => "no_association",
+            Self::Ending => "ending",
         }
     }
 }
@@ -92,6 +96,7 @@ impl fmt::Display for Reason {
             Self::NotSupported => "the far gateway does not support this request",
             Self::AddressInUse => "address already in use",
             Self::Other => "connecting failed",
+            Self::Ending => "the far gateway ends",
             Self::NoAssociation => "no association with the far gateway",
         })
     }
