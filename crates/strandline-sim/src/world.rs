@@ -7,6 +7,7 @@ use std::collections::BinaryHeap;
 
 use bytes::Bytes;
 use strandline_netem::{Change, DropReason, LinkConfig, Loss, Reordering, Verdict};
+use strandline_proto::config::AssociationConfig;
 use strandline_proto::endpoint::Connect;
 use strandline_proto::event::{AssociationId, Datagram, IcmpError, IcmpKind};
 use strandline_proto::time::Time;
@@ -108,6 +109,12 @@ impl World {
         ledger.set_may_skip(ever.map(|host| host.number));
         let changes = hosts.iter().filter(|host| skips(host, false) != skips(host, true));
         ledger.set_changing(changes.map(|host| host.number));
+        let authenticates = |association: &AssociationConfig| association.extensions.authentication.is_some();
+        let forgets = hosts.iter().filter(|host| {
+            let before = authenticates(&host.plan.config.association);
+            before && host.plan.reborn.as_ref().is_some_and(|reborn| !authenticates(reborn))
+        });
+        ledger.set_without_authentication(forgets.map(|host| host.number));
         ledger.set_greedy(hosts.iter().find(|host| host.plan.greedy).map(|host| host.number));
         if let Some((one, other)) = scenario.tampered {
             ledger.tamper(one, other);

@@ -6,6 +6,8 @@ use super::{App, Context};
 use crate::greedy::OVERDRAWN;
 use crate::violation::{Violation, demand, violation};
 
+/// Cause code of a Missing Mandatory Parameter (RFC 9260 section 3.3.10.2).
+const MISSING_PARAMETER: u16 = 2;
 /// Cause code of a User-Initiated Abort (RFC 9260 section 3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
 /// Cause code of a Protocol Violation (RFC 9260 section 3.3.10.13).
@@ -66,6 +68,12 @@ impl App {
             // A host that restarts names all addresses that it began with, some of which an application had deleted.
             CloseReason::PeerAborted { code: RESTART_WITH_NEW_ADDRESSES, .. }
                 if !self.up && cx.ledger.has_moved(end.host) =>
+            {
+                Ok(())
+            }
+            // A host that comes back without the authentication that its association agreed on is refused (RFC 4895 section 9).
+            CloseReason::PeerAborted { code: MISSING_PARAMETER, .. }
+                if !self.up && end.life > 0 && cx.ledger.comes_back_without_authentication(end.host) =>
             {
                 Ok(())
             }
