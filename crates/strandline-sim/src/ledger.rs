@@ -135,8 +135,8 @@ pub(crate) struct Ledger {
     /// Hosts that support partial reliability at times, and those of these that don't at others.
     may_skip: BTreeSet<usize>,
     changing: BTreeSet<usize>,
-    /// Hosts that come back without authentication after a crash.
-    without_authentication: BTreeSet<usize>,
+    /// Hosts that authenticate chunks until they crash, and then no more.
+    pub(crate) without_authentication: BTreeSet<usize>,
     /// The host that takes more credit for its streams than it is granted.
     greedy: Option<usize>,
     /// For each association whose peer has begun a shutdown, how often each request of RE-CONFIG was sent since.
@@ -489,16 +489,6 @@ impl Ledger {
     /// True if an application of the host may have deleted addresses, in this life or an earlier one.
     pub(crate) fn has_moved(&self, host: usize) -> bool {
         self.moved.contains(&host)
-    }
-
-    /// Records which hosts come back without authentication after a crash.
-    pub(crate) fn set_without_authentication(&mut self, hosts: impl Iterator<Item = usize>) {
-        self.without_authentication = hosts.collect();
-    }
-
-    /// True if a host authenticates chunks until it crashes, and then no more.
-    pub(crate) fn comes_back_without_authentication(&self, host: usize) -> bool {
-        self.without_authentication.contains(&host)
     }
 
     /// Records that an association of the host ended without its peer's consent.

@@ -114,7 +114,7 @@ impl World {
             let before = authenticates(&host.plan.config.association);
             before && host.plan.reborn.as_ref().is_some_and(|reborn| !authenticates(reborn))
         });
-        ledger.set_without_authentication(forgets.map(|host| host.number));
+        ledger.without_authentication = forgets.map(|host| host.number).collect();
         ledger.set_greedy(hosts.iter().find(|host| host.plan.greedy).map(|host| host.number));
         if let Some((one, other)) = scenario.tampered {
             ledger.tamper(one, other);
