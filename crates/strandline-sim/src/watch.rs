@@ -93,6 +93,8 @@ pub(crate) struct Watch {
     forged: BTreeSet<u32>,
     /// The largest initial credit of streams in INITs and INIT ACKs of both sides, in bytes, by their tags.
     offers: BTreeMap<u32, u32>,
+    /// Tags that two associations have had at once: an old COOKIE ECHO makes a second one.
+    shared_tags: BTreeSet<u32>,
 }
 
 impl Watch {
@@ -262,8 +264,12 @@ impl Watch {
             self.round.push(id);
         }
         self.touch(id);
-        // Of two associations under one tag it is not certain which one sends.
-        let is_alone = self.memory.values().filter(|memory| is_of(memory, &packet)).count() == 1;
+        // Of two associations under one tag it is not certain which one sends, also once one of them has ended.
+        let tag = packet.verification_tag().0;
+        if self.memory.values().filter(|memory| is_of(memory, &packet)).count() > 1 {
+            self.shared_tags.insert(tag);
+        }
+        let is_alone = !self.shared_tags.contains(&tag);
         let Some(memory) = self.memory.get_mut(&id) else { return Ok(()) };
         memory.learn();
         if rested {
@@ -281,7 +287,7 @@ impl Watch {
             memory.keys.check(now, key).map_err(of)?;
         }
         let moves = memory.moves.on_departure(&packet, datagram);
-        if !self.requests_forged {
+        if is_alone && !self.requests_forged {
             moves.map_err(of)?;
         }
         memory.board.on_tag(&packet);

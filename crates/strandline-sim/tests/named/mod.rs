@@ -320,6 +320,7 @@ pub const SEEDS: &[(u64, &str)] = &[
         20_000_008_419,
         "time-outs of a request counted in a peer's shutdown although no address could be its source",
     ),
-    (21_000_000_556, "a host that came back without authentication was refused (of the checker)"),
     (20_000_009_152, "a report of a stale cookie had an earlier key than the association (of the checker)"),
+    (21_000_000_556, "a host that came back without authentication was refused (of the checker)"),
+    (21_000_013_416, "one of two associations under one tag had ended (of the checker)"),
 ];
