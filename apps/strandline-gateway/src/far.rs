@@ -152,7 +152,7 @@ async fn connect(
         (_, false) => dial::connect(&to, None, limit, mark).await,
     };
     let connected = connected.and_then(|tcp| {
-        prepare(&tcp).map_err(|error| (Reason::of(&error), error.to_string()))?;
+        prepare(&tcp, &settings.limits).map_err(|error| (Reason::of(&error), error.to_string()))?;
         Ok(tcp)
     });
     let tcp = match connected {
@@ -285,7 +285,7 @@ async fn arrive(
         is_near: true,
     };
     let mut tracked = peer.gateway.registry.begin(about);
-    if prepare(&tcp).is_err() {
+    if prepare(&tcp, &peer.gateway.settings().limits).is_err() {
         return tracked.set_end(CloseReason::ResetHere);
     }
     let Ok(stream) = association.open_stream().await else { return };

@@ -18,13 +18,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use strandline::{
     Ended, FinishError, Message, Ppid, RecvError, RecvStream, SendError, SendStream, TakenBytes,
 };
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use crate::config::Limits;
 use crate::fair_sharing::ClientShare;
 use crate::protocol::{Reason, Reply};
 use crate::registry::{CloseReason, ConnectionGuard, Entry};
@@ -42,11 +43,20 @@ const BATCH_BYTES: usize = 256 << 10;
 const END: Ppid = Ppid(1);
 /// Largest first message of a stream: a header, and the largest datagram.
 const OPENING_MAX: usize = 68 << 10;
+/// Probes of a silent TCP connection, in as much time again as it was silent before.
+const PROBES: u32 = 6;
 
-/// Prepares a TCP connection: no delay, and a reset unless it ends completely.
-pub(crate) fn prepare(tcp: &TcpStream) -> io::Result<()> {
+/// Prepares a TCP connection: no delay, a reset unless it ends completely, and probes while nothing arrives. There is no
+/// TCP_USER_TIMEOUT: it also ends connections whose reader answers, but has stopped.
+pub(crate) fn prepare(tcp: &TcpStream, limits: &Limits) -> io::Result<()> {
     tcp.set_nodelay(true)?;
-    SockRef::from(tcp).set_linger(Some(Duration::ZERO))
+    let socket = SockRef::from(tcp);
+    if let Some(time) = limits.keepalive {
+        let interval = (time / PROBES).max(Duration::from_secs(1));
+        let probes = TcpKeepalive::new().with_time(time).with_interval(interval).with_retries(PROBES);
+        socket.set_tcp_keepalive(&probes)?;
+    }
+    socket.set_linger(Some(Duration::ZERO))
 }
 
 /// Reads what has already arrived, for the opening message. Returns nothing if that is so of data, too.

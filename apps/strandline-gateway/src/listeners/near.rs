@@ -83,7 +83,7 @@ impl Near {
     pub(super) async fn pass(self, listener: &'static str, tcp: TcpStream, to: Destination) {
         let mut tracked = self.track(listener, &to);
         // From here on a failure is a reset.
-        if prepare(&tcp).is_err() {
+        if prepare(&tcp, &self.gateway.settings().limits).is_err() {
             return tracked.set_end(CloseReason::ResetHere);
         }
         let user = self.link.user();
@@ -234,10 +234,11 @@ impl Near {
     /// if a name stands for it, unless a rule lists the destination.
     async fn connect(&self, to: &Destination, listed: bool, limit: Duration) -> Result<TcpStream, Reason> {
         let known = &self.gateway.direct;
-        let mark = self.gateway.settings().own_mark();
+        let settings = self.gateway.settings();
+        let mark = settings.own_mark();
         let rules = (!listed).then(Rules::elsewhere);
         let connected = dial::connect(to, rules.as_ref(), limit, mark).await.and_then(|tcp| {
-            prepare(&tcp).map_err(|error| (Reason::of(&error), error.to_string()))?;
+            prepare(&tcp, &settings.limits).map_err(|error| (Reason::of(&error), error.to_string()))?;
             Ok(tcp)
         });
         match connected {

@@ -57,7 +57,9 @@ async fn connect(
     let mut tracked = near.track("preload", &to);
     let user = near.link.user();
     // From here on a failure is a reset.
-    if prepare(&tcp).is_err() || (early_reply && open(&mut tcp, padding).await.is_err()) {
+    if prepare(&tcp, &near.gateway.settings().limits).is_err()
+        || (early_reply && open(&mut tcp, padding).await.is_err())
+    {
         return tracked.set_end(CloseReason::ResetHere);
     }
     let arrived = early_reply.then_some(&tcp);
