@@ -219,7 +219,7 @@ fn options_add_to_the_table_for_any_peer() {
     assert_eq!(settings.access.len(), 1);
     for address in ["192.0.2.1:80", "192.0.2.2:80"] {
         assert!(
-            settings.access[0].allow.allow(&address.parse().unwrap(), address.parse().unwrap()),
+            settings.access[0].allow.allow(&address.parse().unwrap(), address.parse().unwrap(), false),
             "{address}"
         );
     }

@@ -19,6 +19,7 @@ use crate::direct::{DirectNetworks, Moved};
 use crate::fair_sharing::ClientShare;
 use crate::gateway::{Gateway, Stage};
 use crate::link::{Link, User};
+use crate::local_addresses::is_own;
 use crate::mapping::{Decision, Direct, Inputs, Map, Route, State, decide};
 use crate::protocol::{Destination, Host, Opening, Reason, Reply};
 use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
@@ -174,13 +175,15 @@ impl Near {
         let peer = &self.link.peer;
         let ruled = config::ruled(&settings.map, peer, listener, to);
         let listed = ruled.lists_destination;
+        let has_fallback = peer.fallback == Fallback::Tcp;
+        let may_be_direct = has_fallback || ruled.map != Map::Always;
+        let is_special = |ip| is_special(ip) || (may_be_direct && is_own(SocketAddr::new(ip, to.port)));
         let is_special = !listed && matches!(to.host, Host::Ip(ip) if is_special(ip));
         let (is_direct, direct) = match to.host {
             Host::Ip(ip) => (!is_special, self.gateway.direct.look(ip, now())),
             // The far side may know another host by this name.
             Host::Name(_) => (listed, Direct::default()),
         };
-        let has_fallback = peer.fallback == Fallback::Tcp;
         (Inputs { map: ruled.map, has_fallback, is_direct, is_special, association, direct }, listed)
     }
 

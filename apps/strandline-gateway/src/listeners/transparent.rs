@@ -6,7 +6,7 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use super::near::Near;
-use crate::local_addresses::source_for;
+use crate::local_addresses::is_own;
 use crate::protocol::Destination;
 
 /// Passes a connection that was redirected (nftables: `redirect`, `dnat`). The kernel knows where it was going.
@@ -31,8 +31,8 @@ fn is_loop(to: SocketAddr, own: SocketAddr) -> bool {
         return false;
     }
     match own.ip().is_unspecified() {
-        // Any of this host's addresses: packets to them come from them.
-        true => to.ip().is_loopback() || source_for(to) == Some(to.ip()),
+        // Any of this host's addresses.
+        true => to.ip().is_loopback() || is_own(to),
         false => to.ip().to_canonical() == own.ip().to_canonical(),
     }
 }
