@@ -138,9 +138,10 @@ pub(crate) async fn listen(
     }
     tracing::info!(peer = %peer.name, %at, "listening on UDP for a peer");
     let begin = |client: NewClient| {
-        let Some(place) = peer.gateway.limits.take(peer.who, now()) else { return };
+        let Some(place) = peer.gateway.limits.take(peer.who, now()) else { return false };
         let served = (Arc::clone(&socket), client, place);
         tokio::spawn(arrive(association.clone(), Arc::clone(&peer), (at, listener), served));
+        true
     };
     tokio::select! {
         () = udp_clients::serve(&socket, begin) => {}

@@ -59,6 +59,12 @@ pub(crate) fn prepare(tcp: &TcpStream, limits: &Limits) -> io::Result<()> {
     socket.set_linger(Some(Duration::ZERO))
 }
 
+/// Ends a connection by a reset: a clean end would say that there was no more to come.
+pub(crate) fn reset(tcp: TcpStream) {
+    // It may be over already.
+    let _ = SockRef::from(&tcp).set_linger(Some(Duration::ZERO));
+}
+
 /// Reads what has already arrived, for the opening message. Returns nothing if that is so of data, too.
 pub(crate) fn arrived(tcp: &TcpStream) -> Bytes {
     let mut buffer = Vec::with_capacity(FIRST_MAX);

@@ -93,6 +93,8 @@ pub(super) struct Proxy {
     pub(super) peer: Option<String>,
     #[serde(default)]
     pub(super) early_reply: bool,
+    #[serde(default)]
+    pub(super) from: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -106,6 +108,8 @@ pub(super) struct Forward {
     /// Only of UDP, as the next one.
     pub(super) lifetime_ms: Option<u32>,
     pub(super) idle_timeout_secs: Option<u32>,
+    #[serde(default)]
+    pub(super) from: Vec<String>,
 }
 
 /// What a forward carries.
@@ -124,6 +128,8 @@ pub(super) struct Transparent {
     pub(super) peer: Option<String>,
     #[serde(default)]
     pub(super) capture: Vec<String>,
+    #[serde(default)]
+    pub(super) from: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
