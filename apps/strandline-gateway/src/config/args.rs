@@ -73,9 +73,8 @@ pub struct Args {
     mapping: MappingArgs,
     #[command(flatten)]
     ways: Ways,
-    /// Serve status and Prometheus metrics at this address
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    admin: Option<String>,
+    #[command(flatten)]
+    admin: Admin,
     /// Append a line of JSON for each connection to this file (-: standard output). SIGHUP opens it again
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
@@ -84,6 +83,17 @@ pub struct Args {
     /// Report the addresses as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How the gateway is watched and changed.
+#[derive(Debug, Clone, Default, clap::Args)]
+struct Admin {
+    /// Serve status and Prometheus metrics at this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    admin: Option<String>,
+    /// Reload and restart only for requests with the token in this file, also from other machines
+    #[arg(long, value_name = "FILE")]
+    admin_token: Option<PathBuf>,
 }
 
 /// How clients are served.
@@ -138,7 +148,8 @@ impl Args {
     pub(super) fn replaces(&self, key: &str) -> bool {
         match key {
             "listen" => self.listen.is_some(),
-            "admin" => self.admin.is_some(),
+            "admin" => self.admin.admin.is_some(),
+            "admin_token" => self.admin.admin_token.is_some(),
             "congestion" => self.associations.congestion.is_some(),
             "multipath" => self.associations.multipath.is_some(),
             "shards" => self.associations.shards.is_some(),
@@ -151,7 +162,8 @@ impl Args {
     /// Adds the options to the tables of a file.
     pub(super) fn add_to(&self, file: &mut File) {
         replace(&mut file.listen, &self.listen);
-        replace(&mut file.admin, &self.admin);
+        replace(&mut file.admin, &self.admin.admin);
+        replace(&mut file.admin_token, &self.admin.admin_token);
         replace(&mut file.access_log, &self.access_log);
         self.associations.add_to(file);
         file.insecure |= self.insecure;

@@ -19,6 +19,7 @@ pub(super) struct File {
     pub(super) congestion: Option<String>,
     pub(super) multipath: Option<String>,
     pub(super) admin: Option<String>,
+    pub(super) admin_token: Option<std::path::PathBuf>,
     pub(super) access_log: Option<std::path::PathBuf>,
     pub(super) drain_timeout_secs: Option<u32>,
     pub(super) restart_timeout_secs: Option<u32>,

@@ -1,6 +1,7 @@
 //! The configuration: a TOML file and the options of the command line, checked as a whole before anything starts.
 
 mod addresses;
+mod admin;
 mod args;
 mod duplicates;
 mod encryption;
@@ -21,6 +22,7 @@ use strandline::{Algorithm, Multipath, socket_address};
 use strandline_ops::{ConfigError, Files, Flaw};
 
 pub(crate) use self::addresses::Listen;
+pub(crate) use self::admin::AdminToken;
 pub use self::args::Args;
 pub(crate) use self::encryption::Encrypted;
 pub(crate) use self::file::{Fallback, Keep};
@@ -59,6 +61,8 @@ pub(crate) struct Settings {
     pub(crate) congestion: Algorithm,
     pub(crate) multipath: Multipath,
     pub(crate) admin: Option<SocketAddr>,
+    /// What requests must present that change something; `None`: they come from this host.
+    pub(crate) admin_token: Option<AdminToken>,
     pub(crate) access_log: Option<PathBuf>,
     pub(crate) drain_timeout: Duration,
     /// Time for which connections may go on after a hot restart.
@@ -300,6 +304,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         congestion: congestion(file)?,
         multipath: multipath(file.multipath.as_deref())?,
         admin: file.admin.as_deref().map(|text| local("admin", text)).transpose()?,
+        admin_token: file.admin_token.as_deref().map(AdminToken::read).transpose()?,
         access_log: file.access_log.clone(),
         restart_timeout: file.restart_timeout_secs.map_or(RESTART_TIMEOUT, seconds),
         drain_timeout: file.drain_timeout_secs.map_or(DRAIN_TIMEOUT, seconds),
