@@ -23,7 +23,7 @@ use crate::loss_meter::LossMeter;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::proxy_protocol;
 use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
-use crate::relay::{self, Preamble, arrived, first_message, prepare};
+use crate::relay::{self, Preamble, arrived, first_message, prepare, reset};
 
 /// Time between two reports of how this side's direction does.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
@@ -218,7 +218,10 @@ async fn listen(
             accepted = listener.accept() => match accepted {
                 Ok((tcp, source)) => {
                     let place = peer.gateway.limits.take(peer.who, now());
-                    let Some(place) = place else { continue };
+                    let Some(place) = place else {
+                        reset(tcp);
+                        continue;
+                    };
                     let (association, peer) = (association.clone(), Arc::clone(&peer));
                     let coming = peer.gateway.registry.coming();
                     tokio::spawn(async move {

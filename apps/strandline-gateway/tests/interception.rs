@@ -2,14 +2,14 @@
 //! server behind it. Needs root, nftables, iproute2 and curl.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::common::{Gateway, Home, PATIENCE, PROGRAM, at_last, children};
+use crate::common::{Gateway, Home, PATIENCE, PROGRAM, at_last, children, patient, read_all};
 
 /// What a captured connection comes from at the server, and what a direct one does.
 const BY_GATEWAYS: &str = "10.2.0.7";
@@ -267,6 +267,14 @@ fn wide_rules_leave_out_the_far_host() {
     }
     let _far = row.far("");
     assert!(fetch(&row.near("--socks 0"), "http://10.2.0.7/").status.success(), "it is listed");
+}
+
+/// A connection that nothing has redirected has no destination: it is reset.
+#[test]
+fn connections_without_a_destination_are_reset() {
+    let near = Gateway::start("--peer far=127.0.0.1:9 --redirect 0");
+    let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
+    assert_eq!(read_all(&mut client), (Vec::new(), false));
 }
 
 /// A client whose host has vanished ends no connection, and nothing is on its way to it.

@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use super::near::Near;
 use crate::local_addresses::is_own;
 use crate::protocol::Destination;
+use crate::relay::reset;
 
 /// Passes a connection that was redirected (nftables: `redirect`, `dnat`). The kernel knows where it was going.
 pub(super) async fn redirected(tcp: TcpStream, near: Near, own: Option<SocketAddr>) {
@@ -47,7 +48,8 @@ async fn pass(
     match to.filter(|to| to.port() != 0 && !own.is_some_and(|own| is_loop(*to, own))) {
         Some(to) => near.pass(listener, tcp, Destination::of(to)).await,
         None => {
-            tracing::warn!(client = %near.client, "no destination: the connection was not redirected by nftables")
+            tracing::warn!(client = %near.client, "no destination: the connection was not redirected by nftables");
+            reset(tcp);
         }
     }
 }
