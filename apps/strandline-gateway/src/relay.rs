@@ -22,9 +22,11 @@ use socket2::{SockRef, TcpKeepalive};
 use strandline::{
     Ended, FinishError, Message, Ppid, RecvError, RecvStream, SendError, SendStream, TakenBytes,
 };
+use strandline_ops::tcp_figures;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use crate::clock::now;
 use crate::config::Limits;
 use crate::fair_sharing::ClientShare;
 use crate::protocol::{Reason, Reply};
@@ -43,6 +45,10 @@ const BATCH_BYTES: usize = 256 << 10;
 const END: Ppid = Ppid(1);
 /// Largest first message of a stream: a header, and the largest datagram.
 const OPENING_MAX: usize = 68 << 10;
+/// Time for what was written before a reset, and between two looks.
+const SENT_MAX: Duration = Duration::from_secs(30);
+const SENT_LOOK_MIN: Duration = Duration::from_millis(1);
+const SENT_LOOK_MAX: Duration = Duration::from_millis(250);
 /// Probes of a silent TCP connection, in as much time again as it was silent before.
 const PROBES: u32 = 6;
 
@@ -159,8 +165,23 @@ async fn relay(
             let _ = SockRef::from(&tcp).set_linger(None);
             CloseReason::Complete
         }
-        Ok((Sent::Stopped, ())) => CloseReason::ResetThere,
+        Ok((Sent::Stopped, ())) => {
+            wait_sent(&tcp).await;
+            CloseReason::ResetThere
+        }
         Err(end) => end,
+    }
+}
+
+/// Waits until the other end has acknowledged what was written, since a reset throws the rest away: the sender was told that it has
+/// arrived. One that takes nothing is not waited for much longer than this.
+async fn wait_sent(tcp: &TcpStream) {
+    let end = now() + SENT_MAX;
+    let mut pause = SENT_LOOK_MIN;
+    while now() < end && tcp_figures(tcp).is_ok_and(|figures| figures.is_sending) {
+        // The kernel tells nobody.
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(SENT_LOOK_MAX);
     }
 }
 
