@@ -146,6 +146,20 @@ fn datagrams_of_others_than_the_clients_are_dropped() {
 }
 
 #[test]
+fn urgent_data_arrives_with_the_rest() {
+    let world = World::new();
+    let (mut client, mut server) = world.connect();
+    client.write_all(b"be").unwrap();
+    socket2::SockRef::from(&client).send_out_of_band(b"!").unwrap();
+    client.write_all(b"hind").unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(read_all(&mut server), (b"be!hind".to_vec(), true));
+    socket2::SockRef::from(&server).send_out_of_band(b"!").unwrap();
+    drop(server);
+    assert_eq!(read_all(&mut client), (b"!".to_vec(), true));
+}
+
+#[test]
 fn status_and_metrics_show_connections() {
     let world = World::new();
     let (mut client, mut server) = world.connect();
