@@ -28,7 +28,7 @@ pub(crate) struct Limits {
     pub(crate) connect_timeout: Duration,
     /// Time without a packet after which a TCP connection is probed, for as long again; `None`: never.
     pub(crate) keepalive: Option<Duration>,
-    /// Limit of the receive buffer of an association, and four times that of its send buffer.
+    /// Limit of the receive buffer of an association, and of its send buffer, which has another one besides.
     pub(crate) buffer_mib: u32,
     /// Limit of what all associations have received that is unread.
     pub(crate) buffer_total_mib: u32,
