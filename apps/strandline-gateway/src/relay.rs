@@ -1,7 +1,7 @@
 //! Passes data between a TCP connection and a stream of an association, in one task.
 //!
-//! Each direction is a straight line. What is read of TCP becomes a message without a copy, and messages are written
-//! together by one system call. A direction that waits holds no buffer. What a connection can hold at most is said by stream
+//! Each direction is a straight line. What is read of TCP becomes a message, without a copy unless it is short, and messages
+//! are written together by one system call. A direction that waits holds no buffer. What a connection can hold at most is said by stream
 //! credit, for what the reader has not taken, and by the send buffer, of which one stream may fill a quarter.
 //!
 //! An end is a message, so that it arrives with the data before it: the end of the stream itself follows a round trip later.
@@ -36,6 +36,8 @@ use crate::registry::{CloseReason, ConnectionGuard, Entry};
 const READ_MAX: usize = 64 << 10;
 /// A buffer with less room is replaced.
 const READ_MIN: usize = 8 << 10;
+/// A message of less has memory of its own.
+const COPIED_BELOW: usize = 16 << 10;
 /// Bytes that an opening takes along.
 pub(crate) const FIRST_MAX: usize = 16 << 10;
 /// Messages that are written together.
@@ -214,7 +216,7 @@ async fn upstream(
         match tcp.try_read_buf(&mut buffer) {
             Ok(0) => break,
             Ok(len) => {
-                match lane.send(&mut send, buffer.split().freeze()).await {
+                match lane.send(&mut send, take(&mut buffer)).await {
                     Ok(()) => entry.add_sent(len),
                     Err(SendError::Stopped) => return Ok(Sent::Stopped),
                     Err(error) => return Err(of_send(&error)),
@@ -242,6 +244,16 @@ async fn upstream(
         Err(SendError::Stopped) => Ok(Sent::Stopped),
         Err(error) => Err(of_send(&error)),
     }
+}
+
+/// Takes what was read. A little of it leaves the buffer, which would otherwise stay as long as the message.
+fn take(buffer: &mut BytesMut) -> Bytes {
+    if buffer.len() >= COPIED_BELOW {
+        return buffer.split().freeze();
+    }
+    let data = Bytes::copy_from_slice(buffer);
+    buffer.clear();
+    data
 }
 
 /// From the stream to TCP.
