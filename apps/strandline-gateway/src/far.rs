@@ -169,8 +169,8 @@ async fn connect(
         return tracked.set_end(CloseReason::Lost);
     }
     let with_header = is_ruled && access.is_some_and(|access| access.proxy_protocol);
-    let first = match (source, tcp.peer_addr()) {
-        (Some(source), Ok(server)) if with_header => {
+    let first = match tcp.peer_addr() {
+        Ok(server) if with_header => {
             let mut bytes = proxy_protocol::header(source, server);
             bytes.extend_from_slice(&first);
             Bytes::from(bytes)
