@@ -83,11 +83,11 @@ async fn pass(
     };
     let entry = &tracked.entry;
     let target = Target { socket: Arc::clone(&socket), to: None, entry: Arc::clone(entry) };
-    target.deliver(&first);
-    let Some(routed) = peer.flows.add(token, target) else {
+    let Some(routed) = peer.flows.add(token, target.clone()) else {
         refuse(send, Reason::Other, "the token is in use".to_owned()).await;
         return CloseReason::Failed(Reason::Other);
     };
+    target.deliver(&first);
     let done = Reply::Done { at: socket.local_addr().ok() };
     if send.send(done.encode().into()).await.is_err() {
         return CloseReason::Lost;

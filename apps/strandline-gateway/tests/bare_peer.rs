@@ -1,6 +1,6 @@
 //! A far gateway whose peer is a program with the library: it sends what near gateways don't.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use strandline::{
     Association, AssociationConfig, DynamicStreams, ExtensionsConfig, Peer, RecvStream, SendStream, Stack,
@@ -8,7 +8,7 @@ use strandline::{
 };
 use tokio::runtime::Runtime;
 
-use crate::common::{Gateway, Home, free_address, patient, read_exactly};
+use crate::common::{Gateway, Home, PATIENCE, free_address, patient, read_exactly};
 
 /// A peer that works while a method of it does.
 struct Bare {
@@ -71,4 +71,23 @@ fn unknown_clients_have_a_header() {
     let bytes = read_exactly(&mut served, 20);
     assert_eq!(bytes[..16], *b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0");
     assert_eq!(bytes[16..], *b"data");
+}
+
+/// A flow that is refused delivers nothing.
+#[test]
+fn a_token_in_use_delivers_nothing() {
+    const FLOW: u8 = 4;
+    let (server, listen) = (UdpSocket::bind("127.0.0.1:0").unwrap(), free_address());
+    let to = server.local_addr().unwrap();
+    let _far = Gateway::start(&format!("--listen {listen} --allow-udp {to}"));
+    let mut peer = Bare::connect(listen);
+    let mut flow = |token: u8, data: &[u8]| peer.open(opening(FLOW, to, &[4, 4, 0, 0, 0, token], data));
+    assert_eq!([flow(1, b"first"), flow(1, b"again"), flow(2, b"other")], [0, 10, 0]);
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let received = [(); 2].map(|()| {
+        let mut room = [0; 16];
+        let len = server.recv(&mut room).unwrap();
+        room[..len].to_vec()
+    });
+    assert_eq!(received, [b"first", b"other"]);
 }
