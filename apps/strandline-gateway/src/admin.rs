@@ -38,21 +38,34 @@ pub(crate) async fn listen(address: SocketAddr, running: Rc<Running>) -> Result<
     let begun = unix_time().as_secs();
     let admin = Admin { gateway: Arc::clone(&running.gateway), running };
     let running = Rc::clone(&admin.running);
-    let handler: Handler = Rc::new(move |request| reply(request, &admin, begun));
     let listener = running.succession.admin_listener(address).await?;
     let (bound, socket) = (listener.local_addr()?, listener.as_fd().try_clone_to_owned()?);
+    let handler: Handler = Rc::new(move |request| reply(request, &admin, (bound, begun)));
     let task = serve_at("admin", listener, &[], handler)?;
     running.succession.keep_admin(address, socket, task);
     Ok(bound)
 }
 
-fn reply(request: &Request, admin: &Admin, begun: u64) -> Reply {
+/// Returns whether a request may change something: with the token if there is one, and otherwise from this host.
+fn may_change(request: &Request, gateway: &Gateway, bound: SocketAddr) -> bool {
+    match &gateway.settings().admin_token {
+        Some(token) => token.is_shown(request),
+        None => bound.ip().to_canonical().is_loopback(),
+    }
+}
+
+fn reply(request: &Request, admin: &Admin, (bound, begun): (SocketAddr, u64)) -> Reply {
     let parts = request.parts();
     if !matches!(parts.as_slice(), ["restart" | "reload"]) {
         return answer(request, admin, begun).into();
     }
     if request.method != "POST" {
         return Answer::not_allowed("POST").into();
+    }
+    if !may_change(request, &admin.gateway, bound) {
+        let hint =
+            "present the token of --admin-token (admin_token), which addresses beyond loopback need for this";
+        return Answer::error(403, "not allowed without the token", hint).into();
     }
     let (running, gateway) = (Rc::clone(&admin.running), Arc::clone(&admin.gateway));
     if parts == ["reload"] {

@@ -9,6 +9,7 @@ use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::time::{timeout, timeout_at};
 
 use crate::clock::now;
+use crate::local_addresses::is_own;
 use crate::protocol::{Destination, Host, Reason};
 use crate::rules::Rules;
 
@@ -95,7 +96,9 @@ async fn resolve(to: &Destination, rules: Option<&Rules>) -> Result<Vec<SocketAd
         }
     };
     let is_found = !found.is_empty();
-    let allowed = found.into_iter().filter(|address| rules.is_none_or(|rules| rules.allow(to, *address)));
+    let allowed = found
+        .into_iter()
+        .filter(|address| rules.is_none_or(|rules| rules.allow(to, *address, is_own(*address))));
     let allowed: Vec<SocketAddr> = allowed.collect();
     if allowed.is_empty() && is_found { Err(refused()) } else { Ok(allowed) }
 }

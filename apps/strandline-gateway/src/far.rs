@@ -23,7 +23,7 @@ use crate::loss_meter::LossMeter;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::proxy_protocol;
 use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
-use crate::relay::{self, Preamble, arrived, first_message, prepare};
+use crate::relay::{self, Preamble, arrived, first_message, prepare, reset};
 
 /// Time between two reports of how this side's direction does.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
@@ -155,7 +155,7 @@ async fn connect(
         (_, false) => dial::connect(&to, None, limit, mark).await,
     };
     let connected = connected.and_then(|tcp| {
-        prepare(&tcp).map_err(|error| (Reason::of(&error), error.to_string()))?;
+        prepare(&tcp, &settings.limits).map_err(|error| (Reason::of(&error), error.to_string()))?;
         Ok(tcp)
     });
     let tcp = match connected {
@@ -172,8 +172,8 @@ async fn connect(
         return tracked.set_end(CloseReason::Lost);
     }
     let with_header = is_ruled && access.is_some_and(|access| access.proxy_protocol);
-    let first = match (source, tcp.peer_addr()) {
-        (Some(source), Ok(server)) if with_header => {
+    let first = match tcp.peer_addr() {
+        Ok(server) if with_header => {
             let mut bytes = proxy_protocol::header(source, server);
             bytes.extend_from_slice(&first);
             Bytes::from(bytes)
@@ -221,7 +221,10 @@ async fn listen(
             accepted = listener.accept() => match accepted {
                 Ok((tcp, source)) => {
                     let place = peer.gateway.limits.take(peer.who, now());
-                    let Some(place) = place else { continue };
+                    let Some(place) = place else {
+                        reset(tcp);
+                        continue;
+                    };
                     let (association, peer) = (association.clone(), Arc::clone(&peer));
                     let coming = peer.gateway.registry.coming();
                     tokio::spawn(async move {
@@ -288,7 +291,7 @@ async fn arrive(
         is_near: true,
     };
     let mut tracked = peer.gateway.registry.begin(about);
-    if prepare(&tcp).is_err() {
+    if prepare(&tcp, &peer.gateway.settings().limits).is_err() {
         return tracked.set_end(CloseReason::ResetHere);
     }
     let Ok(stream) = association.open_stream().await else { return };

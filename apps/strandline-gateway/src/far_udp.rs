@@ -83,11 +83,11 @@ async fn pass(
     };
     let entry = &tracked.entry;
     let target = Target { socket: Arc::clone(&socket), to: None, entry: Arc::clone(entry) };
-    target.deliver(&first);
-    let Some(routed) = peer.flows.add(token, target) else {
+    let Some(routed) = peer.flows.add(token, target.clone()) else {
         refuse(send, Reason::Other, "the token is in use".to_owned()).await;
         return CloseReason::Failed(Reason::Other);
     };
+    target.deliver(&first);
     let done = Reply::Done { at: socket.local_addr().ok() };
     if send.send(done.encode().into()).await.is_err() {
         return CloseReason::Lost;
@@ -138,9 +138,10 @@ pub(crate) async fn listen(
     }
     tracing::info!(peer = %peer.name, %at, "listening on UDP for a peer");
     let begin = |client: NewClient| {
-        let Some(place) = peer.gateway.limits.take(peer.who, now()) else { return };
+        let Some(place) = peer.gateway.limits.take(peer.who, now()) else { return false };
         let served = (Arc::clone(&socket), client, place);
         tokio::spawn(arrive(association.clone(), Arc::clone(&peer), (at, listener), served));
+        true
     };
     tokio::select! {
         () = udp_clients::serve(&socket, begin) => {}

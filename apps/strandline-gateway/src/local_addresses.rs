@@ -32,5 +32,10 @@ pub(crate) fn source_for(address: SocketAddr) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
+/// Returns whether this host has the address: packets to it come from it.
+pub(crate) fn is_own(address: SocketAddr) -> bool {
+    source_for(address).is_some_and(|source| source.to_canonical() == address.ip().to_canonical())
+}
+
 #[cfg(test)]
 mod tests;

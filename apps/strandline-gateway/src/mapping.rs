@@ -39,7 +39,7 @@ pub(crate) struct Inputs {
     /// The destination is an address that may be reached from here, and means the same host.
     pub(crate) is_direct: bool,
     /// The destination is an address of a gateway's own host or link, here another than there, and no rule lists it: it is
-    /// never connected to from here.
+    /// never connected to from here. If it is no stream either, the connection fails.
     pub(crate) is_special: bool,
     pub(crate) association: State,
     pub(crate) direct: Direct,
@@ -136,7 +136,7 @@ impl Decision {
 pub(crate) fn decide(question: &Inputs) -> Decision {
     let stream = |reason| Decision::new(Route::Stream, reason);
     let direct = |reason| Decision::new(Route::Direct, reason);
-    if question.map == Map::Never && !question.is_special {
+    if question.map == Map::Never {
         return direct("rule");
     }
     let health = match question.association {

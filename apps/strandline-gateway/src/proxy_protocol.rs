@@ -5,10 +5,17 @@ use std::net::{IpAddr, SocketAddr};
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Version 2, command PROXY.
 const PROXY: u8 = 0x21;
+/// Version 2, command LOCAL, and no addresses: the connection is the gateway's own.
+const LOCAL: [u8; 4] = [0x20, 0, 0, 0];
 
-/// Returns the header for a TCP connection of a client to a server. If one address is IPv6, both are written so.
-pub(crate) fn header(client: SocketAddr, server: SocketAddr) -> Vec<u8> {
+/// Returns the header for a TCP connection of a client to a server. If one address is IPv6, both are written so. A server that
+/// expects a header gets one also if the client is not known.
+pub(crate) fn header(client: Option<SocketAddr>, server: SocketAddr) -> Vec<u8> {
     let mut bytes = SIGNATURE.to_vec();
+    let Some(client) = client else {
+        bytes.extend_from_slice(&LOCAL);
+        return bytes;
+    };
     bytes.push(PROXY);
     match (client.ip().to_canonical(), server.ip().to_canonical()) {
         (IpAddr::V4(client), IpAddr::V4(server)) => {

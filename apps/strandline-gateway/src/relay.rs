@@ -1,7 +1,7 @@
 //! Passes data between a TCP connection and a stream of an association, in one task.
 //!
-//! Each direction is a straight line. What is read of TCP becomes a message without a copy, and messages are written
-//! together by one system call. A direction that waits holds no buffer. What a connection can hold at most is said by stream
+//! Each direction is a straight line. What is read of TCP becomes a message, without a copy unless it is short, and messages
+//! are written together by one system call. A direction that waits holds no buffer. What a connection can hold at most is said by stream
 //! credit, for what the reader has not taken, and by the send buffer, of which one stream may fill a quarter.
 //!
 //! An end is a message, so that it arrives with the data before it: the end of the stream itself follows a round trip later.
@@ -18,13 +18,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use strandline::{
     Ended, FinishError, Message, Ppid, RecvError, RecvStream, SendError, SendStream, TakenBytes,
 };
+use strandline_ops::tcp_figures;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use crate::clock::now;
+use crate::config::Limits;
 use crate::fair_sharing::ClientShare;
 use crate::protocol::{Reason, Reply};
 use crate::registry::{CloseReason, ConnectionGuard, Entry};
@@ -33,6 +36,8 @@ use crate::registry::{CloseReason, ConnectionGuard, Entry};
 const READ_MAX: usize = 64 << 10;
 /// A buffer with less room is replaced.
 const READ_MIN: usize = 8 << 10;
+/// A message of less has memory of its own.
+const COPIED_BELOW: usize = 16 << 10;
 /// Bytes that an opening takes along.
 pub(crate) const FIRST_MAX: usize = 16 << 10;
 /// Messages that are written together.
@@ -42,11 +47,36 @@ const BATCH_BYTES: usize = 256 << 10;
 const END: Ppid = Ppid(1);
 /// Largest first message of a stream: a header, and the largest datagram.
 const OPENING_MAX: usize = 68 << 10;
+/// Time for what was written before a reset, and between two looks.
+const SENT_MAX: Duration = Duration::from_secs(30);
+const SENT_LOOK_MIN: Duration = Duration::from_millis(1);
+const SENT_LOOK_MAX: Duration = Duration::from_millis(250);
+/// Probes of a silent TCP connection, in as much time again as it was silent before.
+const PROBES: u32 = 6;
 
-/// Prepares a TCP connection: no delay, and a reset unless it ends completely.
-pub(crate) fn prepare(tcp: &TcpStream) -> io::Result<()> {
+/// Prepares a TCP connection: no delay, a reset unless it ends completely, and probes while nothing arrives. There is no
+/// TCP_USER_TIMEOUT: it also ends connections whose reader answers, but has stopped. Urgent data is read with the rest.
+pub(crate) fn prepare(tcp: &TcpStream, limits: &Limits) -> io::Result<()> {
+    SockRef::from(tcp).set_out_of_band_inline(true)?;
+    prepare_program(tcp, limits)
+}
+
+/// As [`prepare`], for a connection of `strandline run`, whose library sends a byte of urgent data that is not the program's.
+pub(crate) fn prepare_program(tcp: &TcpStream, limits: &Limits) -> io::Result<()> {
     tcp.set_nodelay(true)?;
-    SockRef::from(tcp).set_linger(Some(Duration::ZERO))
+    let socket = SockRef::from(tcp);
+    if let Some(time) = limits.keepalive {
+        let interval = (time / PROBES).max(Duration::from_secs(1));
+        let probes = TcpKeepalive::new().with_time(time).with_interval(interval).with_retries(PROBES);
+        socket.set_tcp_keepalive(&probes)?;
+    }
+    socket.set_linger(Some(Duration::ZERO))
+}
+
+/// Ends a connection by a reset: a clean end would say that there was no more to come.
+pub(crate) fn reset(tcp: TcpStream) {
+    // It may be over already.
+    let _ = SockRef::from(&tcp).set_linger(Some(Duration::ZERO));
 }
 
 /// Reads what has already arrived, for the opening message. Returns nothing if that is so of data, too.
@@ -143,8 +173,23 @@ async fn relay(
             let _ = SockRef::from(&tcp).set_linger(None);
             CloseReason::Complete
         }
-        Ok((Sent::Stopped, ())) => CloseReason::ResetThere,
+        Ok((Sent::Stopped, ())) => {
+            wait_sent(&tcp).await;
+            CloseReason::ResetThere
+        }
         Err(end) => end,
+    }
+}
+
+/// Waits until the other end has acknowledged what was written, since a reset throws the rest away: the sender was told that it has
+/// arrived. One that takes nothing is not waited for much longer than this.
+async fn wait_sent(tcp: &TcpStream) {
+    let end = now() + SENT_MAX;
+    let mut pause = SENT_LOOK_MIN;
+    while now() < end && tcp_figures(tcp).is_ok_and(|figures| figures.is_sending) {
+        // The kernel tells nobody.
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(SENT_LOOK_MAX);
     }
 }
 
@@ -171,7 +216,7 @@ async fn upstream(
         match tcp.try_read_buf(&mut buffer) {
             Ok(0) => break,
             Ok(len) => {
-                match lane.send(&mut send, buffer.split().freeze()).await {
+                match lane.send(&mut send, take(&mut buffer)).await {
                     Ok(()) => entry.add_sent(len),
                     Err(SendError::Stopped) => return Ok(Sent::Stopped),
                     Err(error) => return Err(of_send(&error)),
@@ -199,6 +244,16 @@ async fn upstream(
         Err(SendError::Stopped) => Ok(Sent::Stopped),
         Err(error) => Err(of_send(&error)),
     }
+}
+
+/// Takes what was read. A little of it leaves the buffer, which would otherwise stay as long as the message.
+fn take(buffer: &mut BytesMut) -> Bytes {
+    if buffer.len() >= COPIED_BELOW {
+        return buffer.split().freeze();
+    }
+    let data = Bytes::copy_from_slice(buffer);
+    buffer.clear();
+    data
 }
 
 /// From the stream to TCP.

@@ -1,7 +1,7 @@
 //! Which destinations a peer may reach, and where it may make this side listen. No I/O.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use crate::protocol::{Destination, Host};
@@ -93,9 +93,24 @@ pub(crate) fn is_within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
     }
 }
 
-/// Returns whether an address leads to the gateway's own host or link, or to several hosts: rules for `*` and for networks
-/// that are larger than these don't include it.
+/// Addresses at which clouds tell each of their hosts its secrets, besides link-local ones: of Amazon, Google, Alibaba, Azure and
+/// Oracle.
+const METADATA: [IpAddr; 6] = [
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)),
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+];
+
+/// Returns whether an address leads to the gateway's own host or link, to several hosts, or to a cloud's metadata: rules for `*` and
+/// for wide networks don't include it. Other addresses of the host are special, too, but only the kernel knows them.
 pub(crate) fn is_special(ip: IpAddr) -> bool {
+    is_of_host_or_link(ip) || METADATA.contains(&ip)
+}
+
+fn is_of_host_or_link(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => {
             ip.is_loopback() || ip.is_link_local() || ip.octets()[0] == 0 || ip.octets()[0] >= 224
@@ -104,6 +119,11 @@ pub(crate) fn is_special(ip: IpAddr) -> bool {
             ip.is_loopback() || ip.is_unspecified() || ip.is_unicast_link_local() || ip.is_multicast()
         }
     }
+}
+
+/// Returns whether a rule for a network lists its special addresses plainly.
+fn is_plain(network: IpAddr, bits: u8) -> bool {
+    bits == width(network) || (is_of_host_or_link(network) && bits >= 8)
 }
 
 /// An allow-list. Empty, it allows nothing.
@@ -132,19 +152,20 @@ impl Rules {
 
     /// Returns whether this address may be connected to. `asked` is the destination as the peer named it: an address is
     /// allowed by itself, or because the name that stands for it is. The latter does not hold for addresses that must be
-    /// listed plainly, except for `localhost`.
-    pub(crate) fn allow(&self, asked: &Destination, address: SocketAddr) -> bool {
+    /// listed plainly, except for `localhost`; `is_own` says that this is one of the host.
+    pub(crate) fn allow(&self, asked: &Destination, address: SocketAddr, is_own: bool) -> bool {
         let ip = address.ip().to_canonical();
+        let is_special = is_own || is_special(ip);
         let mut rules = self.0.iter().filter(|rule| rule.has_port(address.port()));
         rules.any(|rule| match (&rule.hosts, &asked.host) {
-            (Hosts::All, _) => !is_special(ip),
+            (Hosts::All, _) => !is_special,
             (Hosts::Network(network, bits), _) => {
-                is_within(ip, *network, *bits) && (!is_special(ip) || (is_special(*network) && *bits >= 8))
+                is_within(ip, *network, *bits) && (!is_special || is_plain(*network, *bits))
             }
             (Hosts::Name(listed), Host::Name(name)) => {
-                listed == name && (!is_special(ip) || (&**name == "localhost" && ip.is_loopback()))
+                listed == name && (!is_special || (&**name == "localhost" && ip.is_loopback()))
             }
-            (Hosts::Below(_), Host::Name(name)) => rule.has_name(name) && !is_special(ip),
+            (Hosts::Below(_), Host::Name(name)) => rule.has_name(name) && !is_special,
             (Hosts::Name(_) | Hosts::Below(_), Host::Ip(_)) => false,
         })
     }
@@ -198,7 +219,7 @@ impl Rule {
             (Hosts::All, Host::Ip(ip)) => (!is_special(*ip)).then_some(RuleMatch::BeingAny),
             (Hosts::All, Host::Name(_)) => Some(RuleMatch::BeingAny),
             (Hosts::Network(network, bits), Host::Ip(ip)) => {
-                let is_plain = !is_special(*ip) || (is_special(*network) && *bits >= 8);
+                let is_plain = !is_special(*ip) || is_plain(*network, *bits);
                 (is_within(*ip, *network, *bits) && is_plain).then_some(RuleMatch::Plainly)
             }
             (Hosts::Name(_) | Hosts::Below(_), Host::Name(name)) => {

@@ -506,7 +506,7 @@ impl ActiveListener {
 }
 
 fn tcp_target(desired: &ListenerConfig, link: &Arc<Link>) -> Target {
-    Target { kind: Arc::new(desired.kind.clone()), link: Arc::clone(link) }
+    Target { kind: Arc::new(desired.kind.clone()), link: Arc::clone(link), from: desired.from.clone() }
 }
 
 fn udp_target(forward: &UdpForward, link: &Arc<Link>) -> UdpTarget {

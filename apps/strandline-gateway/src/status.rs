@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use strandline_ops::http::client::send_request;
 use strandline_output::{out, outln};
+
+use crate::config::AdminToken;
 
 /// Time for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,6 +44,9 @@ pub struct ReloadArgs {
     /// The gateway's --admin address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9898", value_parser = strandline::socket_address)]
     pub admin: SocketAddr,
+    /// The gateway's --admin-token
+    #[arg(long, value_name = "FILE")]
+    pub admin_token: Option<PathBuf>,
 }
 
 /// Options of `strandline gateway restart`.
@@ -49,6 +55,9 @@ pub struct RestartArgs {
     /// The gateway's --admin address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9898", value_parser = strandline::socket_address)]
     pub admin: SocketAddr,
+    /// The gateway's --admin-token
+    #[arg(long, value_name = "FILE")]
+    pub admin_token: Option<PathBuf>,
 }
 
 /// Lets a gateway reload its configuration, and prints what has changed.
@@ -57,7 +66,9 @@ pub struct RestartArgs {
 /// If no gateway answers, or the configuration is invalid.
 pub(crate) fn reload(args: &ReloadArgs) -> Result<ExitCode> {
     let admin = args.admin;
-    let asked = send_request(admin, "POST", "/reload", None, RESTART_TIMEOUT);
+    let token = args.admin_token.as_deref().map(AdminToken::read).transpose()?;
+    let token = token.as_ref().map(AdminToken::as_str);
+    let asked = send_request(admin, "POST", "/reload", token, RESTART_TIMEOUT);
     let (status, body) =
         asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
     let answer: Value = serde_json::from_str(&body).with_context(|| format!("the answer of {admin}"))?;
@@ -82,7 +93,9 @@ pub(crate) fn reload(args: &ReloadArgs) -> Result<ExitCode> {
 /// If no gateway answers, or the new process does not start.
 pub(crate) fn restart(args: &RestartArgs) -> Result<ExitCode> {
     let admin = args.admin;
-    let asked = send_request(admin, "POST", "/restart", None, RESTART_TIMEOUT);
+    let token = args.admin_token.as_deref().map(AdminToken::read).transpose()?;
+    let token = token.as_ref().map(AdminToken::as_str);
+    let asked = send_request(admin, "POST", "/restart", token, RESTART_TIMEOUT);
     let (status, body) =
         asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
     let answer: Value = serde_json::from_str(&body).with_context(|| format!("the answer of {admin}"))?;

@@ -34,8 +34,9 @@ pub(crate) struct NewClient {
     pub(crate) following: mpsc::Receiver<Bytes>,
 }
 
-/// Passes the datagrams of clients to their flows, for ever. `begin` starts the flow of a new client.
-pub(crate) async fn serve(socket: &UdpSocket, mut begin: impl FnMut(NewClient)) {
+/// Passes the datagrams of clients to their flows, for ever. `begin` starts the flow of a new client, and returns
+/// whether there is one.
+pub(crate) async fn serve(socket: &UdpSocket, mut begin: impl FnMut(NewClient) -> bool) {
     let mut clients: HashMap<SocketAddr, mpsc::Sender<Bytes>> = HashMap::new();
     let mut room = buffer();
     loop {
@@ -54,8 +55,9 @@ pub(crate) async fn serve(socket: &UdpSocket, mut begin: impl FnMut(NewClient)) 
             }
         }
         let (queue, following) = mpsc::channel(WAITING);
-        clients.insert(client, queue);
-        begin(NewClient { address: client, first: datagram, following });
+        if begin(NewClient { address: client, first: datagram, following }) {
+            clients.insert(client, queue);
+        }
     }
 }
 

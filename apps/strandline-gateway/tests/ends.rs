@@ -60,6 +60,31 @@ fn unread_data_becomes_a_reset() {
     at_last("the client's writes fail", || client.write_all(&[0; 1000]).is_err());
 }
 
+/// A server that answers and closes without reading all: the answer that its kernel saw acknowledged arrives at a slow client.
+#[test]
+fn an_answer_before_a_reset_arrives() {
+    let world = World::with("--admin 127.0.0.1:0", "");
+    let (mut client, mut server) = world.connect();
+    client.write_all(&bytes(1000, 1)).unwrap();
+    let answer = bytes(400_000, 2);
+    server.write_all(&answer).unwrap();
+    server.shutdown(Shutdown::Write).unwrap();
+    at_last("the near gateway has written it", || {
+        world.near.status()["connections"][0]["bytes_down"] == 400_000
+    });
+    // With unread data: a reset.
+    drop(server);
+    at_last("the far gateway has seen that", || {
+        let _ = client.write(&[0; 1000]);
+        world.far.status()["open"] == 0
+    });
+    at_last("and so has the near one", || {
+        let associations = world.near.status()["associations"].clone();
+        associations[0]["unacknowledged_messages"] == 0
+    });
+    assert!(read_all(&mut client).0 == answer);
+}
+
 #[test]
 fn large_transfers_arrive_both_ways() {
     const LEN: usize = 32 << 20;

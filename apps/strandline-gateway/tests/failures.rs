@@ -1,7 +1,7 @@
 //! Connections that can't be made, and their reasons.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
 use crate::common::{World, at_last, free_address, is_closed, patient, read_all, read_exactly};
 
@@ -91,6 +91,26 @@ fn limits_of_a_peer_hold() {
     drop(open);
     drop((world.accept(), world.accept()));
     at_last("there is room again", || socks(world.near.listener(0), &address).1 == 0);
+}
+
+/// What comes to a reverse listener beyond the limit gets no clean end, which an empty answer would look like.
+#[test]
+fn reverse_clients_beyond_the_limit_get_a_reset() {
+    let far = std::env::temp_dir().join(format!("strandline-gateway-reversed-{}.toml", std::process::id()));
+    std::fs::write(&far, "[limits]\nconnections_max = 1\n").unwrap();
+    let (inner, free) = (TcpListener::bind("127.0.0.1:0").unwrap(), free_address());
+    let reverse = format!("--reverse {free}={}", inner.local_addr().unwrap());
+    let _world = World::with(&format!("--allow-listen {free} --config {}", far.display()), &reverse);
+    let mut first = None;
+    at_last("the far gateway listens", || {
+        first = TcpStream::connect(free).ok();
+        first.is_some()
+    });
+    // It counts from the moment when it was accepted, which is before it arrives here.
+    let _served = inner.accept().unwrap();
+    let mut second = patient(TcpStream::connect(free).unwrap());
+    assert_eq!(read_all(&mut second), (Vec::new(), false));
+    std::fs::remove_file(far).unwrap();
 }
 
 #[test]

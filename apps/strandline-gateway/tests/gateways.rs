@@ -1,6 +1,7 @@
 //! Two gateways as processes, between clients and servers in the tests: all on loopback.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
+mod bare_peer;
 mod common;
 mod encryption;
 mod ends;

@@ -2,14 +2,14 @@
 //! server behind it. Needs root, nftables, iproute2 and curl.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::common::{Gateway, Home, PATIENCE, PROGRAM, at_last, children};
+use crate::common::{Gateway, Home, PATIENCE, PROGRAM, at_last, children, patient, read_all};
 
 /// What a captured connection comes from at the server, and what a direct one does.
 const BY_GATEWAYS: &str = "10.2.0.7";
@@ -93,9 +93,10 @@ impl Row {
         Gateway::spawn(command)
     }
 
-    /// Starts the far gateway, which reaches everything.
+    /// Starts the far gateway, which reaches the server.
     fn far(&self, options: &str) -> Gateway {
-        let allow = "--allow 10.2.0.0/16:* --allow [fd00:2::/32]:*";
+        // The server's addresses are those of the far gateway's host.
+        let allow = "--allow 10.2.0.7:* --allow [fd00:2::7]:*";
         self.gateway("far", &format!("--listen 10.9.0.2:9899 --insecure {allow} {options}"))
     }
 
@@ -201,7 +202,10 @@ fn connections_of_other_hosts_are_captured() {
 #[test]
 fn tproxy_keeps_the_clients_address() {
     let (row, home) = (Row::new("tp"), Home::new("tproxy"));
-    let config = home.write("far.toml", "[[access]]\nallow = [\"*:*\"]\nproxy_protocol = true\n");
+    let config = home.write(
+        "far.toml",
+        "[[access]]\nallow = [\"10.2.0.7:*\", \"[fd00:2::7]:*\"]\nproxy_protocol = true\n",
+    );
     let _far = row.gateway("far", &format!("--listen 10.9.0.2:9899 --insecure --config {config}"));
     let requests = row.serve("[::]:80");
     let mut near = row.near("--tproxy 0.0.0.0:0 --capture 10.2.0.0/16");
@@ -240,6 +244,52 @@ impl Open {
         writeln!(self.0.stdin.take().unwrap(), "{word}").unwrap();
         assert!(self.0.wait().unwrap().success());
     }
+}
+
+/// Rules for all addresses, or for a network, don't open the far gateway's own host by one of its other addresses.
+#[test]
+fn wide_rules_leave_out_the_far_host() {
+    let row = Row::new("wide");
+    let _requests = row.serve("[::]:80");
+    let fetch = |near: &Gateway, url: &str| {
+        let proxy = format!("socks5h://{}", near.listener(0));
+        row.run("near", &["curl", "-sS", "-x", &proxy, "--max-time", "60", url])
+    };
+    for rules in ["--allow *:*", "--allow 10.2.0.0/16:* --allow 10.9.0.0/24:* --allow [fd00:2::/32]:*"] {
+        let _far = row.gateway("far", &format!("--listen 10.9.0.2:9899 --insecure {rules}"));
+        let near = row.near("--socks 0");
+        for host in ["10.2.0.7", "10.9.0.2", "[fd00:2::7]", "[fd00:9::2]"] {
+            let output = fetch(&near, &format!("http://{host}/"));
+            let errors = String::from_utf8_lossy(&output.stderr);
+            // Not allowed by the ruleset (RFC 1928 section 6).
+            assert!(!output.status.success() && errors.contains("(2)"), "{rules} {host}: {errors}");
+        }
+    }
+    let _far = row.far("");
+    assert!(fetch(&row.near("--socks 0"), "http://10.2.0.7/").status.success(), "it is listed");
+}
+
+/// A connection that nothing has redirected has no destination: it is reset.
+#[test]
+fn connections_without_a_destination_are_reset() {
+    let near = Gateway::start("--peer far=127.0.0.1:9 --redirect 0");
+    let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
+    assert_eq!(read_all(&mut client), (Vec::new(), false));
+}
+
+/// A client whose host has vanished ends no connection, and nothing is on its way to it.
+#[test]
+fn connections_of_vanished_clients_end() {
+    let (row, home) = (Row::new("dead"), Home::new("dead"));
+    let (_far, requests) = (row.far(""), row.serve("10.2.0.7:80"));
+    let limits = home.write("near.toml", "[limits]\nkeepalive_secs = 1\n");
+    let _near = row.near(&format!("--config {limits} --redirect 0.0.0.0:0 --capture 10.2.0.0/16"));
+    let client = Open::begin(&row, "client");
+    let is_idle = || row.told("near", &["ss", "-Htn", "state", "fin-wait-2"]).contains("10.1.0.2");
+    at_last("the server's end has arrived", is_idle);
+    ip(&format!("-n {} link set to1 down", row.at("client")));
+    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), b"", "the server's connection ends");
+    client.finish("late");
 }
 
 /// Open connections of TPROXY need rules for each packet.

@@ -1,8 +1,10 @@
 //! The listeners, with clients of the tests and with curl and wget.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
+
+use socket2::{Domain, Socket, Type};
 
 use crate::common::{
     Gateway, Home, PATIENCE, World, at_last, bytes, free_address, patient, read_all, read_exactly,
@@ -108,6 +110,53 @@ fn servers_get_the_address_of_the_client() {
     assert_eq!(header[12..20], [0x21, 0x11, 0, 12, 127, 0, 0, 1]);
     assert_eq!(header[24..26], port);
     assert_eq!(read_exactly(&mut served, 4), b"data");
+}
+
+#[test]
+fn others_than_the_clients_are_reset() {
+    let world = World::with("", "--socks 0 --from 127.0.0.2");
+    let other = TcpStream::connect(world.near.listener(0)).unwrap();
+    assert_eq!(read_all(&mut patient(other)), (Vec::new(), false));
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    socket.connect(&world.near.listener(0).into()).unwrap();
+    let mut client = patient(socket.into());
+    client.write_all(&[5, 1, 0]).unwrap();
+    assert_eq!(read_exactly(&mut client, 2), [5, 0]);
+}
+
+#[test]
+fn datagrams_of_others_than_the_clients_are_dropped() {
+    let (server, listen) = (UdpSocket::bind("127.0.0.1:0").unwrap(), free_address());
+    let to = server.local_addr().unwrap();
+    let world =
+        World::with(&format!("--allow-udp {to}"), &format!("--forward udp/{listen}={to} --from 127.0.0.2"));
+    let [other, client] = ["127.0.0.1:0", "127.0.0.2:0"].map(|address| UdpSocket::bind(address).unwrap());
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    other.send_to(b"other", listen).unwrap();
+    client.send_to(b"client", listen).unwrap();
+    let mut room = [0; 16];
+    let len = server.recv(&mut room).unwrap();
+    assert_eq!(&room[..len], b"client");
+    // Flows begin in the order in which datagrams come.
+    let status = world.near.status();
+    let flows = status["connections"].as_array().unwrap();
+    let clients: Vec<_> = flows.iter().map(|flow| flow["client"].as_str().unwrap()).collect();
+    assert_eq!(clients, [client.local_addr().unwrap().to_string()]);
+}
+
+#[test]
+fn urgent_data_arrives_with_the_rest() {
+    let world = World::new();
+    let (mut client, mut server) = world.connect();
+    client.write_all(b"be").unwrap();
+    socket2::SockRef::from(&client).send_out_of_band(b"!").unwrap();
+    client.write_all(b"hind").unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(read_all(&mut server), (b"be!hind".to_vec(), true));
+    socket2::SockRef::from(&server).send_out_of_band(b"!").unwrap();
+    drop(server);
+    assert_eq!(read_all(&mut client), (b"!".to_vec(), true));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 
 use crate::common::{Gateway, World, accept_with_data, at_last, bytes, free_address, patient, read_exactly};
+use crate::failures::socks;
 use crate::slow_path::slow_path;
 
 /// Connects through a listener, and sends a word, which arrives once. Returns where the connection goes, and why.
@@ -175,6 +176,16 @@ fn races_send_nothing_twice() {
         }
         server.set_nonblocking(false).unwrap();
     }
+}
+
+/// An address of the host that no rule lists is refused where nothing becomes a stream.
+#[test]
+fn never_leads_to_no_stream() {
+    let world = World::with("", "--map never --socks 0 --fallback-tcp");
+    let address = world.server.local_addr().unwrap();
+    assert_eq!(socks(world.near.listener(0), &address.to_string()).1, 2, "not allowed");
+    let metrics = world.near.admin("metrics");
+    assert!(metrics.contains("mapping_total{decision=\"direct\",reason=\"rule\"} 1"), "{metrics}");
 }
 
 /// Metrics count direct connections while they last, and never fall.

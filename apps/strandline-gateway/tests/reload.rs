@@ -4,7 +4,9 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
-use crate::common::{Gateway, Home, at_last, free_address, is_closed, patient, read_all, read_exactly};
+use crate::common::{
+    Gateway, Home, PROGRAM, at_last, free_address, is_closed, patient, read_all, read_exactly,
+};
 
 /// A server, and its address.
 fn server() -> (TcpListener, SocketAddr) {
@@ -36,6 +38,33 @@ fn reload(gateway: &Gateway) -> (bool, String) {
     let output = command.args(["reload", "--admin", admin]).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+/// What changes a gateway is asked for on its host, or with the token.
+#[test]
+fn strangers_change_nothing() {
+    let home = Home::new("token");
+    let (config, token) = (home.write("near.toml", ""), home.write("token", "0123456789abcdef\n"));
+    let peer = format!("--peer far=127.0.0.1:9 --config {config}");
+    let told = |near: &Gateway, options: &str| {
+        let admin: SocketAddr = near.announced["admin"].as_str().unwrap().parse().unwrap();
+        let admin = format!("127.0.0.1:{}", admin.port());
+        let mut command = Command::new(PROGRAM);
+        let output = command.args(["reload", "--admin", &admin]).args(options.split_whitespace()).output();
+        let output = output.unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let near = Gateway::start(&format!("{peer} --admin 0.0.0.0:0"));
+    let (is_done, text) = told(&near, "");
+    assert!(!is_done && text.contains("not allowed without the token"), "{text}");
+    for address in ["0.0.0.0:0", "127.0.0.1:0"] {
+        let near = Gateway::start(&format!("{peer} --admin {address} --admin-token {token}"));
+        assert!(!told(&near, "").0, "{address}");
+        let (is_done, text) = told(&near, &format!("--admin-token {token}"));
+        assert!(is_done, "{address}: {text}");
+    }
+    let near = Gateway::start(&format!("{peer} --admin 127.0.0.1:0"));
+    assert!(told(&near, "").0);
 }
 
 #[test]

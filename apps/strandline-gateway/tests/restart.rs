@@ -356,7 +356,7 @@ impl Ports {
     fn after(&self) -> String {
         let Self { peer, address, ports: [first, second, admin] } = self;
         format!(
-            "admin = \"127.0.0.1:{admin}\"\n{peer}[[forward]]\nlisten = \"0.0.0.0:{first}\"\nto = \"{address}\"\n\
+            "admin = \"127.0.0.1:{admin}\"\n{peer}[[forward]]\nlisten = \"0.0.0.0:{first}\"\nfrom = [\"127.0.0.0/8\"]\nto = \"{address}\"\n\
              [[preload]]\nlisten = \"{second}\"\n"
         )
     }

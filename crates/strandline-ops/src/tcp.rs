@@ -14,6 +14,8 @@ pub struct TcpFigures {
     pub retransmitted: u32,
     /// The latest rate at which data was delivered to the peer, in bytes per second; 0 if it is unknown.
     pub delivery_rate: u64,
+    /// Whether the peer has not acknowledged all that was written, an end included.
+    pub is_sending: bool,
     /// Bytes that the peer has acknowledged, and bytes received in order, since the start.
     pub bytes_acked: u64,
     /// See `bytes_acked`.
@@ -41,6 +43,8 @@ pub fn tcp_figures(connection: &impl AsFd) -> io::Result<TcpFigures> {
         rtt: Some(u32_at(info, 68)).filter(|rtt| *rtt > 0).map(|rtt| Duration::from_micros(rtt.into())),
         retransmitted: u32_at(info, 100),
         delivery_rate: u64_at(info, 160),
+        // Segments without an acknowledgement, and bytes that were never sent.
+        is_sending: u32_at(info, 24) > 0 || u32_at(info, 144) > 0,
         bytes_acked: u64_at(info, 120),
         bytes_received: u64_at(info, 128),
     })

@@ -71,12 +71,10 @@ pub struct Args {
     insecure: bool,
     #[command(flatten)]
     mapping: MappingArgs,
-    /// Answer SOCKS, CONNECT and `strandline run` before the destination has: saves a round trip, and failures become resets
-    #[arg(long)]
-    early_reply: bool,
-    /// Serve status and Prometheus metrics at this address
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    admin: Option<String>,
+    #[command(flatten)]
+    ways: Ways,
+    #[command(flatten)]
+    admin: Admin,
     /// Append a line of JSON for each connection to this file (-: standard output). SIGHUP opens it again
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
@@ -85,6 +83,29 @@ pub struct Args {
     /// Report the addresses as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How the gateway is watched and changed.
+#[derive(Debug, Clone, Default, clap::Args)]
+struct Admin {
+    /// Serve status and Prometheus metrics at this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    admin: Option<String>,
+    /// Reload and restart only for requests with the token in this file, also from other machines
+    #[arg(long, value_name = "FILE")]
+    admin_token: Option<PathBuf>,
+}
+
+/// How clients are served.
+#[derive(Debug, Clone, Default, clap::Args)]
+struct Ways {
+    /// Serve only clients of this network, an address included: needed where other machines can reach --socks, --http-connect
+    /// or --forward; repeatable
+    #[arg(long, value_name = "NETWORK")]
+    from: Vec<String>,
+    /// Answer SOCKS, CONNECT and `strandline run` before the destination has: saves a round trip, and failures become resets
+    #[arg(long)]
+    early_reply: bool,
 }
 
 /// How associations work.
@@ -127,7 +148,8 @@ impl Args {
     pub(super) fn replaces(&self, key: &str) -> bool {
         match key {
             "listen" => self.listen.is_some(),
-            "admin" => self.admin.is_some(),
+            "admin" => self.admin.admin.is_some(),
+            "admin_token" => self.admin.admin_token.is_some(),
             "congestion" => self.associations.congestion.is_some(),
             "multipath" => self.associations.multipath.is_some(),
             "shards" => self.associations.shards.is_some(),
@@ -140,7 +162,8 @@ impl Args {
     /// Adds the options to the tables of a file.
     pub(super) fn add_to(&self, file: &mut File) {
         replace(&mut file.listen, &self.listen);
-        replace(&mut file.admin, &self.admin);
+        replace(&mut file.admin, &self.admin.admin);
+        replace(&mut file.admin_token, &self.admin.admin_token);
         replace(&mut file.access_log, &self.access_log);
         self.associations.add_to(file);
         file.insecure |= self.insecure;
@@ -171,16 +194,18 @@ impl Args {
         let names: Vec<String> = file.peer.iter().map(|peer| peer.name.clone()).collect();
         let proxy = |text: &String| {
             let (listen, peer) = at_peer(text);
-            Proxy { listen, peer, early_reply: self.early_reply }
+            Proxy { listen, peer, early_reply: self.ways.early_reply, from: self.ways.from.clone() }
         };
         file.socks.extend(self.socks.iter().map(proxy));
         file.http_connect.extend(self.http_connect.iter().map(proxy));
         file.preload.extend(self.preload.iter().map(proxy));
-        file.forward.extend(self.forward.iter().map(|text| forward(text, &names)));
+        file.forward.extend(
+            self.forward.iter().map(|text| Forward { from: self.ways.from.clone(), ..forward(text, &names) }),
+        );
         file.reverse.extend(self.reverse.iter().map(|text| forward(text, &names)));
         let transparent = |text: &String| {
             let (listen, peer) = at_peer(text);
-            Transparent { listen, peer, capture: self.capture.clone() }
+            Transparent { listen, peer, capture: self.capture.clone(), from: self.ways.from.clone() }
         };
         file.redirect.extend(self.redirect.iter().map(transparent));
         file.tproxy.extend(self.tproxy.iter().map(transparent));
@@ -216,7 +241,7 @@ fn own_ports(captures: &[String]) -> impl Iterator<Item = Transparent> {
         let capture: Vec<String> =
             captures.iter().filter(|text| is_ipv6(text) == wants_ipv6).cloned().collect();
         let is_any = capture.iter().any(|text| !text.starts_with('!'));
-        is_any.then(|| Transparent { listen: listen.to_owned(), peer: None, capture })
+        is_any.then(|| Transparent { listen: listen.to_owned(), peer: None, capture, from: Vec::new() })
     };
     [("127.0.0.1:0", false), ("[::1]:0", true)].into_iter().filter_map(of_version)
 }
@@ -246,5 +271,5 @@ fn forward(text: &str, peers: &[String]) -> Forward {
         None => (None, rest),
     };
     let (listen, to) = (listen.to_owned(), to.to_owned());
-    Forward { listen, peer, to, protocol, lifetime_ms: None, idle_timeout_secs: None }
+    Forward { listen, peer, to, protocol, lifetime_ms: None, idle_timeout_secs: None, from: Vec::new() }
 }

@@ -19,6 +19,7 @@ pub(super) struct File {
     pub(super) congestion: Option<String>,
     pub(super) multipath: Option<String>,
     pub(super) admin: Option<String>,
+    pub(super) admin_token: Option<std::path::PathBuf>,
     pub(super) access_log: Option<std::path::PathBuf>,
     pub(super) drain_timeout_secs: Option<u32>,
     pub(super) restart_timeout_secs: Option<u32>,
@@ -93,6 +94,8 @@ pub(super) struct Proxy {
     pub(super) peer: Option<String>,
     #[serde(default)]
     pub(super) early_reply: bool,
+    #[serde(default)]
+    pub(super) from: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -106,6 +109,8 @@ pub(super) struct Forward {
     /// Only of UDP, as the next one.
     pub(super) lifetime_ms: Option<u32>,
     pub(super) idle_timeout_secs: Option<u32>,
+    #[serde(default)]
+    pub(super) from: Vec<String>,
 }
 
 /// What a forward carries.
@@ -124,6 +129,8 @@ pub(super) struct Transparent {
     pub(super) peer: Option<String>,
     #[serde(default)]
     pub(super) capture: Vec<String>,
+    #[serde(default)]
+    pub(super) from: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -204,6 +211,7 @@ pub(super) struct Limits {
     pub(super) connections_max: Option<u32>,
     pub(super) connections_per_sec: Option<u32>,
     pub(super) connect_timeout_secs: Option<u32>,
+    pub(super) keepalive_secs: Option<u32>,
     pub(super) buffer_mib: Option<u32>,
     pub(super) buffer_total_mib: Option<u32>,
 }

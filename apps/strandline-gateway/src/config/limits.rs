@@ -10,6 +10,9 @@ const ASSOCIATIONS_MAX: u32 = 64;
 const CONNECTIONS_MAX: u32 = 20_000;
 const CONNECTIONS_PER_SEC: u32 = 2_000;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const KEEPALIVE: Duration = Duration::from_secs(60);
+/// The kernel takes no more (MAX_TCP_KEEPIDLE).
+const KEEPALIVE_SECS_MAX: u32 = 32_767;
 const BUFFER_MIB: u32 = 128;
 /// As much as 8 associations may hold.
 const BUFFER_TOTAL_MIB: u32 = 1024;
@@ -23,7 +26,9 @@ pub(crate) struct Limits {
     pub(crate) connections_max: u32,
     pub(crate) connections_per_sec: u32,
     pub(crate) connect_timeout: Duration,
-    /// Limit of the receive buffer of an association, and four times that of its send buffer.
+    /// Time without a packet after which a TCP connection is probed, for as long again; `None`: never.
+    pub(crate) keepalive: Option<Duration>,
+    /// Limit of the receive buffer of an association, and of its send buffer, which has another one besides.
     pub(crate) buffer_mib: u32,
     /// Limit of what all associations have received that is unread.
     pub(crate) buffer_total_mib: u32,
@@ -50,6 +55,16 @@ pub(super) fn check(limits: &file::Limits) -> Result<Limits, ConfigError> {
         let message = format!("a number from {buffer_mib}, that of `buffer_mib`, to {BUFFER_TOTAL_MIB_MAX}");
         return Err(wrong("limits.buffer_total_mib", message));
     }
+    let keepalive = match limits.keepalive_secs {
+        Some(KEEPALIVE_SECS_MAX..) => {
+            return Err(wrong(
+                "limits.keepalive_secs",
+                format!("a number below {KEEPALIVE_SECS_MAX}; 0: none"),
+            ));
+        }
+        Some(0) => None,
+        given => Some(given.map_or(KEEPALIVE, seconds)),
+    };
     Ok(Limits {
         associations_max: at_least_one("limits.associations_max", limits.associations_max, ASSOCIATIONS_MAX)?,
         connections_max: at_least_one("limits.connections_max", limits.connections_max, CONNECTIONS_MAX)?,
@@ -59,6 +74,7 @@ pub(super) fn check(limits: &file::Limits) -> Result<Limits, ConfigError> {
             CONNECTIONS_PER_SEC,
         )?,
         connect_timeout: limits.connect_timeout_secs.map_or(CONNECT_TIMEOUT, seconds),
+        keepalive,
         buffer_mib,
         buffer_total_mib,
     })

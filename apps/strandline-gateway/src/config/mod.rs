@@ -1,6 +1,7 @@
 //! The configuration: a TOML file and the options of the command line, checked as a whole before anything starts.
 
 mod addresses;
+mod admin;
 mod args;
 mod duplicates;
 mod encryption;
@@ -9,6 +10,7 @@ mod limits;
 mod mapping;
 mod mapping_args;
 mod priority;
+mod ways;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ use strandline::{Algorithm, Multipath, socket_address};
 use strandline_ops::{ConfigError, Files, Flaw};
 
 pub(crate) use self::addresses::Listen;
+pub(crate) use self::admin::AdminToken;
 pub use self::args::Args;
 pub(crate) use self::encryption::Encrypted;
 pub(crate) use self::file::{Fallback, Keep};
@@ -27,6 +30,7 @@ use self::file::{File, Protocol};
 pub(crate) use self::limits::Limits;
 pub(crate) use self::mapping::{MapRule, ruled};
 pub(crate) use self::priority::{PriorityRule, beginning};
+pub(crate) use self::ways::Clients;
 use crate::capture::Capture;
 use crate::mapping::Map;
 use crate::peer_identity::PeerIdentity;
@@ -57,6 +61,8 @@ pub(crate) struct Settings {
     pub(crate) congestion: Algorithm,
     pub(crate) multipath: Multipath,
     pub(crate) admin: Option<SocketAddr>,
+    /// What requests must present that change something; `None`: they come from this host.
+    pub(crate) admin_token: Option<AdminToken>,
     pub(crate) access_log: Option<PathBuf>,
     pub(crate) drain_timeout: Duration,
     /// Time for which connections may go on after a hot restart.
@@ -116,6 +122,8 @@ pub(crate) struct ListenerConfig {
     pub(crate) listen: SocketAddr,
     /// Index in [`Settings::peers`].
     pub(crate) peer: usize,
+    /// The clients that it is for.
+    pub(crate) from: Clients,
 }
 
 /// How a connection says where it wants to go.
@@ -177,6 +185,8 @@ pub(crate) struct UdpForward {
     pub(crate) peer: usize,
     pub(crate) to: Destination,
     pub(crate) times: FlowTimes,
+    /// The clients that it is for.
+    pub(crate) from: Clients,
 }
 
 /// What peers from certain addresses, or with certain keys, may do.
@@ -261,7 +271,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
     flaws.extend(encryption::flaws(file, encryption.as_ref(), &peers));
     let map = mapping::check(file, &peers, &mut flaws)?;
     duplicates::check(file, listen.as_ref().map(|listen| listen.socket))?;
-    let (listeners, udp_forwards) = check_listeners(file, &peers)?;
+    let (listeners, udp_forwards) = ways::check(file, &peers, &mut flaws)?;
     let reverses = check_reverses(file, &peers)?;
     note_needed(&mut peers, &map, &reverses, &udp_forwards);
     if listen.is_none() && peers.is_empty() {
@@ -294,6 +304,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         congestion: congestion(file)?,
         multipath: multipath(file.multipath.as_deref())?,
         admin: file.admin.as_deref().map(|text| local("admin", text)).transpose()?,
+        admin_token: file.admin_token.as_deref().map(AdminToken::read).transpose()?,
         access_log: file.access_log.clone(),
         restart_timeout: file.restart_timeout_secs.map_or(RESTART_TIMEOUT, seconds),
         drain_timeout: file.drain_timeout_secs.map_or(DRAIN_TIMEOUT, seconds),
@@ -407,90 +418,15 @@ fn identity(at: usize, file: &File) -> String {
     format!("{:?} {reverses:?}", file.peer.get(at))
 }
 
-fn check_listeners(
-    file: &File,
-    peers: &[Peer],
-) -> Result<(Vec<ListenerConfig>, Vec<UdpForward>), ConfigError> {
-    let mut udp_forwards = Vec::new();
-    let mut listeners = Vec::new();
-    let mut add = |table: &str, at: usize, listen: &str, peer: &Option<String>, kind: ListenerKind| {
-        let listen = local(&format!("{table}[{at}].listen"), listen)?;
-        listeners.push(ListenerConfig { kind, listen, peer: find_peer(table, at, peer.as_deref(), peers)? });
-        Ok::<(), ConfigError>(())
-    };
-    for (at, entry) in file.socks.iter().enumerate() {
-        add("socks", at, &entry.listen, &entry.peer, ListenerKind::Socks { early_reply: entry.early_reply })?;
-    }
-    for (at, entry) in file.http_connect.iter().enumerate() {
-        add(
-            "http_connect",
-            at,
-            &entry.listen,
-            &entry.peer,
-            ListenerKind::HttpConnect { early_reply: entry.early_reply },
-        )?;
-    }
-    for (at, entry) in file.preload.iter().enumerate() {
-        let listen = local(&format!("preload[{at}].listen"), &entry.listen)?;
-        if !listen.ip().to_canonical().is_loopback() && !file.insecure {
-            let message = format!(
-                "{listen} is reachable from other machines: `strandline run` uses a gateway of its own host"
-            );
-            return Err(wrong(format!("preload[{at}].listen"), message));
-        }
-        let kind = ListenerKind::Preload { early_reply: entry.early_reply };
-        add("preload", at, &entry.listen, &entry.peer, kind)?;
-    }
-    for (at, entry) in file.forward.iter().enumerate() {
-        let to = entry.to.parse().map_err(|error: String| wrong(format!("forward[{at}].to"), error))?;
-        if entry.protocol == Protocol::Udp {
-            udp_forwards.push(UdpForward {
-                listen: local(&format!("forward[{at}].listen"), &entry.listen)?,
-                peer: find_peer("forward", at, entry.peer.as_deref(), peers)?,
-                to,
-                times: flow_times(entry),
-            });
-            continue;
-        }
-        add("forward", at, &entry.listen, &entry.peer, ListenerKind::Forward { to })?;
-    }
-    for (at, entry) in file.redirect.iter().enumerate() {
-        let capture = check_captures("redirect", at, entry)?;
-        add("redirect", at, &entry.listen, &entry.peer, ListenerKind::Redirect { capture })?;
-    }
-    for (at, entry) in file.tproxy.iter().enumerate() {
-        let capture = check_captures("tproxy", at, entry)?;
-        add("tproxy", at, &entry.listen, &entry.peer, ListenerKind::Tproxy { capture })?;
-    }
-    Ok((listeners, udp_forwards))
-}
-
-/// Checks which connections rules are to bring to a socket. They need an address of their IP version there.
-fn check_captures(table: &str, at: usize, entry: &file::Transparent) -> Result<Vec<Capture>, ConfigError> {
-    let key = || format!("{table}[{at}].capture");
-    let captures = entry.capture.iter().map(|text| text.parse()).collect::<Result<Vec<Capture>, String>>();
-    let captures = captures.map_err(|message| wrong(key(), message))?;
-    if captures.is_empty() {
-        return Ok(captures);
-    }
-    let listen = local(&format!("{table}[{at}].listen"), &entry.listen)?;
-    let is_dual = listen.is_ipv6() && listen.ip().is_unspecified() && table == "redirect";
-    if let Some(other) =
-        captures.iter().find(|capture| capture.network.is_ipv6() != listen.is_ipv6() && !is_dual)
-    {
-        let message =
-            format!("{} can't be captured at {listen}, an address of another IP version", other.network);
-        return Err(wrong(key(), message));
-    }
-    if captures.iter().all(|capture| capture.is_excluded) {
-        return Err(wrong(key(), "nothing is captured: all entries are left out by !"));
-    }
-    Ok(captures)
-}
-
 fn check_reverses(file: &File, peers: &[Peer]) -> Result<Vec<Reverse>, ConfigError> {
     let mut reverses = Vec::new();
     for (at, reverse) in file.reverse.iter().enumerate() {
+        if !reverse.from.is_empty() {
+            return Err(wrong(
+                format!("reverse[{at}].from"),
+                "its clients are the peer's: there is no such key",
+            ));
+        }
         reverses.push(Reverse {
             listen: local(&format!("reverse[{at}].listen"), &reverse.listen)?,
             peer: find_peer("reverse", at, reverse.peer.as_deref(), peers)?,

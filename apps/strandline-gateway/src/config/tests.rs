@@ -89,6 +89,27 @@ fn listening_beyond_loopback_is_said_plainly() {
 }
 
 #[test]
+fn ways_in_beyond_loopback_name_their_clients() {
+    for way in ["--socks", "--http-connect", "--forward", "--forward udp/"] {
+        let way = way.strip_suffix("udp/").map_or(format!("{way} "), |way| format!("{way}udp/"));
+        let to = if way.contains("forward") { "=h:1" } else { "" };
+        for listen in ["0.0.0.0:1080", "[::]:1080", "192.0.2.1:1080"] {
+            let options = format!("--peer a=127.0.0.1:1 {way}{listen}{to}");
+            let error = error(&options);
+            assert!(error.contains("[0].listen") && error.contains("--from"), "{options}: {error}");
+            let settings = read(&format!("{options} --from 192.0.2.0/24 --from 2001:db8::/32")).unwrap();
+            let tcp = settings.listeners.iter().map(|listener| &listener.from);
+            let from = tcp.chain(settings.udp_forwards.iter().map(|forward| &forward.from)).next().unwrap();
+            assert!(from.include([192, 0, 2, 7].into()) && !from.include([127, 0, 0, 1].into()));
+            let flaws = read(&format!("{options} --insecure")).unwrap().flaws;
+            assert!(flaws.iter().any(|flaw| flaw.message.contains("all of them may use it")), "{flaws:?}");
+        }
+        assert!(read(&format!("--peer a=127.0.0.1:1 {way}1080{to}")).is_ok());
+    }
+    assert!(error("--peer a=h:1 --socks 1080 --from nowhere").contains("socks[0].from"));
+}
+
+#[test]
 fn errors_name_the_key_and_what_is_expected() {
     for (options, texts) in [
         ("", ["peer", "nothing to do"]),
@@ -219,7 +240,7 @@ fn options_add_to_the_table_for_any_peer() {
     assert_eq!(settings.access.len(), 1);
     for address in ["192.0.2.1:80", "192.0.2.2:80"] {
         assert!(
-            settings.access[0].allow.allow(&address.parse().unwrap(), address.parse().unwrap()),
+            settings.access[0].allow.allow(&address.parse().unwrap(), address.parse().unwrap(), false),
             "{address}"
         );
     }

@@ -20,6 +20,7 @@ fn limits(connections_max: u32, connections_per_sec: u32) -> Arc<PeerLimits> {
         connections_max,
         connections_per_sec,
         connect_timeout: Duration::ZERO,
+        keepalive: None,
         buffer_mib: 4,
         buffer_total_mib: 4,
     };

@@ -22,9 +22,10 @@ use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::config::{ListenerConfig, ListenerKind};
+use crate::config::{Clients, ListenerConfig, ListenerKind};
 use crate::gateway::{Gateway, Stage};
 use crate::link::Link;
+use crate::relay::reset;
 use near::Near;
 
 pub(crate) use udp::{UdpTarget, bind_udp, serve_udp};
@@ -104,6 +105,7 @@ fn listener(config: &ListenerConfig, shares_port: bool) -> io::Result<TcpListene
 pub(crate) struct Target {
     pub(crate) kind: Arc<ListenerKind>,
     pub(crate) link: Arc<Link>,
+    pub(crate) from: Clients,
 }
 
 /// Accepts connections until the gateway ends, or the sender of the target is dropped. Those that have come until then are
@@ -113,7 +115,11 @@ pub(crate) async fn serve(listener: TcpListener, mut target: watch::Receiver<Tar
     let own = listener.local_addr().ok();
     let targets = target.clone();
     let begin = |tcp: TcpStream, client: SocketAddr| {
-        let Target { kind, link } = targets.borrow().clone();
+        let Target { kind, link, from } = targets.borrow().clone();
+        if !from.include(client.ip()) {
+            tracing::debug!(%client, listener = kind.name(), "not one of its clients");
+            return reset(tcp);
+        }
         let near = Near::new(Arc::clone(&gateway), link, client);
         tokio::spawn(accepted(kind, tcp, near, own));
     };

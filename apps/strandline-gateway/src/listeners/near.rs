@@ -19,6 +19,7 @@ use crate::direct::{DirectNetworks, Moved};
 use crate::fair_sharing::ClientShare;
 use crate::gateway::{Gateway, Stage};
 use crate::link::{Link, User};
+use crate::local_addresses::is_own;
 use crate::mapping::{Decision, Direct, Inputs, Map, Route, State, decide};
 use crate::protocol::{Destination, Host, Opening, Reason, Reply};
 use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
@@ -83,7 +84,7 @@ impl Near {
     pub(super) async fn pass(self, listener: &'static str, tcp: TcpStream, to: Destination) {
         let mut tracked = self.track(listener, &to);
         // From here on a failure is a reset.
-        if prepare(&tcp).is_err() {
+        if prepare(&tcp, &self.gateway.settings().limits).is_err() {
             return tracked.set_end(CloseReason::ResetHere);
         }
         let user = self.link.user();
@@ -174,13 +175,15 @@ impl Near {
         let peer = &self.link.peer;
         let ruled = config::ruled(&settings.map, peer, listener, to);
         let listed = ruled.lists_destination;
+        let has_fallback = peer.fallback == Fallback::Tcp;
+        let may_be_direct = has_fallback || ruled.map != Map::Always;
+        let is_special = |ip| is_special(ip) || (may_be_direct && is_own(SocketAddr::new(ip, to.port)));
         let is_special = !listed && matches!(to.host, Host::Ip(ip) if is_special(ip));
         let (is_direct, direct) = match to.host {
             Host::Ip(ip) => (!is_special, self.gateway.direct.look(ip, now())),
             // The far side may know another host by this name.
             Host::Name(_) => (listed, Direct::default()),
         };
-        let has_fallback = peer.fallback == Fallback::Tcp;
         (Inputs { map: ruled.map, has_fallback, is_direct, is_special, association, direct }, listed)
     }
 
@@ -234,10 +237,11 @@ impl Near {
     /// if a name stands for it, unless a rule lists the destination.
     async fn connect(&self, to: &Destination, listed: bool, limit: Duration) -> Result<TcpStream, Reason> {
         let known = &self.gateway.direct;
-        let mark = self.gateway.settings().own_mark();
+        let settings = self.gateway.settings();
+        let mark = settings.own_mark();
         let rules = (!listed).then(Rules::elsewhere);
         let connected = dial::connect(to, rules.as_ref(), limit, mark).await.and_then(|tcp| {
-            prepare(&tcp).map_err(|error| (Reason::of(&error), error.to_string()))?;
+            prepare(&tcp, &settings.limits).map_err(|error| (Reason::of(&error), error.to_string()))?;
             Ok(tcp)
         });
         match connected {

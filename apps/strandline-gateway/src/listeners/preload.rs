@@ -19,7 +19,7 @@ use crate::preload_request::{Outcome, REQUEST, Request, is_unknown, parse};
 use crate::program_sockets::SocketEntry;
 use crate::protocol::Destination;
 use crate::registry::CloseReason;
-use crate::relay::{prepare, reason};
+use crate::relay::{prepare_program, reason};
 
 /// Serves a program.
 pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
@@ -57,7 +57,9 @@ async fn connect(
     let mut tracked = near.track("preload", &to);
     let user = near.link.user();
     // From here on a failure is a reset.
-    if prepare(&tcp).is_err() || (early_reply && open(&mut tcp, padding).await.is_err()) {
+    if prepare_program(&tcp, &near.gateway.settings().limits).is_err()
+        || (early_reply && open(&mut tcp, padding).await.is_err())
+    {
         return tracked.set_end(CloseReason::ResetHere);
     }
     let arrived = early_reply.then_some(&tcp);

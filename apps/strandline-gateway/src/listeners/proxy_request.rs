@@ -43,7 +43,7 @@ pub(super) async fn pass(
     match result {
         Ok(answered) => {
             let written = tcp.write_all(&(answers.success)(answered.at)).await;
-            if written.is_err() || prepare(&tcp).is_err() {
+            if written.is_err() || prepare(&tcp, &near.gateway.settings().limits).is_err() {
                 return tracked.set_end(CloseReason::ResetHere);
             }
             near.carry(tcp, answered, tracked, user).await;

@@ -6,8 +6,9 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use super::near::Near;
-use crate::local_addresses::source_for;
+use crate::local_addresses::is_own;
 use crate::protocol::Destination;
+use crate::relay::reset;
 
 /// Passes a connection that was redirected (nftables: `redirect`, `dnat`). The kernel knows where it was going.
 pub(super) async fn redirected(tcp: TcpStream, near: Near, own: Option<SocketAddr>) {
@@ -31,8 +32,8 @@ fn is_loop(to: SocketAddr, own: SocketAddr) -> bool {
         return false;
     }
     match own.ip().is_unspecified() {
-        // Any of this host's addresses: packets to them come from them.
-        true => to.ip().is_loopback() || source_for(to) == Some(to.ip()),
+        // Any of this host's addresses.
+        true => to.ip().is_loopback() || is_own(to),
         false => to.ip().to_canonical() == own.ip().to_canonical(),
     }
 }
@@ -47,7 +48,8 @@ async fn pass(
     match to.filter(|to| to.port() != 0 && !own.is_some_and(|own| is_loop(*to, own))) {
         Some(to) => near.pass(listener, tcp, Destination::of(to)).await,
         None => {
-            tracing::warn!(client = %near.client, "no destination: the connection was not redirected by nftables")
+            tracing::warn!(client = %near.client, "no destination: the connection was not redirected by nftables");
+            reset(tcp);
         }
     }
 }

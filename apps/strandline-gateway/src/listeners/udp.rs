@@ -46,6 +46,9 @@ pub(crate) async fn serve_udp(
     let socket = Arc::new(socket);
     let begin = |client: NewClient| {
         let UdpTarget { forward, link } = targets.borrow().clone();
+        if !forward.from.include(client.address.ip()) {
+            return false;
+        }
         let tracked = gateway.registry.begin(ConnectionInfo {
             listener: "udp",
             peer: Arc::clone(&link.name),
@@ -54,6 +57,7 @@ pub(crate) async fn serve_udp(
             is_near: true,
         });
         tokio::spawn(run(Arc::clone(&socket), forward, link, client, tracked));
+        true
     };
     tokio::select! {
         () = udp_clients::serve(&socket, begin) => {}

@@ -46,6 +46,18 @@ fn rules_and_fallbacks() {
     }
 }
 
+/// What never becomes a stream does not so because it can't be reached from here either: it fails.
+#[test]
+fn never_is_never() {
+    for association in [up(open()), State::Gone, State::Beginning(Duration::ZERO)] {
+        for has_fallback in [true, false] {
+            let question = inputs(Map::Never, association, Direct::default());
+            let question = Inputs { has_fallback, is_direct: false, is_special: true, ..question };
+            is(&question, "direct", "rule");
+        }
+    }
+}
+
 /// A destination that can't be reached from here is never direct while there is an association.
 #[test]
 fn unreachable_destinations_become_streams() {

@@ -23,14 +23,14 @@ impl Host {
             return Some(Self::Ip(address.to_canonical()));
         }
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let name = text.strip_suffix('.').unwrap_or(text);
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_name) {
             return None;
         }
         // Resolvers take `127.1` and `0x7f000001` for addresses: as names they would pass rules for addresses.
         let last = name.rsplit('.').next().unwrap_or_default();
         let is_number = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
-        (!is_number).then(|| Self::Name(name.to_ascii_lowercase().into()))
+        (!is_number).then(|| Self::Name(name.into()))
     }
 }
 

@@ -86,7 +86,9 @@ fn other_versions_and_kinds_are_refused() {
 
 #[test]
 fn numbers_are_no_names() {
-    for text in ["127.1", "0x7f000001", "2130706433", "1.2.3.0x4", "a b", "", "é.example"] {
+    for text in
+        ["127.1", "0x7f000001", "0X7f000001", "2130706433", "1.2.3.0x4", "1.2.3.0X4", "a b", "", "é.example"]
+    {
         assert_eq!(Host::parse(text), None, "{text}");
     }
     assert_eq!(Host::parse("Example.COM."), Some(Host::Name("example.com".into())));

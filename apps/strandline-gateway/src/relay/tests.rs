@@ -2,12 +2,12 @@ use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use strandline::TakenBytes;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{at_once, write};
+use super::{READ_MAX, at_once, take, write};
 
 /// What a reader that has stopped leaves in a connection counts as unread, until it goes on.
 #[tokio::test]
@@ -25,4 +25,17 @@ async fn what_waits_for_a_reader_is_counted() {
     let (written, read) = tokio::join!(writing, reader.read_exact(&mut data));
     assert!(written.is_ok() && read.is_ok());
     assert_eq!(unread.bytes(), 0);
+}
+
+/// A short message does not keep the buffer, in which more is read; a long one is not copied.
+#[test]
+fn short_messages_hold_only_themselves() {
+    for (len, is_copied) in [(300, true), (32 << 10, false)] {
+        let mut buffer = BytesMut::with_capacity(READ_MAX);
+        buffer.extend_from_slice(&vec![7; len]);
+        let begin = buffer.as_ptr();
+        let message = take(&mut buffer);
+        assert_eq!((message.len(), buffer.len()), (len, 0));
+        assert_eq!((message.is_unique(), message.as_ptr() == begin), (is_copied, !is_copied), "{len}");
+    }
 }

@@ -11,7 +11,7 @@ fn rules(texts: &[&str]) -> Rules {
 fn allows(texts: &[&str], asked: &str, address: &str) -> bool {
     let asked: Destination = asked.parse().unwrap();
     let address = SocketAddr::new(address.parse().unwrap(), asked.port);
-    rules(texts).allow(&asked, address)
+    rules(texts).allow(&asked, address, false)
 }
 
 #[test]
@@ -57,6 +57,14 @@ fn loopback_and_link_local_are_listed_plainly() {
         }
         assert!(!allows(&["rebound.example:80", "*.example:80"], "rebound.example:80", address));
         assert!(allows(&[&asked], &asked, address), "{address}");
+    }
+    for metadata in ["fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"] {
+        let asked =
+            if metadata.contains(':') { format!("[{metadata}]:80") } else { format!("{metadata}:80") };
+        for wide in ["*:*", "100.64.0.0/10:*", "100.100.100.200/8:*", "[fd00::/8]:*", "168.63.129.0/24:*"] {
+            assert!(!allows(&[wide], &asked, metadata), "{wide} {metadata}");
+        }
+        assert!(allows(&[&asked], &asked, metadata), "{metadata}");
     }
     assert!(!allows(&["*:*"], "[::ffff:127.0.0.1]:80", "::ffff:127.0.0.1"));
     assert!(allows(&["127.0.0.0/8:80"], "127.0.0.1:80", "127.0.0.1"));

@@ -44,4 +44,13 @@ fn alerts_are_documented_and_have_metrics() {
             assert!(page.contains(&format!("| `strandline_gateway_{}", &rest[..end])), "{}", &rest[..end]);
         }
     }
+    // What is 1 while all is well has an alert.
+    for line in page.lines().filter_map(|line| line.strip_prefix("| `strandline_gateway_")) {
+        let end = line.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_').unwrap();
+        let name = &line[..end];
+        assert!(
+            !name.ends_with("_up") || rules.contains(&format!("strandline_gateway_{name} == 0")),
+            "{name}"
+        );
+    }
 }
