@@ -21,6 +21,7 @@
 
 mod access_log;
 mod admin;
+mod admin_token;
 mod capture;
 mod captures;
 mod clock;

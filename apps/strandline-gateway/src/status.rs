@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use strandline_ops::http::client::send_request;
 use strandline_output::{out, outln};
 
-use crate::config::AdminToken;
+use crate::admin_token::AdminToken;
 
 /// Time for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -209,6 +209,7 @@ pub(super) const CRATES: [Rules; 10] = [
         root: "apps/strandline-gateway/src/lib.rs",
         within: "",
         layers: &[
+            apart(&["admin_token"]),
             apart(&[
                 "access_log",
                 "clock",

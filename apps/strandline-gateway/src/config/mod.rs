@@ -1,7 +1,6 @@
 //! The configuration: a TOML file and the options of the command line, checked as a whole before anything starts.
 
 mod addresses;
-mod admin;
 mod args;
 mod duplicates;
 mod encryption;
@@ -22,7 +21,6 @@ use strandline::{Algorithm, Multipath, socket_address};
 use strandline_ops::{ConfigError, Files, Flaw};
 
 pub(crate) use self::addresses::Listen;
-pub(crate) use self::admin::AdminToken;
 pub use self::args::Args;
 pub(crate) use self::encryption::Encrypted;
 pub(crate) use self::file::{Fallback, Keep};
@@ -31,6 +29,7 @@ pub(crate) use self::limits::Limits;
 pub(crate) use self::mapping::{MapRule, ruled};
 pub(crate) use self::priority::{PriorityRule, beginning};
 pub(crate) use self::ways::Clients;
+use crate::admin_token::AdminToken;
 use crate::capture::Capture;
 use crate::mapping::Map;
 use crate::peer_identity::PeerIdentity;

@@ -6,8 +6,6 @@ use std::path::Path;
 use strandline_ops::http::Request;
 use strandline_ops::{ConfigError, Files};
 
-use super::wrong;
-
 /// Shortest token, in characters, so that it can't be guessed.
 const TOKEN_MIN: usize = 16;
 
@@ -31,7 +29,7 @@ impl AdminToken {
         if token.len() < TOKEN_MIN || token.contains(|char: char| !char.is_ascii_graphic()) {
             let message =
                 format!("{} must contain one word of at least {TOKEN_MIN} ASCII characters", path.display());
-            return Err(wrong("admin_token", message));
+            return Err(ConfigError::value("admin_token", message));
         }
         Ok(Self(token))
     }
