@@ -135,8 +135,8 @@ pub(crate) struct Ledger {
     /// Hosts that support partial reliability at times, and those of these that don't at others.
     may_skip: BTreeSet<usize>,
     changing: BTreeSet<usize>,
-    /// Hosts that authenticate chunks until they crash, and then no more.
-    pub(crate) without_authentication: BTreeSet<usize>,
+    /// Hosts that authenticate chunks in every other life.
+    pub(crate) at_times_authenticated: BTreeSet<usize>,
     /// The host that takes more credit for its streams than it is granted.
     greedy: Option<usize>,
     /// For each association whose peer has begun a shutdown, how often each request of RE-CONFIG was sent since.
@@ -205,7 +205,7 @@ impl Ledger {
             established: BTreeSet::new(),
             may_skip: BTreeSet::new(),
             changing: BTreeSet::new(),
-            without_authentication: BTreeSet::new(),
+            at_times_authenticated: BTreeSet::new(),
             greedy: None,
             requests: BTreeMap::new(),
             refusals: BTreeSet::new(),

@@ -110,11 +110,11 @@ impl World {
         let changes = hosts.iter().filter(|host| skips(host, false) != skips(host, true));
         ledger.set_changing(changes.map(|host| host.number));
         let authenticates = |association: &AssociationConfig| association.extensions.authentication.is_some();
-        let forgets = hosts.iter().filter(|host| {
-            let before = authenticates(&host.plan.config.association);
-            before && host.plan.reborn.as_ref().is_some_and(|reborn| !authenticates(reborn))
+        let alternates = hosts.iter().filter(|host| {
+            let first = authenticates(&host.plan.config.association);
+            host.plan.reborn.as_ref().is_some_and(|reborn| authenticates(reborn) != first)
         });
-        ledger.without_authentication = forgets.map(|host| host.number).collect();
+        ledger.at_times_authenticated = alternates.map(|host| host.number).collect();
         ledger.set_greedy(hosts.iter().find(|host| host.plan.greedy).map(|host| host.number));
         if let Some((one, other)) = scenario.tampered {
             ledger.tamper(one, other);

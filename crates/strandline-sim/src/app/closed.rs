@@ -73,7 +73,7 @@ impl App {
             }
             // A host that comes back without the authentication that its association agreed on is refused (RFC 4895 section 9).
             CloseReason::PeerAborted { code: MISSING_PARAMETER, .. }
-                if !self.up && end.life > 0 && cx.ledger.without_authentication.contains(&end.host) =>
+                if !self.up && end.life > 0 && cx.ledger.at_times_authenticated.contains(&end.host) =>
             {
                 Ok(())
             }
