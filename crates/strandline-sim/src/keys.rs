@@ -99,9 +99,11 @@ impl Keying {
                     true => (self.active + 1).min(self.plan.keys.last),
                     false => self.random.range(0, u64::from(self.plan.keys.last)) as u16,
                 };
-                self.apply(endpoint, id, KeyChange::Activate(KeyId(wanted)), Ok(()))?;
-                self.active = wanted;
-                notes.push((id, Note::Active(wanted)));
+                // Once a peer without authentication restarts with it, the first key is active.
+                if self.apply(endpoint, id, KeyChange::Activate(KeyId(wanted)), Ok(()))? {
+                    self.active = wanted;
+                    notes.push((id, Note::Active(wanted)));
+                }
             }
         }
         Ok(Some(self.next))
@@ -161,22 +163,24 @@ impl Keying {
             2 => (KeyChange::Activate(nobodys), KeyError::UnknownKey(nobodys)),
             _ => (KeyChange::Delete(nobodys), KeyError::UnknownKey(nobodys)),
         };
-        self.apply(endpoint, id, change, Err(why))
+        self.apply(endpoint, id, change, Err(why)).map(drop)
     }
 
+    /// Changes a key. Returns false if the association has none.
     fn apply(
         &self,
         endpoint: &mut Endpoint,
         id: AssociationId,
         change: KeyChange,
         expected: Result<(), KeyError>,
-    ) -> Result<(), Violation> {
+    ) -> Result<bool, Violation> {
         let got = change.clone().apply(endpoint, id);
         // A peer without authentication leaves the association without keys.
         if got == Err(KeyError::NotSupported) {
-            return Ok(());
+            return Ok(false);
         }
-        demand(got == expected, || format!("{id:?}: {change:?}: {got:?}, expected {expected:?}; {self:?}"))
+        demand(got == expected, || format!("{id:?}: {change:?}: {got:?}, expected {expected:?}; {self:?}"))?;
+        Ok(true)
     }
 
     /// Learns which key the peer uses. `honest`: nobody forges packets of the peer.

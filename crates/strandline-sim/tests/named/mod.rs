@@ -323,5 +323,9 @@ pub const SEEDS: &[(u64, &str)] = &[
     (20_000_009_152, "a report of a stale cookie had an earlier key than the association (of the checker)"),
     (21_000_000_556, "a host that came back without authentication was refused (of the checker)"),
     (22_000_025_665, "a host that had authentication in its second life only was refused (of the checker)"),
+    (
+        22_000_026_495,
+        "a key activated without authentication was not the active one after a restart (of the checker)",
+    ),
     (21_000_013_416, "one of two associations under one tag had ended (of the checker)"),
 ];
