@@ -19,7 +19,6 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder, padded
 use super::build::{finish_control, push_control};
 use super::context::{EndpointContext, Route};
 use super::diagnostics::log_mtu_change;
-use super::features::Extensions;
 use super::multipath::longest_round_trip;
 use super::{Association, asconf, auth};
 use crate::error::PathError;
@@ -42,11 +41,11 @@ fn info(path: PathIndex, nonce: u64, now: Time) -> [u8; INFO_LEN] {
 impl Association {
     /// Answers a HEARTBEAT at once, to its source, with everything copied (section 8.3).
     pub(super) fn on_heartbeat(&mut self, cx: &mut EndpointContext, value: &[u8], source: SocketAddr) {
-        let answers = self.state.sends_data() || matches!(self.state, super::State::CookieEchoed(_));
-        // A peer that has only a new address of ours sends no SHUTDOWN ACK before it is confirmed.
-        let confirms = matches!(self.state, super::State::ShutdownSent { .. })
-            && self.features.has(Extensions::DYNAMIC_ADDRESSES);
-        if !answers && !confirms {
+        // Section 8.3 demands no answer after SHUTDOWN. But the peer may still have much to send, and must find out which
+        // paths work, or confirm a new address of ours before its SHUTDOWN ACK goes there.
+        let answers = self.state.sends_data()
+            || matches!(self.state, super::State::CookieEchoed(_) | super::State::ShutdownSent { .. });
+        if !answers {
             return;
         }
         let local = self.paths.by_address(source.ip()).and_then(|index| self.paths.get(index).local);

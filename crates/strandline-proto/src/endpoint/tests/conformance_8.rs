@@ -201,7 +201,7 @@ fn section_8_3_heartbeats_are_answered_in_the_right_states() {
     raw.pair.hosts[SERVER].endpoint.shutdown(raw.pair.now, raw.server).unwrap();
     assert_eq!((raw.state(), ask(&mut raw)), ("SHUTDOWN-PENDING", 1));
     raw.say_sack(1, 65_536, &[]);
-    assert_eq!((raw.state(), ask(&mut raw)), ("SHUTDOWN-SENT", 0));
+    assert_eq!((raw.state(), ask(&mut raw)), ("SHUTDOWN-SENT", 1));
     assert!(!raw.wait(secs(250)).iter().any(has(kind::HEARTBEAT)));
 
     let mut raw = Raw::new();
