@@ -110,6 +110,26 @@ async fn echo(listens: Sender<()>) -> Vec<IpAddr> {
     peers
 }
 
+/// Runs a client that follows its host's addresses, beside a server that echoes, until the client's association is shut
+/// down. Returns the addresses of the client at the last message.
+fn with_echo(
+    hosts: &Hosts,
+    client: impl AsyncFnOnce(&Association, &mut strandline::Events) + Send,
+) -> Vec<IpAddr> {
+    std::thread::scope(|scope| {
+        let (sender, listens) = channel();
+        let server = scope.spawn(|| hosts.enter("s", async || echo(sender).await));
+        listens.recv().unwrap();
+        hosts.enter("c", async || {
+            let to = Peer::new([10, 88, 1, 2], PORT);
+            let association = Association::connect(&stack(true).unwrap(), to).await.unwrap();
+            client(&association, &mut association.events()).await;
+            association.shutdown().await;
+        });
+        server.join().unwrap()
+    })
+}
+
 async fn exchange(association: &Association, data: &'static str) {
     association.send(data.as_bytes(), SendInfo::default()).await.unwrap();
     let answer = timeout(PATIENCE, association.recv()).await.expect(data).unwrap();
@@ -132,24 +152,15 @@ async fn outcomes(events: &mut strandline::Events, count: usize) -> Vec<Notifica
 #[test]
 fn association_moves_to_another_link() {
     let hosts = Hosts::new("move");
-    std::thread::scope(|scope| {
-        let (sender, listens) = channel();
-        let server = scope.spawn(|| hosts.enter("s", async || echo(sender).await));
-        listens.recv().unwrap();
-        hosts.enter("c", async || {
-            let to = Peer::new([10, 88, 1, 2], PORT);
-            let association = Association::connect(&stack(true).unwrap(), to).await.unwrap();
-            let mut events = association.events();
-            exchange(&association, "on the first link").await;
-            hosts.ip("c", "addr del 10.88.1.1/24 dev v1");
-            hosts.ip("c", "addr add 10.88.2.1/24 dev v2");
-            hosts.ip("c", "route add 10.88.1.0/24 via 10.88.2.2");
-            outcomes(&mut events, 2).await;
-            exchange(&association, "on the second link").await;
-            association.shutdown().await;
-        });
-        assert_eq!(server.join().unwrap(), [IpAddr::from([10, 88, 2, 1])]);
+    let peers = with_echo(&hosts, async |association, events| {
+        exchange(association, "on the first link").await;
+        hosts.ip("c", "addr del 10.88.1.1/24 dev v1");
+        hosts.ip("c", "addr add 10.88.2.1/24 dev v2");
+        hosts.ip("c", "route add 10.88.1.0/24 via 10.88.2.2");
+        outcomes(events, 2).await;
+        exchange(association, "on the second link").await;
     });
+    assert_eq!(peers, [IpAddr::from([10, 88, 2, 1])]);
 }
 
 /// A second address is added, and the first one is deleted once it is lost. Addresses that come and go within the time in
@@ -157,56 +168,38 @@ fn association_moves_to_another_link() {
 #[test]
 fn second_address_replaces_the_first_one() {
     let hosts = Hosts::new("add");
-    std::thread::scope(|scope| {
-        let (sender, listens) = channel();
-        let server = scope.spawn(|| hosts.enter("s", async || echo(sender).await));
-        listens.recv().unwrap();
-        hosts.enter("c", async || {
-            let to = Peer::new([10, 88, 1, 2], PORT);
-            let association = Association::connect(&stack(true).unwrap(), to).await.unwrap();
-            let mut events = association.events();
-            exchange(&association, "one address").await;
-            hosts.ip("c", "addr add 10.88.1.9/24 dev v1");
-            hosts.ip("c", "addr del 10.88.1.9/24 dev v1");
-            hosts.ip("c", "addr add 10.88.2.1/24 dev v2");
-            let added = outcomes(&mut events, 1).await;
-            assert!(format!("{added:?}").contains("Add(10.88.2.1)"), "{added:?}");
-            exchange(&association, "two addresses").await;
-            hosts.ip("c", "addr del 10.88.1.1/24 dev v1");
-            hosts.ip("c", "route add 10.88.1.0/24 via 10.88.2.2");
-            let deleted = outcomes(&mut events, 1).await;
-            assert!(format!("{deleted:?}").contains("Delete(10.88.1.1)"), "{deleted:?}");
-            exchange(&association, "the second address").await;
-            association.shutdown().await;
-        });
-        assert_eq!(server.join().unwrap(), [IpAddr::from([10, 88, 2, 1])]);
+    let peers = with_echo(&hosts, async |association, events| {
+        exchange(association, "one address").await;
+        hosts.ip("c", "addr add 10.88.1.9/24 dev v1");
+        hosts.ip("c", "addr del 10.88.1.9/24 dev v1");
+        hosts.ip("c", "addr add 10.88.2.1/24 dev v2");
+        let added = outcomes(events, 1).await;
+        assert!(format!("{added:?}").contains("Add(10.88.2.1)"), "{added:?}");
+        exchange(association, "two addresses").await;
+        hosts.ip("c", "addr del 10.88.1.1/24 dev v1");
+        hosts.ip("c", "route add 10.88.1.0/24 via 10.88.2.2");
+        let deleted = outcomes(events, 1).await;
+        assert!(format!("{deleted:?}").contains("Delete(10.88.1.1)"), "{deleted:?}");
+        exchange(association, "the second address").await;
     });
+    assert_eq!(peers, [IpAddr::from([10, 88, 2, 1])]);
 }
 
 /// More addresses than a packet asks for are added, the rest once the peer has answered.
 #[test]
 fn all_gained_addresses_are_added() {
     let hosts = Hosts::new("many");
-    std::thread::scope(|scope| {
-        let (sender, listens) = channel();
-        let server = scope.spawn(|| hosts.enter("s", async || echo(sender).await));
-        listens.recv().unwrap();
-        hosts.enter("c", async || {
-            let to = Peer::new([10, 88, 1, 2], PORT);
-            let association = Association::connect(&stack(true).unwrap(), to).await.unwrap();
-            let mut events = association.events();
-            exchange(&association, "one address").await;
-            for last in 11..=16 {
-                hosts.ip("c", &format!("addr add 10.88.2.{last}/24 dev v2"));
-            }
-            let added = outcomes(&mut events, 6).await;
-            let performed = |outcome: &&Notification| format!("{outcome:?}").contains("Performed");
-            assert_eq!(added.iter().filter(performed).count(), 6, "{added:?}");
-            exchange(&association, "seven addresses").await;
-            association.shutdown().await;
-        });
-        assert_eq!(server.join().unwrap().len(), 7);
+    let peers = with_echo(&hosts, async |association, events| {
+        exchange(association, "one address").await;
+        for last in 11..=16 {
+            hosts.ip("c", &format!("addr add 10.88.2.{last}/24 dev v2"));
+        }
+        let added = outcomes(events, 6).await;
+        let performed = |outcome: &&Notification| format!("{outcome:?}").contains("Performed");
+        assert_eq!(added.iter().filter(performed).count(), 6, "{added:?}");
+        exchange(association, "seven addresses").await;
     });
+    assert_eq!(peers.len(), 7);
 }
 
 /// Echoes one message of each of two associations, and waits for the end of the second one. Returns the addresses of its

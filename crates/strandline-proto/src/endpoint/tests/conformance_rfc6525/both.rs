@@ -74,27 +74,34 @@ fn every_request_survives_the_loss_of_any_packet() {
     }
 }
 
-/// Both sides ask for a reset of incoming streams at once: one of the requests is performed.
-#[test]
-fn crossing_resets_of_incoming_streams() {
+/// Returns an association over which both sides have sent a message.
+fn pair_with_messages() -> (Pair, AssociationId, AssociationId) {
     let (mut pair, client, server) = pair();
     pair.send(CLIENT, client, 1, b"one");
     pair.send(SERVER, server, 1, b"one");
     pair.pass(Duration::from_secs(1));
+    (pair, client, server)
+}
+
+/// Returns the outcomes that both sides reported.
+fn outcomes_of(pair: &Pair, of: impl Fn(&Event) -> Option<Outcome>) -> [Vec<Outcome>; 2] {
+    [CLIENT, SERVER].map(|host| pair.hosts[host].events.iter().filter_map(|(_, event)| of(event)).collect())
+}
+
+/// Both sides ask for a reset of incoming streams at once: one of the requests is performed.
+#[test]
+fn crossing_resets_of_incoming_streams() {
+    let (mut pair, client, server) = pair_with_messages();
     let now = pair.now;
     for (host, id) in [(CLIENT, client), (SERVER, server)] {
         let endpoint = &mut pair.hosts[host].endpoint;
         endpoint.reset_streams(now, id, StreamDirection::Incoming, Streams::All).unwrap();
     }
     pair.pass(Duration::from_secs(5));
-    let outcomes = |pair: &Pair, host: usize| {
-        let of = |event: &Event| match event {
-            Event::StreamsReset { direction: StreamDirection::Incoming, outcome, .. } => Some(*outcome),
-            _ => None,
-        };
-        pair.hosts[host].events.iter().filter_map(|(_, event)| of(event)).collect::<Vec<_>>()
-    };
-    let mut found = [outcomes(&pair, CLIENT), outcomes(&pair, SERVER)];
+    let mut found = outcomes_of(&pair, |event| match event {
+        Event::StreamsReset { direction: StreamDirection::Incoming, outcome, .. } => Some(*outcome),
+        _ => None,
+    });
     found.sort_by_key(|outcomes| outcomes[..] == [Outcome::Failed]);
     assert_eq!(found, [[Outcome::Performed], [Outcome::Failed]]);
 }
@@ -102,24 +109,17 @@ fn crossing_resets_of_incoming_streams() {
 /// Both sides ask for a reset of all numbers at once: one of the requests is performed.
 #[test]
 fn crossing_resets_of_all_numbers() {
-    let (mut pair, client, server) = pair();
-    pair.send(CLIENT, client, 1, b"one");
-    pair.send(SERVER, server, 1, b"one");
-    pair.pass(Duration::from_secs(1));
+    let (mut pair, client, server) = pair_with_messages();
     let now = pair.now;
     for (host, id) in [(CLIENT, client), (SERVER, server)] {
         pair.hosts[host].endpoint.reset_association(now, id).unwrap();
         pair.send(host, id, 1, b"two");
     }
     pair.pass(Duration::from_secs(5));
-    let outcomes = |pair: &Pair, host: usize| {
-        let of = |event: &Event| match event {
-            Event::AssociationReset { outcome, .. } => Some(*outcome),
-            _ => None,
-        };
-        pair.hosts[host].events.iter().filter_map(|(_, event)| of(event)).collect::<Vec<_>>()
-    };
-    let mut found = [outcomes(&pair, CLIENT), outcomes(&pair, SERVER)];
+    let mut found = outcomes_of(&pair, |event| match event {
+        Event::AssociationReset { outcome, .. } => Some(*outcome),
+        _ => None,
+    });
     found.sort_by_key(Vec::len);
     assert_eq!(found, [vec![Outcome::Performed], vec![Outcome::Failed, Outcome::Performed]]);
     let mut bodies = |host, id| {
