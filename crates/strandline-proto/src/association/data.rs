@@ -486,7 +486,7 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, e
         answered_in_time: ack.acked.answered_in_time,
         flight_drop: ack.acked.flight_drop,
         rtt_sent_at: ack.rtt.sent_at,
-        rtt_late: ack.rtt.late | ack.rtt.overtaken,
+        rtt_late: ack.rtt.late | ack.rtt.after_lost_sack,
         lowest_acked: ack.acked.lowest,
         overdue: false,
         cumulative_advanced,

@@ -86,7 +86,7 @@ impl Addresses<'_> {
     pub fn request(&mut self, now: Time, requests: &[AddressRequest]) -> Result<(), AddressError> {
         let (association, cx) = self.endpoint.live(self.id)?;
         asconf::request(association, cx, now, requests)?;
-        self.endpoint.settle(now, self.id.slot);
+        self.endpoint.update_after_change(now, self.id.slot);
         Ok(())
     }
 

@@ -167,7 +167,7 @@ impl Endpoint {
         let association = Association::open(&mut self.context, now, opening);
         self.table.insert(association);
         self.register(id.slot);
-        self.settle(now, id.slot);
+        self.update_after_change(now, id.slot);
         Ok(id)
     }
 
@@ -318,7 +318,7 @@ impl Endpoint {
     pub fn shutdown(&mut self, now: Time, id: AssociationId) -> Result<(), UnknownAssociation> {
         let association = self.live(id)?;
         association.0.shutdown(association.1, now);
-        self.settle(now, id.slot);
+        self.update_after_change(now, id.slot);
         Ok(())
     }
 
@@ -329,7 +329,7 @@ impl Endpoint {
     pub fn abort(&mut self, now: Time, id: AssociationId, reason: Bytes) -> Result<(), UnknownAssociation> {
         let association = self.live(id)?;
         association.0.abort(association.1, now, &reason);
-        self.settle(now, id.slot);
+        self.update_after_change(now, id.slot);
         Ok(())
     }
 
@@ -368,7 +368,7 @@ impl Endpoint {
             return Err(PathError::Unconfirmed);
         }
         association.on_path_change(&mut self.context, index, PathChange::Primary);
-        self.settle(now, id.slot);
+        self.update_after_change(now, id.slot);
         Ok(())
     }
 
@@ -393,7 +393,7 @@ impl Endpoint {
         association.paths.get_mut(index).set_congestion(congestion, &config);
         // The window of the new controller may be larger.
         association.flags_mut().burst_open = true;
-        self.settle(now, id.slot);
+        self.update_after_change(now, id.slot);
         Ok(())
     }
 
@@ -425,7 +425,7 @@ impl Endpoint {
         let index = self.path_of(id, address)?;
         let association = self.table.by_id_mut(id).ok_or(PathError::UnknownAssociation)?;
         association.request_heartbeat(&mut self.context, now, index)?;
-        self.settle(now, id.slot);
+        self.update_after_change(now, id.slot);
         Ok(())
     }
 
@@ -456,7 +456,7 @@ impl Endpoint {
             return Err(ConfigureError::Dctcp);
         }
         association.reconfigure(cx, now, config);
-        self.settle(now, id.slot);
+        self.update_after_change(now, id.slot);
         Ok(())
     }
 

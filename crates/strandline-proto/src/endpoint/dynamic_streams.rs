@@ -82,6 +82,6 @@ impl<'a> DynamicStreams<'a> {
     fn run(&mut self, now: Time, run: impl FnOnce(&mut Association, &mut EndpointContext)) {
         let Ok((association, cx)) = self.endpoint.live(self.id) else { return };
         run(association, cx);
-        self.endpoint.settle(now, self.id.slot);
+        self.endpoint.update_after_change(now, self.id.slot);
     }
 }

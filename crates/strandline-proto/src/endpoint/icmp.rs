@@ -56,7 +56,7 @@ impl Endpoint {
         }
         self.context.stats.icmp += 1;
         self.apply_icmp(now, slot, error.destination, error.kind, quoted.initiate_tag.is_some());
-        self.settle(now, slot);
+        self.update_after_change(now, slot);
     }
 
     fn icmp_is_ours(&self, slot: u32, quoted: &Quoted) -> bool {

@@ -64,8 +64,8 @@ impl Endpoint {
             self.handle_datagram(now, Datagram { bytes, ..train });
         }
         self.in_train = false;
-        if let Some(slot) = self.unsettled.take() {
-            self.settle(now, slot);
+        if let Some(slot) = self.update_due.take() {
+            self.update_after_change(now, slot);
         }
     }
 
@@ -136,7 +136,7 @@ impl Endpoint {
         }
         let source = (datagram.source, from);
         association.handle_packet_from(&mut self.context, now, packet, source, datagram.is_marked());
-        self.settle_later(now, slot);
+        self.update_after_train(now, slot);
     }
 
     /// Handles a packet of an existing association with a tag other than ours (section 8.5.1). Only ABORT and
@@ -156,7 +156,7 @@ impl Endpoint {
             }
             Some(Chunk::Abort(abort)) if abort.tag_reflected && reflected => {
                 if from_here && association.refuse_address(&mut self.context, datagram.source.ip()) {
-                    return self.settle(now, slot);
+                    return self.update_after_change(now, slot);
                 }
                 association.on_abort(&mut self.context, now, &abort);
             }
@@ -171,19 +171,19 @@ impl Endpoint {
                 return diagnostics::discarded(datagram, "wrong verification tag");
             }
         }
-        self.settle(now, slot);
+        self.update_after_change(now, slot);
     }
 
-    /// Settles an association now, or at the end of the current train.
-    fn settle_later(&mut self, now: Time, slot: u32) {
+    /// Updates what depends on an association now, or at the end of the current train.
+    fn update_after_train(&mut self, now: Time, slot: u32) {
         let closed = self.table.at(slot).is_none_or(|association| association.state.is_closed());
         if !self.in_train || closed {
-            return self.settle(now, slot);
+            return self.update_after_change(now, slot);
         }
-        if let Some(other) = self.unsettled.replace(slot)
+        if let Some(other) = self.update_due.replace(slot)
             && other != slot
         {
-            self.settle(now, other);
+            self.update_after_change(now, other);
         }
     }
 

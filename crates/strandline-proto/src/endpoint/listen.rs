@@ -160,7 +160,7 @@ impl Endpoint {
             // Section 9.2: the SHUTDOWN COMPLETE was lost.
             State::ShutdownAckSent => {
                 association.resend_shutdown_ack(cx, now);
-                return self.settle(now, slot);
+                return self.update_after_change(now, slot);
             }
             // Section 5.2.1: answer with our own parameters and tag again. In COOKIE-WAIT the answer may go only to
             // an address that the application named and the INIT lists, preferably its source.
@@ -484,7 +484,7 @@ impl Endpoint {
         }
         self.table.insert(association);
         self.register(id.slot);
-        self.settle(now, id.slot);
+        self.update_after_change(now, id.slot);
     }
 }
 

@@ -137,8 +137,8 @@ pub struct Endpoint {
     multihomed: u32,
     /// True while datagrams that arrived together are handled.
     in_train: bool,
-    /// The association that the latest of these datagrams was for, if it is not settled yet.
-    unsettled: Option<u32>,
+    /// The association that the latest of these datagrams was for, if it is not updated yet.
+    update_due: Option<u32>,
     context: EndpointContext,
 }
 
@@ -180,7 +180,7 @@ impl Endpoint {
             ready: VecDeque::new(),
             multihomed: 0,
             in_train: false,
-            unsettled: None,
+            update_due: None,
             context: EndpointContext {
                 config,
                 rng,
@@ -208,7 +208,7 @@ impl Endpoint {
         while let Some(slot) = self.wheel.pop_expired(now) {
             let Some(association) = self.table.at_mut(slot) else { continue };
             association.handle_timeout(&mut self.context, now);
-            self.settle(now, slot);
+            self.update_after_change(now, slot);
         }
     }
 
@@ -328,7 +328,7 @@ impl Endpoint {
 
     /// Updates everything that depends on an association after it was changed: the queue of senders, its timer, and,
     /// once it has ended, the look-up tables.
-    fn settle(&mut self, now: Time, slot: u32) {
+    fn update_after_change(&mut self, now: Time, slot: u32) {
         let Some(association) = self.table.at_mut(slot) else { return };
         if association.state.is_closed() {
             return self.retire(now, slot);
@@ -454,7 +454,7 @@ impl Endpoint {
         if !is_closed && (before.is_none() || before != after) {
             self.register(slot);
         }
-        self.settle(now, slot);
+        self.update_after_change(now, slot);
         Some(result)
     }
 }

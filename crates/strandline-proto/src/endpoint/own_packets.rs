@@ -133,6 +133,6 @@ impl Endpoint {
         self.context.stats.looped += 1;
         let Some(association) = self.table.at_mut(slot) else { return };
         association.on_looped(&mut self.context, now, address);
-        self.settle(now, slot);
+        self.update_after_change(now, slot);
     }
 }

@@ -47,7 +47,7 @@ impl Reconfigure {
                 reconfig::add_streams(association, cx, now, outgoing, incoming)?;
             }
         }
-        endpoint.settle(now, id.slot);
+        endpoint.update_after_change(now, id.slot);
         Ok(())
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn on_i_data(
     inbound.record(data.tsn, place);
     let cumulative = inbound.map.cumulative();
     if let Some(credits) = inbound.order.interleaved_mut().and_then(|held| held.credits.as_deref_mut()) {
-        credits.settle(cumulative);
+        credits.count_up_to(cumulative);
     }
     inbound.window.on_taken(data.payload.len());
     let Inbound { order, window, ready, .. } = inbound;

@@ -92,9 +92,9 @@ pub(crate) struct Credits {
     by_report: bool,
     /// The streams that were used, up to 65,536.
     accounts: BTreeMap<StreamId, Account>,
-    /// Chunks beyond the cumulative TSN `settled`.
+    /// Chunks beyond the cumulative TSN `counted_to`.
     beyond: BTreeMap<u32, (StreamId, u16)>,
-    settled: Tsn,
+    counted_to: Tsn,
     /// Streams whose limits the peer must be told.
     due: BTreeSet<StreamId>,
     /// Streams whose limits the peer was told while it may ignore them, because a TSN before their first one was missing.
@@ -116,7 +116,7 @@ impl Credits {
             by_report: false,
             accounts: BTreeMap::new(),
             beyond: BTreeMap::new(),
-            settled: cumulative,
+            counted_to: cumulative,
             due: BTreeSet::new(),
             ignored: BTreeSet::new(),
             recent: None,
@@ -197,21 +197,21 @@ impl Credits {
     }
 
     /// Counts the chunks up to the cumulative TSN.
-    pub(super) fn settle(&mut self, cumulative: Tsn) {
-        if !cumulative.is_after(self.settled) {
+    pub(super) fn count_up_to(&mut self, cumulative: Tsn) {
+        if !cumulative.is_after(self.counted_to) {
             return;
         }
-        let (from, to) = (self.settled.next().0, cumulative.0);
-        self.settled = cumulative;
+        let (from, to) = (self.counted_to.next().0, cumulative.0);
+        self.counted_to = cumulative;
         if from <= to {
-            self.settle_range(from..=to);
+            self.count_range(from..=to);
         } else {
-            self.settle_range(from..=u32::MAX);
-            self.settle_range(0..=to);
+            self.count_range(from..=u32::MAX);
+            self.count_range(0..=to);
         }
     }
 
-    fn settle_range(&mut self, range: core::ops::RangeInclusive<u32>) {
+    fn count_range(&mut self, range: core::ops::RangeInclusive<u32>) {
         while let Some((&tsn, &(stream, len))) = self.beyond.range(range.clone()).next() {
             self.beyond.remove(&tsn);
             if let Some(account) = self.accounts.get_mut(&stream) {
@@ -268,7 +268,7 @@ impl Credits {
     pub(super) fn renumber(&mut self, next: Tsn) {
         self.reset(&Streams::All);
         self.recent = None;
-        self.settled = next.previous();
+        self.counted_to = next.previous();
     }
 
     /// Handles a reset of all numbers with the TSN `first`: what was accepted from there on is of the new accounts. It
@@ -276,7 +276,7 @@ impl Credits {
     pub(super) fn go_on(&mut self, first: Tsn) {
         let recent = self.recent.take().unwrap_or_default();
         self.reset(&Streams::All);
-        self.settled = first.previous();
+        self.counted_to = first.previous();
         for (tsn, stream, len) in recent.into_iter().filter(|(tsn, ..)| tsn.is_at_or_after(first)) {
             self.on_accepted(stream, tsn, usize::from(len), Place::Ahead);
             self.on_gone(stream, usize::from(len));
@@ -381,7 +381,7 @@ pub(crate) fn write_sack(
     }
     let cumulative = inbound.map.cumulative();
     let due = credits_of(inbound).map_or(0, |credits| {
-        credits.settle(cumulative);
+        credits.count_up_to(cumulative);
         credits.due.len()
     });
     let reserve = if due == 0 { 0 } else { stream_credit::len_of(due.min(PREFERRED_MAX)) };

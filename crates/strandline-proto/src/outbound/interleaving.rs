@@ -72,7 +72,7 @@ impl Interleaving {
         } else {
             self.open.insert(stream, (mid, fsn.next()));
         }
-        self.settle(outstanding.cumulative_ack());
+        self.drop_acked(outstanding.cumulative_ack());
         // A chunk is at most as long as its length field can say.
         let len = len as u16;
         if let Some(accounts) = self.accounts.as_mut().filter(|_| len > 0) {
@@ -83,7 +83,7 @@ impl Interleaving {
     }
 
     /// Drops the numbers of chunks that are acknowledged for good: those up to the Cumulative TSN Ack Point.
-    pub(super) fn settle(&mut self, cumulative: Tsn) {
+    pub(super) fn drop_acked(&mut self, cumulative: Tsn) {
         let first = cumulative.next();
         let gone = (first.distance_from(self.first) as usize).min(self.sent.len());
         self.drop_first(gone);

@@ -419,7 +419,7 @@ impl Outbound {
     pub(crate) fn is_earliest_outstanding(&self, tsn: Tsn, path: PathIndex) -> bool {
         let Some(sent) = self.sent() else { return false };
         let Some(index) = sent.outstanding.index_of(tsn) else { return false };
-        let earlier = |path| sent.outstanding.range(0, index).any(|r| r.path == path && !r.is_settled());
+        let earlier = |path| sent.outstanding.range(0, index).any(|r| r.path == path && !r.is_done());
         !earlier(path)
     }
 

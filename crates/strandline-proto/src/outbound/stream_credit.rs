@@ -71,7 +71,7 @@ pub(crate) fn on_credit(outbound: &mut Outbound, chunk: &StreamCredit<'_>) -> bo
         return false;
     }
     let Some(state) = interleaving::state_mut(&mut outbound.numbers) else { return false };
-    state.settle(current);
+    state.drop_acked(current);
     let Some(accounts) = state.accounts.as_deref_mut() else { return false };
     let Some(Busy { queue, messages, .. }) = outbound.busy.as_deref_mut() else { return false };
     let mut opened = false;

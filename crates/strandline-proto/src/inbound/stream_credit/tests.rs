@@ -23,7 +23,7 @@ fn accept(credits: &mut Credits, tsn: u32, len: usize) {
 
 /// What the peer is told: bytes accepted, and the limit.
 fn told(credits: &mut Credits, now: Time, cumulative: u32) -> (u32, u32) {
-    credits.settle(Tsn(cumulative));
+    credits.count_up_to(Tsn(cumulative));
     credits.due.clear();
     let Credit { accepted, limit, .. } = credits.grant(now, RTT, STREAM);
     (accepted, limit)
@@ -76,7 +76,7 @@ fn bytes_beyond_a_gap_are_not_yet_accepted() {
 #[test]
 fn gaps_across_the_end_of_the_numbers() {
     let mut credits = credits(false);
-    credits.settled = Tsn(u32::MAX - 1);
+    credits.counted_to = Tsn(u32::MAX - 1);
     credits.on_accepted(STREAM, Tsn(1), 200, Place::Ahead);
     credits.on_accepted(STREAM, Tsn(2), 300, Place::Ahead);
     assert_eq!(told(&mut credits, at(0), u32::MAX), (0, 8192));
@@ -147,7 +147,7 @@ fn data_after_a_reset_of_all_is_kept() {
     assert_eq!(told(&mut credits, at(0), 3), (200, 8192 + 200));
     assert!(credits.recent.is_none());
     credits.renumber(Tsn(77));
-    assert!(credits.accounts.is_empty() && credits.settled == Tsn(76));
+    assert!(credits.accounts.is_empty() && credits.counted_to == Tsn(76));
 }
 
 /// Readers that were fast before they stop hold a limited sum, and what is closed leaves room for others.

@@ -83,7 +83,7 @@ pub(crate) struct RttSample {
     pub(crate) late: bool,
     /// True if that chunk may have arrived long before a SACK that reported it came through. Neither case may
     /// increase the round-trip time.
-    pub(crate) overtaken: bool,
+    pub(crate) after_lost_sack: bool,
 }
 
 impl PathAck {

@@ -127,7 +127,7 @@ impl Gaps {
     }
 
     /// Ends the processing of the report.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn end_report(&mut self) {
         if self.current.is_empty() && self.current.capacity().max(self.previous.capacity()) > KEPT {
             *self = Self::default();
         }

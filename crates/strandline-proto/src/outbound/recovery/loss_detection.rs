@@ -370,7 +370,7 @@ impl Rack {
         let round_trip_ns = self.round_trip_ns();
         for path in self.paths.iter_mut() {
             if let Some((latest, _)) = path.latest {
-                path.spurious.settle(latest, round_trip_ns);
+                path.spurious.close_if_certain(latest, round_trip_ns);
             }
         }
     }
@@ -524,7 +524,7 @@ fn mark_first(
     for index in 0..outstanding.len() {
         let tsn = outstanding.tsn(index);
         let Some(record) = outstanding.get_mut(index) else { break };
-        if record.path != path || record.is_settled() {
+        if record.path != path || record.is_done() {
             continue;
         }
         let len = record.chunk_len();

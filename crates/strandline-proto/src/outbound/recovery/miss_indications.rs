@@ -98,7 +98,7 @@ pub(crate) fn count_misses(
     let mut marked = false;
     for index in gaps.holes(limit).flatten() {
         let Some(record) = outstanding.get_mut(index) else { break };
-        if record.is_settled() {
+        if record.is_done() {
             continue; // Abandoned, or revoked by this SACK, which counts its one indication.
         }
         let lowest = &mut lowest[record.path];

@@ -114,7 +114,7 @@ impl SendWindow {
         if let Some(mut rack) = self.rack_recovery() {
             rack.detect_loss(now, is_new.then_some(acked), can_send_new, paths);
         }
-        self.gaps.settle();
+        self.gaps.end_report();
         if self.kept.is_some() {
             self.retransmit_revoked(&mut progress, paths);
         }
@@ -153,7 +153,7 @@ impl SendWindow {
         // Chunks that were reported stay kept. To report them again costs time.
         let omitted = kept.withdrawn().map(|run| u32::from(run.end - run.start) + 1).sum();
         *renege_budget = renege_budget.checked_sub(omitted)?;
-        kept.settle();
+        kept.end_report();
         Some(freed)
     }
 
@@ -199,9 +199,9 @@ impl SendWindow {
         progress: &mut Progress,
         paths: &mut PerPath<PathAck>,
     ) -> NewlyAcked {
-        let overtaken = self.gaps.last().unwrap_or(0);
+        let highest_before = self.gaps.last().unwrap_or(0);
         self.gaps.replace(blocks, self.rack.is_some());
-        let acked = self.ack_added(overtaken, paths);
+        let acked = self.ack_added(highest_before, paths);
         progress.newly_acked |= acked.any;
         self.outstanding.set_unreported(self.gaps.cut_at());
         let missing = Missing { below: acked.highest, all: progress.in_fast_recovery && steps > 0 };
@@ -210,9 +210,9 @@ impl SendWindow {
         acked.highest_of
     }
 
-    /// Marks the chunks as acknowledged that the gap blocks report and the previous SACK did not. Chunks below index
-    /// `overtaken` were overtaken by one acknowledged before.
-    fn ack_added(&mut self, overtaken: usize, paths: &mut PerPath<PathAck>) -> GapAcked {
+    /// Marks the chunks as acknowledged that the gap blocks report and the previous SACK did not. `highest_before` is
+    /// the highest index that was acknowledged before this SACK.
+    fn ack_added(&mut self, highest_before: usize, paths: &mut PerPath<PathAck>) -> GapAcked {
         let Self { outstanding, gaps, rack, .. } = self;
         let mut acked = GapAcked::default();
         for run in gaps.added() {
@@ -231,7 +231,7 @@ impl SendWindow {
                         && !record.has(ORPHANED)
                     {
                         let run = Run::single(index, &record);
-                        report_acked(rack, outstanding, &run, at.map(|at| (at, timed)), overtaken);
+                        report_acked(rack, outstanding, &run, at.map(|at| (at, timed)), highest_before);
                     }
                 }
                 if let Some(record) = outstanding.get_mut(index) {
@@ -265,13 +265,19 @@ impl SendWindow {
         }
     }
 
-    /// Processes what the gap blocks revoke. `overtaken` is true if the SACK may be older than the previous one.
-    fn renege_withdrawn(&mut self, overtaken: bool, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
+    /// Processes what the gap blocks revoke. `sack_may_be_old` is true if the SACK may have been sent before the
+    /// previous one, which has the same cumulative TSN.
+    fn renege_withdrawn(
+        &mut self,
+        sack_may_be_old: bool,
+        progress: &mut Progress,
+        paths: &mut PerPath<PathAck>,
+    ) {
         let Self { outstanding, gaps, lowest, rack, renege_budget, .. } = self;
         for run in gaps.withdrawn() {
             for index in usize::from(run.start)..=usize::from(run.end) {
                 let window = (&mut *outstanding, &mut *lowest);
-                let cost = renege(window, rack.as_deref_mut(), index, overtaken, paths);
+                let cost = renege(window, rack.as_deref_mut(), index, sack_may_be_old, paths);
                 let Some(left) = renege_budget.checked_sub(cost) else {
                     progress.reneges_too_often = true;
                     return;
@@ -333,13 +339,13 @@ fn count_acked(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &m
 }
 
 /// Handles a chunk whose gap acknowledgement the peer revokes (rule D iii): it is in flight again, with one miss
-/// indication. `overtaken` is true if the SACK may be older than the previous one. Returns how many chunks must be
-/// examined again.
+/// indication. `sack_may_be_old` is true if the SACK may have been sent before the previous one. Returns how many chunks
+/// must be examined again.
 fn renege(
     (outstanding, lowest): (&mut Outstanding, &mut Lowest),
     rack: Option<&mut Rack>,
     index: usize,
-    overtaken: bool,
+    sack_may_be_old: bool,
     paths: &mut PerPath<PathAck>,
 ) -> u32 {
     let path = match outstanding.get(index) {
@@ -350,7 +356,7 @@ fn renege(
     };
     outstanding.change(index, State::InFlight);
     lowest.on_outstanding(path, outstanding.tsn(index));
-    let examined_again = rack.map_or(0, |rack| rack.on_reneged(index, path, overtaken));
+    let examined_again = rack.map_or(0, |rack| rack.on_reneged(index, path, sack_may_be_old));
     let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.misses = 1;
     let path = &mut paths[record.path];

@@ -157,7 +157,7 @@ pub(crate) struct PathRack {
     /// The threshold when chunks were last examined.
     pub(crate) threshold: Option<LossThreshold>,
     pub(crate) beyond_gap: BeyondGap,
-    /// When an acknowledgement was last revoked by a SACK that may have been overtaken (same cumulative TSN).
+    /// When an acknowledgement was last revoked by a SACK that may be older than the previous one (same cumulative TSN).
     pub(crate) reneged_at: Time,
 }
 
@@ -448,14 +448,14 @@ impl Rack {
     }
 
     /// Records that chunks that were sent once are acknowledged for the first time, from `first` to `tsn`, with the
-    /// time of the last one and whether that measures a round-trip time. `overtaken` is true if a later one had been
-    /// acknowledged before.
+    /// time of the last one and whether that measures a round-trip time. `was_reordered` is true if a later one had
+    /// been acknowledged before.
     pub(crate) fn on_acked(
         &mut self,
         path: PathIndex,
         sent: Option<(Time, bool)>,
         (first, tsn): (Tsn, Tsn),
-        overtaken: bool,
+        was_reordered: bool,
     ) {
         let alone = self.paths.len() <= 1;
         let path = self.path(path);
@@ -463,7 +463,7 @@ impl Rack {
         path.on_arrived(Transmission::First(tsn));
         // A chunk on another path may overtake without any reordering.
         path.reordering |=
-            overtaken && (alone || path.latest.is_some_and(|(_, latest)| latest.is_after(tsn)));
+            was_reordered && (alone || path.latest.is_some_and(|(_, latest)| latest.is_after(tsn)));
         if let Some((at, timed)) = sent {
             path.offer(at, tsn, if timed { Answer::First } else { Answer::Late });
         }
@@ -502,7 +502,7 @@ impl Rack {
     pub(crate) fn apply_karn(&mut self, acks: &mut PerPath<PathAck>) {
         let Some(answered) = self.latest_answered.take() else { return };
         for ack in acks.iter_mut() {
-            ack.rtt.overtaken = ack.rtt.sent_at.is_some_and(|at| at < answered);
+            ack.rtt.after_lost_sack = ack.rtt.sent_at.is_some_and(|at| at < answered);
         }
     }
 
@@ -564,11 +564,11 @@ impl Rack {
         self.overdue = self.overdue.saturating_sub(steps);
     }
 
-    /// Records that the chunk is in flight again without a retransmission. `overtaken` is true if that may be
-    /// outdated. Returns how many chunks must be examined again.
-    pub(crate) fn on_reneged(&mut self, index: usize, path: PathIndex, overtaken: bool) -> usize {
+    /// Records that the chunk is in flight again without a retransmission. `sack_may_be_old` is true
+    /// if the SACK that shows it may be outdated. Returns how many chunks must be examined again.
+    pub(crate) fn on_reneged(&mut self, index: usize, path: PathIndex, sack_may_be_old: bool) -> usize {
         let now = self.now;
-        if overtaken {
+        if sack_may_be_old {
             self.path(path).reneged_at = now;
         }
         let again = self.examined.saturating_sub(index);

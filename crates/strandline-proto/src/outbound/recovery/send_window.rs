@@ -76,14 +76,14 @@ impl SendWindow {
     ) -> (bool, usize) {
         let steps = steps.min(self.outstanding.len());
         let before = self.outstanding.bytes();
-        // Chunks below this index were overtaken by one acknowledged before.
-        let overtaken = self.gaps.last().unwrap_or(0);
+        // The highest index that was acknowledged before.
+        let highest_before = self.gaps.last().unwrap_or(0);
         let (mut newly_acked, mut from) = (false, 0);
         let mut leaving = messages.leaving();
         while from < steps {
             let Some(run) = self.outstanding.run_at(from, steps, &mut leaving) else { break };
             from += run.chunks as usize;
-            newly_acked |= self.settle(&run, overtaken, &mut acks[run.path]);
+            newly_acked |= self.account_leaving(&run, highest_before, &mut acks[run.path]);
         }
         leaving.finish();
         self.outstanding.drop_front(steps);
@@ -94,7 +94,7 @@ impl SendWindow {
     }
 
     /// Accounts for a run that leaves. Returns true if it was not acknowledged before.
-    fn settle(&mut self, run: &Run, overtaken: usize, ack: &mut PathAck) -> bool {
+    fn account_leaving(&mut self, run: &Run, highest_before: usize, ack: &mut PathAck) -> bool {
         let Self { outstanding, rack, .. } = self;
         outstanding.release(run);
         match run.state {
@@ -122,7 +122,7 @@ impl SendWindow {
             ack.offer_rtt(at, timed);
         }
         if let Some(rack) = rack {
-            report_acked(rack, outstanding, run, at.map(|at| (at, timed)), overtaken);
+            report_acked(rack, outstanding, run, at.map(|at| (at, timed)), highest_before);
         }
         true
     }
@@ -160,14 +160,13 @@ impl SendWindow {
 }
 
 /// Reports chunks that are acknowledged for the first time to loss detection by time. `sent` is the time of the last
-/// one, and whether that measures a round-trip time. Chunks below index `overtaken` were overtaken by one acknowledged
-/// before.
+/// one, and whether that measures a round-trip time. `highest_before` is the highest index that was acknowledged before.
 pub(crate) fn report_acked(
     rack: &mut Rack,
     outstanding: &Outstanding,
     run: &Run,
     sent: Option<(Time, bool)>,
-    overtaken: usize,
+    highest_before: usize,
 ) {
     if run.has(RESENT) {
         let records = outstanding.range(run.first, run.last() + 1).zip(run.first..);
@@ -176,7 +175,7 @@ pub(crate) fn report_acked(
         }
     } else {
         let tsns = (outstanding.tsn(run.first), outstanding.tsn(run.last()));
-        rack.on_acked(run.path, sent, tsns, run.first < overtaken);
+        rack.on_acked(run.path, sent, tsns, run.first < highest_before);
     }
     if run.state == State::Marked {
         rack.on_marked_acked(run.path, run.chunks);

@@ -62,7 +62,7 @@ impl Spurious {
 
     /// Records that something sent at `latest` is acknowledged. If that is a round trip after a retransmission
     /// without a report of a second copy, the repaired loss was real, and nothing is undone.
-    pub(crate) fn settle(&mut self, latest: Time, round_trip_ns: u64) {
+    pub(crate) fn close_if_certain(&mut self, latest: Time, round_trip_ns: u64) {
         let is_certain = |at: Time| latest.since(at).as_nanos() >= u128::from(round_trip_ns);
         self.open &= !self.resent.first().is_some_and(|(at, _)| latest > *at && is_certain(*at));
     }

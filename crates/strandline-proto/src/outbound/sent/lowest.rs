@@ -56,7 +56,7 @@ impl Lowest {
         let start = from.distance_from(first) as usize;
         let end = below.min(outstanding.len()).min(start.saturating_add(LOOKED_AT_MAX));
         for (index, record) in (start..end).zip(outstanding.range(start, end)) {
-            if record.path == path && !record.is_settled() {
+            if record.path == path && !record.is_done() {
                 *from = outstanding.tsn(index);
                 return index;
             }

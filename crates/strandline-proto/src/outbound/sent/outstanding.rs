@@ -106,7 +106,7 @@ impl Record {
     }
 
     /// True if nothing remains to be done for the chunk: the peer has it, or it was abandoned.
-    pub(crate) const fn is_settled(&self) -> bool {
+    pub(crate) const fn is_done(&self) -> bool {
         matches!(self.state, State::GapAcked | State::Kept | State::Freed | State::Abandoned)
     }
 

@@ -132,7 +132,7 @@ fn lost_sacks_do_not_lengthen_the_rtt() {
         fixture.wait(100);
         let (_, acks) = if probed { fixture.sack(4, &[(5, 5)]) } else { fixture.sack(6, &[]) };
         assert!(acks[0].acked.bytes > 0);
-        assert!(acks[0].rtt.sent_at.is_none() || acks[0].rtt.overtaken, "{probed}: {:?}", acks[0]);
+        assert!(acks[0].rtt.sent_at.is_none() || acks[0].rtt.after_lost_sack, "{probed}: {:?}", acks[0]);
     }
 }
 
@@ -146,7 +146,7 @@ fn too_early_answer_measures_earlier_data() {
     assert_eq!(fixture.tsns(0), [2]);
     fixture.wait(10);
     let (_, acks) = fixture.sack(3, &[]);
-    assert!(acks[0].rtt.sent_at.is_some() && !acks[0].rtt.overtaken, "{:?}", acks[0]);
+    assert!(acks[0].rtt.sent_at.is_some() && !acks[0].rtt.after_lost_sack, "{:?}", acks[0]);
 }
 
 /// Data of one path is retransmitted on another after T3-rtx: its answer says nothing about the first path either.
@@ -158,7 +158,7 @@ fn retransmission_elsewhere_measures_nothing() {
     assert_eq!(fixture.tsns(1), [0]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(6, &[]);
-    assert!(acks[0].rtt.sent_at.is_none() || acks[0].rtt.overtaken, "{:?}", acks[0]);
+    assert!(acks[0].rtt.sent_at.is_none() || acks[0].rtt.after_lost_sack, "{:?}", acks[0]);
 }
 
 /// E3: as many of the lowest chunks as fit the packet that they are retransmitted in, and at least one. Its size depends
