@@ -68,7 +68,7 @@ pub(super) fn apply(
     for index in association.paths.indices() {
         association.paths.get_mut(index).on_abandoned(abandoned.flight[index]);
     }
-    settle_timers(association, now);
+    update_t3_rtx(association, now);
     association.assert_flights();
     if abandoned.writable {
         cx.event(association.id, Event::Writable);
@@ -79,7 +79,7 @@ pub(super) fn apply(
 
 /// Stops T3-rtx of paths with nothing in flight, and keeps one running while the peer has not acknowledged a FORWARD
 /// TSN (rule C5). Called after a SACK, too.
-pub(super) fn settle_timers(association: &mut Association, now: Time) {
+pub(super) fn update_t3_rtx(association: &mut Association, now: Time) {
     let Association { outbound, paths, .. } = association;
     if !partial::is_partial(outbound) {
         return;

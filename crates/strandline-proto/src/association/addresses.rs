@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::Association;
-use super::abandon::settle_timers;
+use super::abandon::update_t3_rtx;
 use super::asconf_state::{is_withheld, move_path};
 use super::context::{EndpointContext, is_unicast};
 use super::features::Extensions;
@@ -116,7 +116,7 @@ fn detach_path(
     move_path(association, index, other);
     // Nothing else would repeat a FORWARD TSN that went there.
     forward_again(&mut association.outbound);
-    settle_timers(association, now);
+    update_t3_rtx(association, now);
     association.move_control(cx, now, index, other);
     association.assert_flights();
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Data, IData, NrSack, Sack};
 
-use super::abandon::settle_timers;
+use super::abandon::update_t3_rtx;
 use super::buffers::{Pressure, send_buffer};
 use super::context::EndpointContext;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
@@ -205,7 +205,7 @@ impl Association {
                 false
             }
             DataOutcome::Violation(what) => {
-                self.violate(cx, now, what);
+                self.abort_for_violation(cx, now, what);
                 false
             }
         }
@@ -238,7 +238,7 @@ impl Association {
         } = outcome
         else {
             if let SackOutcome::Violation(what) = outcome {
-                self.violate(cx, now, what);
+                self.abort_for_violation(cx, now, what);
             }
             return;
         };
@@ -257,7 +257,7 @@ impl Association {
             cx.event(self.id, Event::Writable);
         }
         self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
-        settle_timers(self, now);
+        update_t3_rtx(self, now);
         if window_opened {
             self.probe_opened_window(now);
         }
@@ -317,7 +317,7 @@ impl Association {
         cumulative_advanced: bool,
         in_fast_recovery: bool,
     ) {
-        self.settle_marks();
+        self.forget_past_reductions();
         let shares = multipath::shares(self);
         let gap_seen = self.outbound.has_gaps();
         let shut = self.outbound.window_is_shut();

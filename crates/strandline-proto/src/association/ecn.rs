@@ -349,7 +349,7 @@ impl Association {
     }
 
     /// Forgets reductions whose data is acknowledged.
-    pub(super) fn settle_marks(&mut self) {
+    pub(super) fn forget_past_reductions(&mut self) {
         let Some(ecn) = &mut self.ecn else { return };
         // After half of the TSN space the same number belongs to another chunk.
         let next = self.outbound.next_tsn();

@@ -30,7 +30,7 @@ pub(super) fn on_chunk(
         }
         Ok(None) => {}
         Err(what) => {
-            association.violate(cx, now, what);
+            association.abort_for_violation(cx, now, what);
             return false;
         }
     }

@@ -120,7 +120,7 @@ fn fits_buffers(association: &Association, slow: &Path) -> bool {
 /// slower one.
 #[cold]
 #[inline(never)]
-pub(super) fn turn_sacks(association: &mut Association, from: PathIndex) {
+pub(super) fn redirect_sacks(association: &mut Association, from: PathIndex) {
     let Association { paths, sack_path, inbound, .. } = association;
     let pending =
         paths.find(*sack_path).filter(|path| inbound.sack_pending() && path.state == PathState::Active);

@@ -11,10 +11,10 @@ use super::context::EndpointContext;
 use super::data::on_nr_sack_chunk;
 use super::diagnostics::log_of;
 use super::features::Extensions;
-use super::multipath::turn_sacks;
+use super::multipath::redirect_sacks;
 use super::offer::{append_tlv, encode_cause};
 use super::seen::Seen;
-use super::setup::on_untimely_data;
+use super::setup::on_data_in_wrong_state;
 use super::teardown::restart_guard;
 use super::verification::on_packet_from_unconfirmed;
 use super::{Association, State, asconf, forward, reconfig, stream_credit};
@@ -177,7 +177,7 @@ impl Association {
         from: PathIndex,
         seen: &mut Seen,
     ) -> bool {
-        if !self.state.receives_data() && !on_untimely_data(self, cx, now, data.tsn) {
+        if !self.state.receives_data() && !on_data_in_wrong_state(self, cx, now, data.tsn) {
             return true; // Section 6.
         }
         note_data(self, seen, data.tsn, data.immediate, from);
@@ -250,7 +250,7 @@ impl Association {
                 }
             }
             if seen.duplicate {
-                self.vary_sack_path(seen.sack_path);
+                self.switch_sack_path(seen.sack_path);
                 self.revoke_sack_size();
             }
             self.announce_readable(cx);
@@ -281,7 +281,7 @@ impl Association {
 
     /// Changes the path of SACKs after a duplicate, because the acknowledgement may have been lost on its path
     /// (section 6.4). If the sender has changed paths already, the change leads back to that path.
-    fn vary_sack_path(&mut self, before: Option<PathIndex>) {
+    fn switch_sack_path(&mut self, before: Option<PathIndex>) {
         let other = self.paths.alternate(self.sack_path).filter(|_| before == Some(self.sack_path));
         self.sack_path = other.unwrap_or(self.sack_path);
     }
@@ -295,7 +295,7 @@ impl Association {
     }
 
     /// Handles a protocol violation of the peer: ABORT with Protocol Violation (section 3.3.10.13).
-    pub(super) fn violate(&mut self, cx: &mut EndpointContext, now: Time, what: &'static str) {
+    pub(super) fn abort_for_violation(&mut self, cx: &mut EndpointContext, now: Time, what: &'static str) {
         if matches!(self.state, State::CookieWait(_)) {
             return; // Nothing is negotiated yet: anybody may have sent this.
         }
@@ -315,7 +315,7 @@ fn note_data(association: &mut Association, seen: &mut Seen, tsn: Tsn, immediate
     seen.first.get_or_insert(tsn);
     seen.immediate |= immediate;
     if association.sack_path != from {
-        turn_sacks(association, from);
+        redirect_sacks(association, from);
     }
 }
 
@@ -415,7 +415,7 @@ fn on_malformed(
     if association.features.is_unknown(raw.kind) {
         return Association::on_unknown_chunk(raw, seen);
     }
-    association.violate(cx, now, "a chunk with a wrong length");
+    association.abort_for_violation(cx, now, "a chunk with a wrong length");
     false
 }
 
@@ -529,7 +529,7 @@ fn on_forward_tsn_chunk(
     (from, seen): (PathIndex, &mut Seen),
 ) -> bool {
     if association.features.has(Extensions::INTERLEAVING) {
-        association.violate(cx, now, "FORWARD TSN although I-DATA was negotiated");
+        association.abort_for_violation(cx, now, "FORWARD TSN although I-DATA was negotiated");
         return false;
     }
     if !admit_forward_tsn(association, from, seen) {
@@ -547,7 +547,7 @@ fn on_i_forward_tsn_chunk(
     (from, seen): (PathIndex, &mut Seen),
 ) -> bool {
     if !association.features.has(Extensions::I_FORWARD_TSN) {
-        association.violate(cx, now, "I-FORWARD-TSN although it was not negotiated");
+        association.abort_for_violation(cx, now, "I-FORWARD-TSN although it was not negotiated");
         return false;
     }
     if !admit_forward_tsn(association, from, seen) {
@@ -565,7 +565,7 @@ fn on_i_data_chunk(
     data: &IData<'_>,
     (from, seen): (PathIndex, &mut Seen),
 ) -> bool {
-    if !association.state.receives_data() && !on_untimely_data(association, cx, now, data.tsn) {
+    if !association.state.receives_data() && !on_data_in_wrong_state(association, cx, now, data.tsn) {
         return true;
     }
     note_data(association, seen, data.tsn, data.immediate, from);

@@ -536,7 +536,7 @@ const EARLY_TSN_MAX: u32 = u16::MAX as u32;
 /// cookie. After SHUTDOWN, new DATA is a violation: a peer sends SHUTDOWN only once all its data is acknowledged, and none
 /// afterwards (section 9.2), and the application knows already that it has everything.
 #[cold]
-pub(super) fn on_untimely_data(
+pub(super) fn on_data_in_wrong_state(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
@@ -551,7 +551,7 @@ pub(super) fn on_untimely_data(
         // Data comes when the peer has some.
         () if echoed && is_first && !to_the_letter => association.on_cookie_ack(cx, now, false),
         () if peer_is_done && is_new(&association.inbound, tsn) && !to_the_letter => {
-            association.violate(cx, now, "DATA after SHUTDOWN");
+            association.abort_for_violation(cx, now, "DATA after SHUTDOWN");
         }
         () if peer_is_done || (echoed && is_first) => note_dropped(&mut association.inbound, tsn),
         () => {}
@@ -596,5 +596,5 @@ pub(super) fn adopt_interleaving(association: &mut Association) -> bool {
 /// Ends a set-up in which data was sent with a COOKIE ECHO in chunks of one kind, and the peer now expects the other.
 #[cold]
 pub(super) fn refuse_other_chunks(association: &mut Association, cx: &mut EndpointContext, now: Time) {
-    association.violate(cx, now, "I-DATA was negotiated once and not at another attempt");
+    association.abort_for_violation(cx, now, "I-DATA was negotiated once and not at another attempt");
 }

@@ -228,7 +228,7 @@ impl Association {
     /// ACK only once everything was acknowledged (section 9.2). Returns false if it did abort.
     fn received_all(&mut self, cx: &mut EndpointContext, now: Time) -> bool {
         let Some(what) = self.inbound.incomplete() else { return true };
-        self.violate(cx, now, what);
+        self.abort_for_violation(cx, now, what);
         false
     }
 

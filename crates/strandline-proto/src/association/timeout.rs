@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::abandon::settle_timers;
+use super::abandon::update_t3_rtx;
 use super::context::EndpointContext;
 use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
@@ -243,7 +243,7 @@ impl Association {
             path.start_rtx(now);
         }
         forward_again(&mut self.outbound);
-        settle_timers(self, now);
+        update_t3_rtx(self, now);
         log_rtx_expiry(self, index, RtxExpiry { chunks, bytes, probing: false }, mtu);
         self.on_window_shrunk(index, false);
         self.assert_flights();
@@ -376,7 +376,7 @@ fn probe_closed_window(association: &mut Association, now: Time, index: PathInde
     let mtu = path.pmtu.mtu();
     // What the peer holds behind data that was abandoned may be what closes its window.
     forward_again(outbound);
-    settle_timers(association, now);
+    update_t3_rtx(association, now);
     log_rtx_expiry(association, index, RtxExpiry { chunks, bytes, probing: true }, mtu);
     association.assert_flights();
 }

@@ -361,7 +361,7 @@ impl Inbound {
         if self.dropped.is_before(cumulative) {
             self.dropped = cumulative; // Before the numbers wrap around.
         }
-        let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer(self.share.bytes()) };
+        let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.advertised(self.share.bytes()) };
         let room = packet.remaining();
         let written = if keeps {
             nr_report::write_nr_sack(self, packet, len_max, a_rwnd)
@@ -405,7 +405,7 @@ impl Inbound {
     /// Returns the window that a SACK would advertise now, in bytes.
     #[must_use]
     pub(crate) fn a_rwnd(&self) -> u32 {
-        self.window.offer(self.share.bytes())
+        self.window.advertised(self.share.bytes())
     }
 
     /// Returns the next message to read, or the next part of one, and frees its room. Afterwards a SACK that reports

@@ -80,8 +80,8 @@ impl Window {
         self.size = self.size.max(wanted.min(size_max));
     }
 
-    /// Shrinks the buffer towards `size_max` bytes, by what the peer has used up of its window and is not offered
-    /// again.
+    /// Shrinks the buffer towards `size_max` bytes, by window that the peer has used up and that is not
+    /// advertised again.
     #[inline]
     pub(super) fn squeeze(&mut self, size_max: u32) {
         if self.size > size_max {
@@ -188,25 +188,25 @@ impl Window {
     #[inline]
     pub(super) fn is_low(&self, share: u32) -> bool {
         // A step is at most half of the largest window.
-        self.promised.min(self.offered(share)) < self.size.min(share) / 2 && self.is_below_step(share)
+        self.promised.min(self.room_within(share)) < self.size.min(share) / 2 && self.is_below_step(share)
     }
 
     #[inline(never)]
     fn is_below_step(&self, share: u32) -> bool {
-        self.offer(share) < self.step(share)
+        self.advertised(share) < self.step(share)
     }
 
     /// Returns the room to be advertised. A share that becomes smaller may revoke some: data on the way is accepted, and
     /// a queue that overflows would cost more.
-    const fn offered(&self, share: u32) -> u32 {
+    const fn room_within(&self, share: u32) -> u32 {
         let free = self.free();
         if free < share { free } else { share }
     }
 
     /// Returns the a_rwnd for a SACK. It grows only by a step, so that the peer never sends tiny fragments. An empty
     /// buffer is always advertised whole.
-    pub(super) const fn offer(&self, share: u32) -> u32 {
-        let free = self.offered(share);
+    pub(super) const fn advertised(&self, share: u32) -> u32 {
+        let free = self.room_within(share);
         if free <= self.promised || free - self.promised >= self.step(share) || self.used == 0 {
             free
         } else {
@@ -234,7 +234,7 @@ impl Window {
 
     #[inline(never)]
     fn is_share_worth_advertising(&self, share: u32, drained: bool) -> bool {
-        self.is_worth_advertising(self.offered(share), self.size.min(share), drained)
+        self.is_worth_advertising(self.room_within(share), self.size.min(share), drained)
     }
 
     /// True if the peer should be told of a window of `open` bytes, of `whole` at most.

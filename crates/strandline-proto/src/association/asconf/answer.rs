@@ -77,7 +77,7 @@ pub(super) fn on_asconf(
         return;
     }
     if !is_well_formed(asconf.parameters) {
-        return association.violate(cx, now, "ASCONF with a wrong length of a parameter");
+        return association.abort_for_violation(cx, now, "ASCONF with a wrong length of a parameter");
     }
     if before == 0 {
         dynamic.forget_answers();

@@ -78,7 +78,9 @@ pub(super) fn on_chunk(
         // "The host name address ... MUST be ignored" (section 4.1.1).
         Err(_) if raw.kind == kind::ASCONF && has_host_name(raw) => {}
         Ok(_) => {}
-        Err(_) => association.violate(cx, now, "ASCONF or ASCONF-ACK with a wrong length or address"),
+        Err(_) => {
+            association.abort_for_violation(cx, now, "ASCONF or ASCONF-ACK with a wrong length or address")
+        }
     }
     !association.state.is_closed()
 }

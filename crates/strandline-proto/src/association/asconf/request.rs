@@ -303,7 +303,7 @@ pub(super) fn on_ack(
         return association.end(cx, now, CloseReason::ProtocolViolation("illegal ASCONF-ACK"));
     }
     if ack.responses.iter().any(|raw| raw.is_err()) {
-        return association.violate(cx, now, "ASCONF-ACK with a wrong length of a response");
+        return association.abort_for_violation(cx, now, "ASCONF-ACK with a wrong length of a response");
     }
     let Some(sent) = dynamic.sent.take_if(|sent| sent.number == ack.number) else { return };
     dynamic.deadline = Time::MAX;

@@ -19,7 +19,7 @@ fn take(window: &mut Window, len: usize) {
 
 /// Advertises the window to the peer.
 fn advertise(window: &mut Window) -> u32 {
-    let a_rwnd = window.offer(u32::MAX);
+    let a_rwnd = window.advertised(u32::MAX);
     window.on_advertised(a_rwnd);
     a_rwnd
 }
@@ -72,7 +72,7 @@ fn a_promise_is_kept() {
         window.on_taken(100);
         window.charge(100 + HELD_COST);
     }
-    assert_eq!(window.offer(u32::MAX), 0);
+    assert_eq!(window.advertised(u32::MAX), 0);
     assert!(window.takes_new(), "half of the window that was promised is still owed");
     window.on_advertised(0);
     assert!(window.takes_new(), "the other half may be under way");
@@ -122,7 +122,7 @@ fn closed_window_reports_when_all_is_read() {
 fn a_smaller_buffer_takes_nothing_back() {
     let mut window = filled(10_000);
     window.resize(5_000);
-    assert_eq!(window.offer(u32::MAX), 0);
+    assert_eq!(window.advertised(u32::MAX), 0);
     assert!(window.used() == 10_000);
 }
 
@@ -154,7 +154,7 @@ fn share_limits_the_window() {
     let share = 20_000;
     let mut window = Window::new(SIZE);
     assert!(SIZE > 2 * share);
-    assert_eq!(window.offer(share), share);
+    assert_eq!(window.advertised(share), share);
     window.on_advertised(share);
     assert!(!window.is_tight(share));
     window.on_taken(15_000);
@@ -172,7 +172,7 @@ fn smaller_share_refuses_nothing_on_the_way() {
     let mut window = Window::new(SIZE);
     window.on_advertised(SIZE);
     window.on_taken(1_000);
-    window.on_advertised(window.offer(6_000));
+    window.on_advertised(window.advertised(6_000));
     assert_eq!(window.promised(), 6_000);
     for _ in 1..SIZE / 1_000 {
         assert!(window.takes_new());

@@ -108,14 +108,14 @@ impl PathAck {
     /// Records that a chunk last sent on this path is acknowledged for the first time. `alone` is true if it was sent
     /// on no other path.
     #[inline]
-    pub(crate) fn offer_answer(&mut self, alone: bool, in_flight: bool) {
+    pub(crate) fn note_answer(&mut self, alone: bool, in_flight: bool) {
         self.acked.answered |= alone;
         self.acked.answered_in_time |= alone & in_flight;
     }
 
     /// Records that a chunk that was sent once, at `sent_at` if that is known, is acknowledged. `timed` is true if it
     /// was reported when it arrived.
-    pub(crate) fn offer_rtt(&mut self, sent_at: Option<Time>, timed: bool) {
+    pub(crate) fn note_rtt(&mut self, sent_at: Option<Time>, timed: bool) {
         let Some(at) = sent_at else { return };
         let better = match self.rtt.sent_at {
             Some(_) if self.rtt.late == timed => timed,

@@ -383,7 +383,7 @@ impl PathRack {
         if let Some((at, tsn)) = elsewhere
             && !self.frto.holds(at, tsn, true)
         {
-            self.offer(at, tsn, Answer::Elsewhere);
+            self.consider(at, tsn, Answer::Elsewhere);
         }
         // New data takes the other path too, and would answer nothing.
         let can_send_new = can_send_new && elsewhere.is_none();
@@ -391,7 +391,7 @@ impl PathRack {
             Decision::Wait => {}
             Decision::SendNew => ack.probes_timeout = can_send_new,
             Decision::Genuine(Some((at, tsn))) => {
-                self.offer(at, tsn, if elsewhere.is_some() { Answer::Elsewhere } else { Answer::Again });
+                self.consider(at, tsn, if elsewhere.is_some() { Answer::Elsewhere } else { Answer::Again });
             }
             Decision::Genuine(None) => {}
             Decision::Spurious => {

@@ -331,9 +331,9 @@ fn count_acked(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &m
     }
     path.acked.bytes += len;
     path.acked.chunks += 1;
-    path.offer_answer(!record.has(MOVED), record.state() == State::InFlight);
+    path.note_answer(!record.has(MOVED), record.state() == State::InFlight);
     if !record.has(RESENT) {
-        path.offer_rtt(sent_at, timed);
+        path.note_rtt(sent_at, timed);
     }
     true
 }

@@ -182,7 +182,7 @@ impl PathRack {
         self.probes.iter().flatten().any(|(probe, _)| *probe == tsn)
     }
 
-    pub(crate) fn offer(&mut self, at: Time, tsn: Tsn, answer: Answer) {
+    pub(crate) fn consider(&mut self, at: Time, tsn: Tsn, answer: Answer) {
         if self.latest_in_sack.is_none_or(|(best, best_tsn, _)| was_sent_before((best, best_tsn), (at, tsn)))
         {
             self.latest_in_sack = Some((at, tsn, answer));
@@ -465,7 +465,7 @@ impl Rack {
         path.reordering |=
             was_reordered && (alone || path.latest.is_some_and(|(_, latest)| latest.is_after(tsn)));
         if let Some((at, timed)) = sent {
-            path.offer(at, tsn, if timed { Answer::First } else { Answer::Late });
+            path.consider(at, tsn, if timed { Answer::First } else { Answer::Late });
         }
     }
 
@@ -487,7 +487,7 @@ impl Rack {
         let path = self.path(index);
         if !path.frto.holds(at, tsn, in_time) && in_time {
             path.on_arrived(sent);
-            path.offer(at, tsn, Answer::Again);
+            path.consider(at, tsn, Answer::Again);
         }
         if in_time {
             self.latest_answered = self.latest_answered.max(Some(at));
@@ -586,7 +586,7 @@ impl Rack {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        let doubts: usize = self.paths.iter().map(|path| path.spurious.heap_bytes()).sum();
-        size_of::<Self>() + self.log.heap_bytes() + self.paths.heap_bytes() + doubts
+        let spurious: usize = self.paths.iter().map(|path| path.spurious.heap_bytes()).sum();
+        size_of::<Self>() + self.log.heap_bytes() + self.paths.heap_bytes() + spurious
     }
 }

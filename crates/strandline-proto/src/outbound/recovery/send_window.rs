@@ -115,11 +115,11 @@ impl SendWindow {
         }
         ack.acked.bytes += run.bytes;
         ack.acked.chunks += run.chunks;
-        ack.offer_answer(!run.has(MOVED), run.state == State::InFlight);
+        ack.note_answer(!run.has(MOVED), run.state == State::InFlight);
         // The last one of a run was sent last, and only its time counts.
         let (at, timed) = (outstanding.sent_at(run.last()), !outstanding.is_unreported(run.last()));
         if !run.has(RESENT) {
-            ack.offer_rtt(at, timed);
+            ack.note_rtt(at, timed);
         }
         if let Some(rack) = rack {
             report_acked(rack, outstanding, run, at.map(|at| (at, timed)), highest_before);

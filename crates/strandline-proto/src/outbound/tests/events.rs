@@ -149,7 +149,7 @@ fn undo_window_closes_when_proof_is_impossible() {
 /// Two events in successive round trips, both for late packets: undone together once everything is proved, and not
 /// before.
 #[test]
-fn successive_doubts_are_one() {
+fn successive_undo_states_are_one() {
     let mut fixture = Fixture::with_rack(6);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
