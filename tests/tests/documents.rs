@@ -31,6 +31,20 @@ fn every_parameter_is_in_the_configuration_document() {
     }
 }
 
+/// The example of the README is the first one of the library's documentation, which runs as a test.
+#[test]
+fn readme_example_runs_as_a_test() {
+    let readme = include_str!("../../README.md");
+    let source = include_str!("../../crates/strandline/src/lib.rs");
+    let shown = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```\n").next());
+    let shown: Vec<&str> = shown.expect("an example").lines().collect();
+    let documented = source.split("//! ```\n").nth(1).expect("an example");
+    let visible = documented.lines().filter_map(|line| line.strip_prefix("//!")).map(str::trim_start);
+    let visible: Vec<&str> = visible.skip_while(|line| !line.starts_with("let ")).collect();
+    let hidden = |line: &&str| !line.starts_with("# ");
+    assert_eq!(visible.into_iter().filter(hidden).collect::<Vec<_>>(), shown);
+}
+
 #[test]
 fn every_decision_is_listed_by_its_title() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/decisions");

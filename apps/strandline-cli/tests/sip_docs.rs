@@ -235,7 +235,10 @@ fn every_alert_says_what_to_do() {
         let row = page.lines().find(|line| line.starts_with(&format!("| {name} |")));
         let cells: Vec<&str> =
             row.unwrap_or_else(|| panic!("{name} isn't in the table")).split(" |").collect();
-        assert!(cells.len() == 5 && cells[3].len() > 20, "{name}: {cells:?}");
+        assert!(cells.len() == 6 && cells[4].len() > 20, "{name}: {cells:?}");
+        assert!(["critical", "warning"].contains(&cells[1].trim()), "{name}: {cells:?}");
+        let severity = format!("        labels:\n          severity:{}\n", cells[1]);
+        assert!(alert.contains(&severity), "{name} has another severity than{}", cells[1]);
     }
     assert_eq!(page.lines().filter(|line| line.starts_with("| Sip")).count(), alerts.len());
 }
