@@ -1,4 +1,4 @@
-//! Checks that tests named in the documents exist, and that each requirement of docs/conformance.md has one.
+//! Checks that tests and files named in the documents exist, and that each requirement of docs/conformance.md has a test.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,11 @@ use crate::tree::{Tree, Violation};
 /// The table of requirements.
 const CONFORMANCE: &str = "docs/conformance.md";
 
+/// The table of faults of other stacks.
+const FAULTS: &str = "docs/other-stacks-bugs.md";
+
 /// The documents that name tests.
-const DOCUMENTS: [&str; 2] = [CONFORMANCE, "docs/other-stacks-bugs.md"];
+const DOCUMENTS: [&str; 2] = [CONFORMANCE, FAULTS];
 
 /// Minimum number of underscores that make a word outside a column of tests a test name.
 const UNDERSCORES: usize = 3;
@@ -34,22 +37,37 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
                 let message = format!("there is no test `{word}`: name one that exists");
                 found.push(Violation::new(name, number, message));
             }
+            if name == FAULTS && line.starts_with('|') {
+                let files = quoted(line).filter(|word| word.ends_with(".rs"));
+                found.extend(missing_files(tree, name, number, files));
+            }
             let Some(row) = row else { continue };
             if named.is_empty() && !row.has_exception() {
                 let message = "this rule has no test: name one, or say **not done** or **no test**, and why";
                 found.push(Violation::new(name, number, message));
             }
             if table == Table::Rules {
-                for file in quoted(row.code).filter(|file| is_path(file) && !exists(tree, file)) {
-                    let message = format!(
-                        "there is no `{file}`: name a file of strandline-proto, `wire/...`, or one of another crate"
-                    );
-                    found.push(Violation::new(name, number, message));
-                }
+                found.extend(missing_files(tree, name, number, quoted(row.code)));
             }
         }
     }
     found
+}
+
+/// Returns a violation for each of these words that is a path without a file.
+fn missing_files<'a>(
+    tree: &Tree,
+    document: &str,
+    number: usize,
+    words: impl Iterator<Item = &'a str>,
+) -> Vec<Violation> {
+    let told = |file: &str| {
+        format!("there is no `{file}`: name a file of strandline-proto, `wire/...`, or one of another crate")
+    };
+    words
+        .filter(|word| is_path(word) && !exists(tree, word))
+        .map(|file| Violation::new(document, number, told(file)))
+        .collect()
 }
 
 /// The table that a line belongs to.

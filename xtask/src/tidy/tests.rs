@@ -241,6 +241,20 @@ fn missing_tests_in_documents_are_reported() {
     assert_eq!(found, ["a_test_that_is_not", "helper_of_two_tests"].map(missing));
 }
 
+#[test]
+fn missing_files_of_faults_are_reported() {
+    let table = "| fault | why not here |\n| x | `a/b.rs`, `a/none.rs`, not `strandline perf` |\n";
+    let found = found(&[
+        ("crates/strandline-proto/Cargo.toml", "[package]\n"),
+        ("crates/strandline-proto/src/lib.rs", "mod a;\n"),
+        ("crates/strandline-proto/src/a.rs", "mod b;\n"),
+        ("crates/strandline-proto/src/a/b.rs", ""),
+        ("docs/other-stacks-bugs.md", table),
+    ]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("docs/other-stacks-bugs.md:2: there is no `a/none.rs`"), "{found:?}");
+}
+
 /// Each row of the table of requirements has a test or a marked exception, and its files exist.
 #[test]
 fn requirements_without_tests_are_reported() {
