@@ -17,7 +17,7 @@ PROGRAM = $(CARGO_TARGET_DIR)/release/strandline
 # `make run` builds it in less time.
 QUICK = $(CARGO_TARGET_DIR)/quick/strandline
 
-.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update report report-deps lab-references lab-http lab-gateway sim check fmt doc clean
+.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update bench-gateway report report-deps lab-references lab-http lab-gateway sim check fmt doc clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -60,6 +60,10 @@ bench-instructions: test-deps ## instructions of the engine for each packet, mes
 
 bench-instructions-update: test-deps ## take what they are now as the figures to hold
 	cargo xtask instructions --update
+
+bench-gateway: build ## two gateways, with the bounds that they must keep: bulk data, restarts, real programs, 10,000 connections (root; 20 minutes)
+	tests/interop/setup gateway
+	bench/gateway/all
 
 report: report-deps build ## papers' experiments, a short set, drawn beside what they published: lab-report/index.html (root; under 15 minutes besides the build)
 	$(PROGRAM) lab run --short jani-kant-2005 ono-schulzrinne-2008-sctp ono-schulzrinne-2008-tcp-sip || [ $$? -eq 3 ]
