@@ -51,3 +51,4 @@ mod path_index;
 mod rate_limit;
 mod receive_queue;
 mod stream_numbers;
+mod windowed_min;

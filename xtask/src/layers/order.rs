@@ -71,6 +71,7 @@ pub(super) const PROTO: Rules = Rules {
             "path_index",
             "rate_limit",
             "receive_queue",
+            "windowed_min",
             "diagnostics",
         ]),
         apart(&["congestion"]),

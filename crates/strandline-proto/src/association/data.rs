@@ -141,7 +141,7 @@ impl Association {
         self.stats.data_received += 1;
         let before = self.inbound.buffered_bytes();
         if !has_room_for(&self.inbound, cx, data.tsn) {
-            // The peer is told that the window is closed, and waits as long as necessary.
+            // The next SACK advertises a closed window.
             self.inbound.refuse(data.tsn);
             return true;
         }
@@ -277,8 +277,7 @@ impl Association {
         }
     }
 
-    /// Probes the peer's window after it has opened: the data without room is sent at once, as often as probes are
-    /// allowed.
+    /// Probes the peer's window after it has opened: retransmits the data that had no room, if the probe budget allows.
     fn probe_opened_window(&mut self, now: Time) {
         let Some(index) = self.outbound.path_to_probe_opened_window(now) else { return };
         if self.paths.get(index).may_probe_opened_window(now) {
@@ -460,8 +459,8 @@ fn handle_selective_ack(
     }
 }
 
-/// Checks whether [`Association::send`] would take a message of one byte, or the one that it refused last. Otherwise
-/// `Writable` follows when there is room.
+/// Returns `Ok` if [`Association::send`] would accept a message of one byte, or the message that it refused last.
+/// Otherwise `Writable` follows when there is room.
 pub(crate) fn check_writable(association: &mut Association, pressure: Pressure) -> Result<(), SendError> {
     if association.begin_send(pressure)? {
         return Ok(()); // Nothing is buffered.

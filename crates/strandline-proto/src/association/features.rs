@@ -198,8 +198,16 @@ fn declared_by_chunks(table: &[Extension], kinds: &[u8]) -> Extensions {
     table.iter().filter(declares).fold(Extensions::default(), |all, row| all.or(row.extension))
 }
 
-/// Maximum number of chunk types in Supported Extensions.
-const KINDS_MAX: usize = 8;
+/// Maximum number of chunk types in Supported Extensions: those of all rows of [`TABLE`].
+const KINDS_MAX: usize = kinds_of(TABLE);
+
+/// Returns the number of chunk types that the rows of a table declare.
+const fn kinds_of(table: &[Extension]) -> usize {
+    match table {
+        [row, rest @ ..] => row.chunks.len() + kinds_of(rest),
+        [] => 0,
+    }
+}
 
 /// A parameter without a value.
 struct Bare(u16);

@@ -125,14 +125,14 @@ impl Association {
         };
         match parsed {
             Chunk::Data(data) => return self.on_data_chunk(cx, now, &data, from, seen),
-            // Process all SACKs in order (section 6.10). One without news costs no more than parsing it. Any other
-            // acknowledges something for good, or counts as reneging, which is tolerated only so often.
+            // Process all SACKs in order (section 6.10). A SACK without news costs only its parsing; any other acknowledges
+            // data or reneges, and reneging has a budget.
             Chunk::Sack(sack) => {
                 seen.sack = true;
                 self.on_sack_chunk(cx, now, &sack);
             }
-            // Not alone: discarded, as is what follows it (section 6.10). The endpoint has dropped packets that have
-            // one before any DATA.
+            // These must be alone in a packet: discard this chunk and the rest (section 6.10). If one precedes all DATA, the
+            // endpoint has dropped the packet.
             Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_) if seen.chunks > 1 => {
                 return false;
             }
@@ -329,7 +329,7 @@ fn handle_chunks(
     (source, from): (SocketAddr, Option<PathIndex>),
     seen: &mut Seen,
 ) -> bool {
-    // A length that points outside the packet: the chunks before it count (section 6.10, 8.4).
+    // Ends at a chunk whose length exceeds the packet; the chunks before it are processed (sections 6.10, 8.4).
     for raw in packet.chunks().map_while(Result::ok) {
         let came_from = from.unwrap_or(association.control_path);
         let continues = match raw.parse_data() {
@@ -469,7 +469,7 @@ fn on_extension_chunk(
             stream_credit::on_blocked(association, chunk);
             true
         }
-        // Those that `handle_chunk` processes. All are named, so that a new chunk type has its place.
+        // `handle_chunk` processes these. There is no wildcard, so that the compiler asks where a new type belongs.
         Chunk::Data(_)
         | Chunk::Init(_)
         | Chunk::InitAck(_)

@@ -222,10 +222,9 @@ impl Association {
         if !matches!(self.state, State::CookieWait(_)) {
             return; // Section 5.2.3.
         }
-        let family = source.is_ipv4();
-        let any = cx.local_addresses(self.paths.local()).len() > 1;
-        let usable =
-            |a: IpAddr| (any || a.is_ipv4() == family) && cx.host_addresses.may_be_the_peers(a, source.ip());
+        let both_families = cx.local_addresses(self.paths.local()).len() > 1;
+        let fits = |a: IpAddr| both_families || a.is_ipv4() == source.is_ipv4();
+        let usable = |a: IpAddr| fits(a) && cx.host_addresses.may_be_the_peers(a, source.ip());
         let mut offer = match read(init, true, source.ip(), usable) {
             Ok(offer) => offer,
             Err(refusal) => return refuse_init_ack(self, cx, now, source, refusal),

@@ -69,7 +69,7 @@ impl Endpoint {
         }
     }
 
-    /// Finds what processes a packet: an INIT and a COOKIE ECHO need no association, all others are looked up by tag and
+    /// Dispatches a packet: an INIT and a COOKIE ECHO need no association, all others are looked up by tag and
     /// then by address.
     fn dispatch(&mut self, now: Time, owner: Option<u32>, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         if packet.verification_tag().0 == 0 {

@@ -203,7 +203,7 @@ impl Flow {
     }
 
     /// Handles missing data or duplicates: the sender needs every acknowledgement, and will change its rate.
-    pub(super) fn on_trouble(&mut self) {
+    pub(super) fn on_irregular(&mut self) {
         self.every = EVERY_MIN;
         self.packets_before = 0;
     }

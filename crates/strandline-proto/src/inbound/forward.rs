@@ -33,7 +33,7 @@ pub(crate) fn on_forward_tsn(
     let (before, last) = (inbound.map.cumulative(), chunk.new_cumulative_tsn());
     if inbound.map.has_gaps() || !last.is_after(before) {
         // One that is out of date repeats what was acknowledged: the SACK may have been lost.
-        inbound.sack.on_trouble();
+        inbound.sack.on_irregular();
     }
     let Some(tsns) = advance_of(inbound, last) else { return Ok(None) };
     let next = last.next();

@@ -39,7 +39,7 @@ pub(crate) fn on_i_data(
         Err(outcome) => return outcome,
     };
     if is_barred(inbound, data) {
-        inbound.sack.on_trouble();
+        inbound.sack.on_irregular();
         note_dropped(inbound, data.tsn);
         return DataOutcome::Dropped(DropReason::Barred);
     }
@@ -127,7 +127,7 @@ pub(crate) fn on_i_forward_tsn(
     let (before, last) = (inbound.map.cumulative(), chunk.new_cumulative_tsn());
     if inbound.map.has_gaps() || !last.is_after(before) {
         // One that is out of date repeats what was acknowledged: the SACK may have been lost.
-        inbound.sack.on_trouble();
+        inbound.sack.on_irregular();
     }
     let Some(tsns) = advance_of(inbound, last) else { return cuts };
     inbound.map.skip_to(last.next());

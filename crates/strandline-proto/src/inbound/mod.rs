@@ -19,7 +19,7 @@
 //! | [`flow`] | rate of arriving data, for acknowledgements and the window |
 //! | [`arena`] | memory for the bytes |
 //!
-//! A message that arrives whole and in order passes through [`Inbound::on_data`], `take_plain`, `make_ready` and
+//! A message that arrives whole and in order passes through [`Inbound::on_data`], `accept_whole`, `make_ready` and
 //! [`Inbound::recv`]: it touches no map and allocates nothing.
 
 mod arena;
@@ -282,7 +282,7 @@ impl Inbound {
                 wants_rtt = adapts && (in_volume || flow.is_measured());
             }
             if run == Run::Broken {
-                flow.on_trouble();
+                flow.on_irregular();
                 pace = flow.crowded().map(|every| (every, SACK_DELAY_MIN));
             } else if run == Run::Long
                 && flow.every() > EVERY_MIN
@@ -296,7 +296,7 @@ impl Inbound {
             (SackFrequency::Adaptive, None) => (EVERY_MIN, config.sack_delay),
             (SackFrequency::Adaptive, Some((every, delay))) => {
                 if run == Run::Broken {
-                    self.sack.bear_trouble();
+                    self.sack.delay_despite_gap();
                 }
                 (every, delay.min(config.sack_delay))
             }

@@ -49,7 +49,7 @@ pub(crate) enum DropReason {
     BufferFull,
     /// Its TSN is more than 65,535 ahead of the cumulative TSN: no gap block could report it.
     TooFarAhead,
-    /// A reconfiguration of streams must be complete before.
+    /// A stream reset that precedes it is not complete.
     Barred,
 }
 
@@ -63,11 +63,11 @@ impl Inbound {
         arena: &mut Arena,
         partial_delivery_point: u32,
     ) -> DataOutcome {
-        if self.is_plain(data) {
-            self.take_plain(data, arena);
+        if self.is_whole_in_order(data) {
+            self.accept_whole(data, arena);
             return DataOutcome::Accepted { readable: true };
         }
-        if self.goes_on_plainly(data) {
+        if self.is_next_fragment(data) {
             return self.take_next_fragment(data, arena, partial_delivery_point);
         }
         self.on_any_data(data, arena, partial_delivery_point)
@@ -76,7 +76,7 @@ impl Inbound {
     /// True for nearly all chunks: a whole message in the next TSN, whose turn it is, with nothing missing, nothing
     /// waiting for it, and room for it.
     #[inline]
-    fn is_plain(&self, data: &Data<'_>) -> bool {
+    fn is_whole_in_order(&self, data: &Data<'_>) -> bool {
         data.beginning
             && data.ending
             && !data.payload.is_empty()
@@ -89,9 +89,9 @@ impl Inbound {
             && self.window.takes_new()
     }
 
-    /// Does what the general procedure does for such a chunk.
+    /// Accepts such a chunk, with the same result as [`on_any_data`](Self::on_any_data).
     #[inline]
-    fn take_plain(&mut self, data: &Data<'_>, arena: &mut Arena) {
+    fn accept_whole(&mut self, data: &Data<'_>, arena: &mut Arena) {
         self.sack.on_chunk(data.immediate);
         self.map.advance();
         self.window.on_taken(data.payload.len());
@@ -105,11 +105,11 @@ impl Inbound {
 
     /// True for nearly all continuing fragments: the next fragment of a message, with nothing missing and room for it.
     #[inline]
-    fn goes_on_plainly(&self, data: &Data<'_>) -> bool {
+    fn is_next_fragment(&self, data: &Data<'_>) -> bool {
         self.reassembly.goes_on(data, &self.map) && !data.payload.is_empty() && self.window.takes_new()
     }
 
-    /// Does what the general procedure does for such a fragment.
+    /// Accepts such a fragment, with the same result as [`on_any_data`](Self::on_any_data).
     fn take_next_fragment(
         &mut self,
         data: &Data<'_>,
@@ -143,7 +143,7 @@ impl Inbound {
             Err(outcome) => return outcome,
         };
         if self.order.has_waiting() && is_barred(self, data, place) {
-            self.sack.on_trouble();
+            self.sack.on_irregular();
             note_dropped(self, data.tsn);
             return DataOutcome::Dropped(DropReason::Barred);
         }
@@ -363,7 +363,7 @@ fn hand_over_longest(inbound: &mut Inbound) {
     }
 }
 
-/// Checks whether a chunk is new and has room. Returns its place, or what became of it.
+/// Checks whether a chunk is new and has room. Returns its place, or the outcome if it is not accepted.
 #[inline]
 pub(super) fn admit(
     inbound: &mut Inbound,
@@ -376,19 +376,19 @@ pub(super) fn admit(
     }
     inbound.sack.on_chunk(immediate);
     if inbound.map.has_gaps() {
-        inbound.sack.on_trouble();
+        inbound.sack.on_irregular();
     }
     let place = inbound.map.place(tsn);
     match place {
         Place::Next | Place::Ahead => {}
         Place::Seen => {
-            inbound.sack.on_trouble();
+            inbound.sack.on_irregular();
             let promised = inbound.window.promised();
             inbound.flow.get_or_insert_with(|| Flow::of_window(promised)).duplicates.push(tsn);
             return Err(DataOutcome::Duplicate);
         }
         Place::TooFar => {
-            inbound.sack.on_trouble();
+            inbound.sack.on_irregular();
             note_dropped(inbound, tsn);
             return Err(DataOutcome::Dropped(DropReason::TooFarAhead));
         }
@@ -396,7 +396,7 @@ pub(super) fn admit(
     match inbound.has_room(tsn, place) {
         Ok(true) => Ok(place),
         Ok(false) => {
-            inbound.sack.on_trouble();
+            inbound.sack.on_irregular();
             note_dropped(inbound, tsn);
             Err(DataOutcome::Dropped(DropReason::BufferFull))
         }

@@ -46,12 +46,12 @@ impl DroppedTsns<'_> {
 #[cold]
 #[inline(never)]
 pub(super) fn make_room(inbound: &mut Inbound, tsn: Tsn) -> bool {
-    if !inbound.window.seeks_room() {
+    if !inbound.window.may_search_room() {
         return false;
     }
     let mut looked_at = 0;
     let Some(from) = lowest_to_drop(inbound, tsn, &mut looked_at) else {
-        inbound.window.rest_from_seeking(looked_at / LOOKED_AT_MAX);
+        inbound.window.skip_searches(looked_at / LOOKED_AT_MAX);
         return false;
     };
     let highest = inbound.map.highest();

@@ -56,7 +56,7 @@ impl SackPolicy {
 
     /// Records that something is missing before the chunk, or that it was a duplicate or had to be dropped. The
     /// sender must be told (sections 6.2 and 6.7).
-    pub(super) const fn on_trouble(&mut self) {
+    pub(super) const fn on_irregular(&mut self) {
         self.packet_trouble = true;
     }
 
@@ -95,7 +95,7 @@ impl SackPolicy {
 
     /// Lets the acknowledgement of a packet wait for others, because so much is missing that the packet adds little.
     #[inline]
-    pub(super) const fn bear_trouble(&mut self) {
+    pub(super) const fn delay_despite_gap(&mut self) {
         self.packet_trouble = false;
     }
 

@@ -53,8 +53,8 @@ pub(super) struct Window {
     /// Payload of the longest chunk that arrived, in bytes: with less room, the peer may wait (RFC 1122 section
     /// 4.2.3.4).
     chunk_max: u16,
-    /// Number of chunks for which no room is sought, because the latest search was in vain.
-    unsought: u16,
+    /// Number of chunks for which no room is searched, because the latest search was in vain.
+    searches_to_skip: u16,
 }
 
 /// Returns the cost of a message in the queue.
@@ -64,7 +64,7 @@ pub(super) fn message_cost(len: usize) -> usize {
 
 impl Window {
     pub(super) const fn new(size: u32) -> Self {
-        Self { size, used: 0, promised: size, granted: size, chunk_max: 0, unsought: 0 }
+        Self { size, used: 0, promised: size, granted: size, chunk_max: 0, searches_to_skip: 0 }
     }
 
     pub(super) const fn resize(&mut self, size: u32) {
@@ -150,16 +150,16 @@ impl Window {
         self.used.saturating_sub(self.size.saturating_mul(2))
     }
 
-    /// Returns whether room is sought for a chunk that fills a gap.
-    pub(super) const fn seeks_room(&mut self) -> bool {
-        let seeks = self.unsought == 0;
-        self.unsought = self.unsought.saturating_sub(1);
-        seeks
+    /// Returns whether room is searched for a chunk that fills a gap.
+    pub(super) const fn may_search_room(&mut self) -> bool {
+        let may_search = self.searches_to_skip == 0;
+        self.searches_to_skip = self.searches_to_skip.saturating_sub(1);
+        may_search
     }
 
-    /// Seeks no room for the next `chunks` chunks.
-    pub(super) fn rest_from_seeking(&mut self, chunks: usize) {
-        self.unsought = u16::try_from(chunks).unwrap_or(u16::MAX);
+    /// Searches no room for the next `chunks` chunks.
+    pub(super) fn skip_searches(&mut self, chunks: usize) {
+        self.searches_to_skip = u16::try_from(chunks).unwrap_or(u16::MAX);
     }
 
     /// True if data that fills a gap may be accepted.

@@ -9,8 +9,8 @@ use crate::path_index::PerPath;
 use crate::time::Time;
 
 impl Busy {
-    /// Prepares for an acknowledgement up to `cumulative`, with `room` in the peer's window for new data. Returns true if
-    /// there is new data that fits there.
+    /// Prepares for an acknowledgement up to `cumulative`. `room` is the peer's window for new data, in bytes. Returns true
+    /// if new data is pending that fits it.
     fn before_ack(&mut self, now: Time, cumulative: Tsn, room: u32, paths: &mut PerPath<PathAck>) -> bool {
         if let Some(partial) = &mut self.partial {
             partial.on_cumulative(now, cumulative, self.sent.rack.as_deref_mut(), paths);
@@ -70,8 +70,8 @@ impl Outbound {
     }
 }
 
-/// Returns the state of a busy association, or puts an empty one into `idle`, so that late and forged acknowledgements are
-/// checked alike.
+/// Returns the state of a busy association, or puts an empty one into `idle`, so that acknowledgements are checked in the
+/// same way while nothing is outstanding.
 #[inline(always)]
 fn busy_or_empty<'a>(busy: &'a mut Option<Box<Busy>>, next: Tsn, idle: &'a mut Option<Busy>) -> &'a mut Busy {
     match busy.as_deref_mut() {
@@ -89,19 +89,27 @@ pub(crate) fn on_nr_sack(
     paths: &mut PerPath<PathAck>,
 ) -> SackOutcome {
     let fixed = (sack.cumulative_tsn(), sack.a_rwnd());
-    let keep = |busy: &mut Busy| busy.sent.process_non_renegable(sack.non_renegable(), &mut busy.messages);
-    process_selective_ack(outbound, now, fixed, (sack.gap_blocks(), sack.duplicates()), keep, paths)
+    let take_non_renegable =
+        |busy: &mut Busy| busy.sent.process_non_renegable(sack.non_renegable(), &mut busy.messages);
+    process_selective_ack(
+        outbound,
+        now,
+        fixed,
+        (sack.gap_blocks(), sack.duplicates()),
+        take_non_renegable,
+        paths,
+    )
 }
 
-/// Processes the contents of a SACK or NR-SACK. `keep` takes in what is never revoked and returns the bytes that leave
-/// because of it, or `None` for a violation.
+/// Processes the contents of a SACK or NR-SACK. `take_non_renegable` processes the non-renegable blocks and
+/// returns the bytes that leave the send buffer, or `None` for a violation.
 #[inline]
 fn process_selective_ack(
     outbound: &mut Outbound,
     now: Time,
     (cumulative, a_rwnd): (Tsn, u32),
     (blocks, duplicates): (impl Iterator<Item = GapBlock> + Clone, impl ExactSizeIterator<Item = Tsn>),
-    keep: impl FnOnce(&mut Busy) -> Option<usize>,
+    take_non_renegable: impl FnOnce(&mut Busy) -> Option<usize>,
     paths: &mut PerPath<PathAck>,
 ) -> SackOutcome {
     let mut idle = None;
@@ -126,11 +134,11 @@ fn process_selective_ack(
     }
     let can_send_new = busy.before_ack(now, cumulative, a_rwnd.saturating_sub(in_flight), paths);
     let mut progress = busy.sent.acknowledge(now, steps, blocks, can_send_new, &mut busy.messages, paths);
-    let kept = if progress.reneges_too_often { None } else { keep(busy) };
-    let Some(kept) = kept else {
+    let freed = if progress.reneges_too_often { None } else { take_non_renegable(busy) };
+    let Some(freed) = freed else {
         return SackOutcome::Violation("peer reneges too often");
     };
-    progress.delivered += kept;
+    progress.delivered += freed;
     let outstanding = &mut busy.sent.outstanding;
     let lowest = outstanding.get(0).map(|record| usize::from(record.len));
     let opened = outbound.window.update(a_rwnd, outstanding.in_flight_bytes(), lowest);

@@ -64,8 +64,8 @@ pub(crate) struct Path {
     pub(super) rtx_wait_us: u32,
     /// When something that the peer acknowledges was last sent; initially the time of creation.
     pub(crate) last_sent: Time,
-    /// When data was last acknowledged on the path, or probed for.
-    pub(super) quiet_since: Time,
+    /// When data of the path was last acknowledged, or a tail-loss probe was sent.
+    pub(super) last_answer_or_probe: Time,
     /// Only packets sent since this time measure the round-trip time: one measurement per round trip (rule C4).
     rtt_from: Time,
     /// Bytes of new data that may still be sent at this opportunity (Max.Burst).
@@ -175,7 +175,7 @@ impl Path {
             rtx_deadline: Time::MAX,
             rtx_wait_us: 0,
             last_sent: now,
-            quiet_since: Time::ZERO,
+            last_answer_or_probe: Time::ZERO,
             rtt_from: Time::ZERO,
             burst_allowance: 0,
             arrivals: Arrivals::default(),
@@ -215,9 +215,9 @@ impl Path {
         quiet.min(self.rtx_deadline).min(self.probe_deadline())
     }
 
-    /// True if nothing was acknowledged on the path yet, or probed for.
+    /// True if the path has had no acknowledgement and sent no probe yet.
     pub(super) fn is_fresh(&self) -> bool {
-        self.quiet_since == Time::ZERO
+        self.last_answer_or_probe == Time::ZERO
     }
 
     /// True if nothing is in flight and nothing was sent for as long as an acknowledgement may be delayed. An answer
@@ -440,7 +440,7 @@ impl Path {
             share: sack.share.unwrap_or(1.0),
         });
         self.timed_out = false;
-        self.quiet_since = now;
+        self.last_answer_or_probe = now;
         self.probes.on_acked();
         self.exempt = Exempt::No;
         self.pmtu.on_acked(sack.acked_bytes);

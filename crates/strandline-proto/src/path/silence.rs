@@ -19,6 +19,6 @@ impl Path {
         // changed since.
         let waits = u64::from(self.rtx_wait_us) * 1_000;
         let silent_since = Time::from_nanos(self.rtx_deadline.as_nanos().saturating_sub(waits));
-        (silent_since + silence_max).max(self.quiet_since + self.probe_wait(srtt))
+        (silent_since + silence_max).max(self.last_answer_or_probe + self.probe_wait(srtt))
     }
 }

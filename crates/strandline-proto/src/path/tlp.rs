@@ -8,7 +8,7 @@ use crate::time::Time;
 
 /// Puts a tail-loss probe of a path off, because no packet may be sent.
 pub(crate) fn defer_probe(path: &mut Path, now: Time) {
-    path.quiet_since = now;
+    path.last_answer_or_probe = now;
 }
 
 /// Takes a packet from the budget of probes for data that timed out, since the peer repeats its COOKIE ECHO. Returns
@@ -33,7 +33,7 @@ impl Path {
             return Time::MAX;
         };
         let interval = self.probes.interval(self.probe_wait(srtt), self.rto.rto());
-        interval.map_or(Time::MAX, |interval| self.last_sent.max(self.quiet_since) + interval)
+        interval.map_or(Time::MAX, |interval| self.last_sent.max(self.last_answer_or_probe) + interval)
     }
 
     /// True if a probe of a newly opened peer window may be sent now. The first one needs no wait.
@@ -50,12 +50,12 @@ impl Path {
     pub(crate) fn on_probe(&mut self, now: Time) {
         self.note_probe();
         self.probes.on_probe();
-        self.quiet_since = now;
+        self.last_answer_or_probe = now;
         self.exempt = Exempt::Probe;
         self.frto_packets = FrtoPackets::NO;
     }
 
-    /// Revokes the allowance, because the probe was sent on another path.
+    /// Withdraws the exemption of [`on_probe`](Self::on_probe), because the probe was sent on another path.
     pub(crate) fn on_probe_moved(&mut self) {
         self.exempt = Exempt::No;
     }

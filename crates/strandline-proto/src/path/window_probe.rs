@@ -45,7 +45,7 @@ impl Path {
         self.on_lost(bytes);
         self.exempt = Exempt::Other;
         self.probes.on_window_probe();
-        self.quiet_since = now;
+        self.last_answer_or_probe = now;
         if self.rtx_deadline != Time::MAX {
             self.restart_rtx(now);
         }

@@ -69,7 +69,7 @@ fn unknown_rtt_changes_nothing() {
 fn trouble_makes_acknowledgements_frequent_again() {
     let (mut flow, mut now) = measured(RTT);
     rounds(&mut flow, &mut now, RTT, 10, 1000);
-    flow.on_trouble();
+    flow.on_irregular();
     assert_eq!(flow.every(), EVERY_MIN);
     rounds(&mut flow, &mut now, RTT, 1, 1000);
     assert_eq!(flow.every(), EVERY_MIN);

@@ -100,7 +100,7 @@ fn urgent_packets_are_acknowledged_at_once() {
         }),
         ("a gap before, a duplicate, or dropped", |policy| {
             policy.on_chunk(false);
-            policy.on_trouble();
+            policy.on_irregular();
             end(policy, NOW, false);
         }),
     ];

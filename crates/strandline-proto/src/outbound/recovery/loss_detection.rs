@@ -42,7 +42,7 @@ pub(crate) struct Room {
     pub(crate) extra_each: u32,
 }
 
-/// For each path the highest index that a SACK reported for the first time beyond a gap.
+/// For each path the highest index that a SACK acknowledged for the first time by a gap block.
 pub(crate) type NewlyAcked = PerPath<Option<usize>>;
 
 /// The parts of a send window that loss detection by time works on.
@@ -66,7 +66,7 @@ impl SendWindow {
 impl RackRecovery<'_> {
     /// Takes in what a SACK acknowledged, finds lost chunks (RFC 8985 section 6.2: RACK_update and RACK_detect_loss),
     /// and detects which reactions were spurious. When a deadline has passed, only time is new. `newly_acked` is `None`
-    /// if a SACK repeats the previous one for every chunk. `can_send_new` is true if there is new data that the peer has
+    /// if the SACK reports nothing that the previous one did not. `can_send_new` is true if there is new data that the peer has
     /// room for, which may test whether a time-out was spurious.
     pub(crate) fn detect_loss(
         &mut self,
@@ -138,10 +138,11 @@ impl RackRecovery<'_> {
                 }
                 let gap = &mut found[record.path];
                 match (record.state(), gap.first) {
-                    (State::GapAcked | State::Kept | State::Freed, Some(_)) => {
+                    (State::GapAcked | State::NonRenegable | State::NonRenegableFreed, Some(_)) => {
                         gap.behind += u32::from(record.len)
                     }
-                    (State::GapAcked | State::Kept | State::Freed, None) | (State::Abandoned, _) => {}
+                    (State::GapAcked | State::NonRenegable | State::NonRenegableFreed, None)
+                    | (State::Abandoned, _) => {}
                     // What the path delivered was sent before that was retransmitted here.
                     _ if record.has(MOVED) => {}
                     (_, first) => gap.first = first.or(Some(index)),
@@ -421,7 +422,7 @@ impl RackRecovery<'_> {
         state.begin_undo(again);
         state.frto.begin(moment.tsn.previous());
         Some(mark_first(outstanding, path, room, |tsn, record| {
-            state.probing.probe_with(tsn);
+            state.probing.add_chunk(tsn);
             undo_marked(state, tsn, record, again);
         }))
     }
@@ -431,7 +432,7 @@ impl RackRecovery<'_> {
     pub(crate) fn on_window_probe(&mut self, path: PathIndex, room: Room) -> u32 {
         self.on_path_marked_without_loss(path);
         let probing = &mut self.rack.path(path).probing;
-        mark_first(self.outstanding, path, room, |tsn, _| probing.probe_with(tsn))
+        mark_first(self.outstanding, path, room, |tsn, _| probing.add_chunk(tsn))
     }
 
     /// Returns the path of the lowest chunk, which may be retransmitted to learn its fate. Called when the peer's

@@ -76,8 +76,8 @@ impl SendWindow {
         }
         let (newly_acked, delivered) = self.take_front(steps, messages, paths);
         self.gaps.advance(steps);
-        if let Some(kept) = &mut self.kept {
-            kept.advance(steps);
+        if let Some(non_renegable) = &mut self.non_renegable {
+            non_renegable.advance(steps);
         }
         self.renege_budget = RENEGED_MAX.min(self.renege_budget + steps as u32);
         self.fast_recovery.on_cumulative(self.outstanding.cumulative_ack());
@@ -115,25 +115,25 @@ impl SendWindow {
             rack.detect_loss(now, is_new.then_some(acked), can_send_new, paths);
         }
         self.gaps.end_report();
-        if self.kept.is_some() {
+        if self.non_renegable.is_some() {
             self.retransmit_revoked(&mut progress, paths);
         }
         progress
     }
 
-    /// Retransmits the chunk after the cumulative TSN if an NR-SACK reported that it is never revoked: the peer misses it
-    /// now. If it has left the send window, the peer can't get it any more.
+    /// Retransmits the chunk after the cumulative TSN if an NR-SACK reported it as non-renegable and the peer lacks it now.
+    /// If its data is freed already, it can't be retransmitted, and the association ends.
     #[cold]
     fn retransmit_revoked(&mut self, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
         let Self { outstanding, lowest, rack, renege_budget, .. } = self;
         match outstanding.get(0).map(Record::state) {
-            Some(State::Kept) => {
+            Some(State::NonRenegable) => {
                 outstanding.change(0, State::GapAcked);
                 let cost = renege((outstanding, lowest), rack.as_deref_mut(), 0, false, paths);
                 progress.reneges_too_often |= *renege_budget < cost;
                 *renege_budget = renege_budget.saturating_sub(cost);
             }
-            Some(State::Freed) => progress.reneges_too_often = true,
+            Some(State::NonRenegableFreed) => progress.reneges_too_often = true,
             _ => {}
         }
     }
@@ -145,15 +145,16 @@ impl SendWindow {
         blocks: impl Iterator<Item = GapBlock>,
         messages: &mut Messages,
     ) -> Option<usize> {
-        let Self { outstanding, kept, renege_budget, rack, .. } = self;
-        let kept = kept.get_or_insert_default();
-        kept.replace(blocks, rack.is_some());
-        let runs = kept.added().map(|run| usize::from(run.start)..=usize::from(run.end));
-        let freed = runs.flatten().map(|index| outstanding::keep(outstanding, index, messages)).sum();
-        // Chunks that were reported stay kept. To report them again costs time.
-        let omitted = kept.withdrawn().map(|run| u32::from(run.end - run.start) + 1).sum();
+        let Self { outstanding, non_renegable, renege_budget, rack, .. } = self;
+        let non_renegable = non_renegable.get_or_insert_default();
+        non_renegable.replace(blocks, rack.is_some());
+        let runs = non_renegable.added().map(|run| usize::from(run.start)..=usize::from(run.end));
+        let freed =
+            runs.flatten().map(|index| outstanding::on_non_renegable(outstanding, index, messages)).sum();
+        // Chunks that were reported stay non-renegable. Reporting them again costs work.
+        let omitted = non_renegable.withdrawn().map(|run| u32::from(run.end - run.start) + 1).sum();
         *renege_budget = renege_budget.checked_sub(omitted)?;
-        kept.end_report();
+        non_renegable.end_report();
         Some(freed)
     }
 
@@ -218,8 +219,12 @@ impl SendWindow {
         for run in gaps.added() {
             for index in usize::from(run.start)..=usize::from(run.end) {
                 // These states outlast what SACKs report.
-                let lasts =
-                    |record: &Record| matches!(record.state(), State::Kept | State::Freed | State::Abandoned);
+                let lasts = |record: &Record| {
+                    matches!(
+                        record.state(),
+                        State::NonRenegable | State::NonRenegableFreed | State::Abandoned
+                    )
+                };
                 if outstanding.get(index).is_some_and(lasts) {
                     continue;
                 }
@@ -350,8 +355,8 @@ fn renege(
 ) -> u32 {
     let path = match outstanding.get(index) {
         Some(record) if record.state() == State::GapAcked => record.path,
-        // To omit it has no effect, but to report it again costs time.
-        Some(record) if matches!(record.state(), State::Kept | State::Freed) => return 1,
+        // Omitting it has no effect, but reporting it again costs work.
+        Some(record) if matches!(record.state(), State::NonRenegable | State::NonRenegableFreed) => return 1,
         _ => return 0,
     };
     outstanding.change(index, State::InFlight);

@@ -1,6 +1,6 @@
-//! The retransmission that goes alone when T3-rtx expires or a closed window is probed. Its acknowledgement shows that what
-//! was sent before on the same path is lost. If that path has failed meanwhile, the retransmission uses another one, and
-//! nothing else would show the fate of the data left on the failed path.
+//! The packet that is retransmitted alone when T3-rtx expires or a closed window is probed. Its acknowledgement shows that
+//! what was sent before on the same path is lost. If that path has failed meanwhile, the packet is sent on another path,
+//! and nothing else would show the fate of the failed path's data.
 
 use crate::number::Tsn;
 use crate::time::Time;
@@ -16,7 +16,7 @@ pub(crate) struct ProbingRetransmission {
 
 impl ProbingRetransmission {
     /// Records a chunk of the packet. They come in the order of TSNs.
-    pub(crate) fn probe_with(&mut self, tsn: Tsn) {
+    pub(crate) fn add_chunk(&mut self, tsn: Tsn) {
         self.lowest.get_or_insert(tsn);
     }
 

@@ -21,6 +21,7 @@ use crate::number::Tsn;
 use crate::outbound::sent::resent::ResentLog;
 use crate::path_index::{PathIndex, PathVec, PerPath};
 use crate::time::Time;
+use crate::windowed_min::WindowedMin;
 
 /// Number of recoveries after which a wider reordering window is reset, unless a spurious retransmission renews it.
 const REO_WND_PERSIST: u8 = 16;
@@ -121,8 +122,8 @@ pub(crate) struct PathRack {
     /// Round-trip time of `latest` in nanoseconds (RACK.rtt).
     pub(crate) rtt_ns: u64,
     srtt_ns: u64,
-    /// Minima of the current period and of the one before (RACK.min_RTT); 0 if there is none.
-    min_rtt_ns: [u64; 2],
+    /// The minimum round-trip time (RACK.min_RTT), and when its current period began.
+    min_rtt_ns: WindowedMin<u64>,
     min_since: Time,
     /// The minimum of the previous busy period; 0 if unknown.
     pub(crate) earlier_min_rtt_ns: u64,
@@ -137,6 +138,20 @@ pub(crate) struct PathRack {
     /// Spurious retransmissions widen the window once per round trip: not before this is acknowledged
     /// (RACK.dsack_round).
     dsack_round: Option<Tsn>,
+    // The next five fields are the state of recovery:
+    //
+    // | state | `began` | `exit` | `only_ecn` | `recovering` | `timed_out` |
+    // |---|---|---|---|---|---|
+    // | none | - | - | no | no | - |
+    // | a loss, in the first round trip | set | set | no | yes | as before |
+    // | a loss, after the first round trip | set | set | no | no | as before |
+    // | the window shrunk for an ECN mark, in that round trip | set | set | no | yes | as before |
+    // | the window shrunk for an ECN mark, otherwise | set | as before | yes | no | as before |
+    // | a loss that a tail-loss probe repaired | set | as before | no | as before | as before |
+    // | T3-rtx expired | set | set | no | no | set |
+    //
+    // A cumulative acknowledgement clears `exit` and `timed_out` at their TSNs, and the other three once everything sent
+    // before `began` is acknowledged. If everything proves spurious, all are cleared.
     /// When the latest congestion event began; `None` once everything sent before is acknowledged.
     pub(crate) began: Option<Moment>,
     /// Losses of the event are repaired until everything up to here is acknowledged.
@@ -168,14 +183,7 @@ pub(crate) fn was_sent_before((at, tsn): (Time, Tsn), (later_at, later_tsn): (Ti
 
 impl PathRack {
     pub(crate) fn min_rtt_ns(&self) -> u64 {
-        let [now, before] = self.min_rtt_ns;
-        if before == 0 {
-            now
-        } else if now == 0 {
-            before
-        } else {
-            now.min(before)
-        }
+        self.min_rtt_ns.get()
     }
 
     fn has_probed_with(&self, tsn: Tsn) -> bool {
@@ -211,11 +219,10 @@ impl PathRack {
         let (srtt_ns, divisor) = (self.srtt_ns, SRTT_DIVISOR);
         self.srtt_ns = if srtt_ns == 0 { rtt_ns } else { srtt_ns - srtt_ns / divisor + rtt_ns / divisor };
         if now.since(self.min_since).as_nanos() as u64 > MIN_RTT_PERIOD_NS {
-            self.min_rtt_ns = [rtt_ns, self.min_rtt_ns[0]];
+            self.min_rtt_ns.begin_period();
             self.min_since = now;
         }
-        let [min, _] = &mut self.min_rtt_ns;
-        *min = if *min == 0 { rtt_ns } else { rtt_ns.min(*min) };
+        self.min_rtt_ns.record(rtt_ns);
     }
 
     /// Returns the reordering window (RFC 8985 section 6.2 step 4).
@@ -285,7 +292,7 @@ impl PathRack {
         if self.is_new(sent) {
             self.recover(now);
             ack.begins_congestion_event = true;
-            ack.undo_continues = self.timed_out.is_none() && self.spurious.go_on();
+            ack.undo_continues = self.timed_out.is_none() && self.spurious.begin_or_continue();
             if !ack.undo_continues {
                 self.spurious.begin();
                 self.frto.end();
@@ -350,7 +357,7 @@ impl PathRack {
 
     /// Begins an undo state at a time-out; with `again`, together with the previous one.
     pub(crate) fn begin_undo(&mut self, again: bool) {
-        if again { self.spurious.begin_again() } else { self.spurious.begin() }
+        if again { self.spurious.continue_timeouts() } else { self.spurious.begin() }
     }
 
     /// Resets the state after a spurious loss.
@@ -511,8 +518,8 @@ impl Rack {
         self.path(path).spurious.on_marks_refuted(chunks);
     }
 
-    /// Records that a chunk that had been sent on path `from`, unless that is removed, is retransmitted. `first` is true if it had been sent
-    /// once, `probe` if nothing indicated its loss. Returns its number in the log.
+    /// Records that a chunk that had been sent on path `from`, unless that is removed, is retransmitted. `first` is true
+    /// if it had been sent once, `probe` if nothing indicated its loss. Returns its number in the log.
     pub(crate) fn on_resent(
         &mut self,
         now: Time,

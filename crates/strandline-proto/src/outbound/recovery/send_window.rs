@@ -27,7 +27,7 @@ pub(crate) struct SendWindow {
     pub(crate) outstanding: Outstanding,
     pub(crate) gaps: Gaps,
     /// The gap acknowledgements that the peer never revokes; `None` before the first NR-SACK with some.
-    pub(crate) kept: Option<Box<Gaps>>,
+    pub(crate) non_renegable: Option<Box<Gaps>>,
     /// Where the search for the lowest outstanding chunk of each path goes on.
     pub(crate) lowest: Lowest,
     /// Fast recovery by miss indications.
@@ -43,7 +43,7 @@ impl SendWindow {
         Self {
             outstanding: Outstanding::new(first),
             gaps: Gaps::default(),
-            kept: None,
+            non_renegable: None,
             lowest: Lowest::new(first),
             fast_recovery: FastRecovery::default(),
             rack: (mode == Mode::Rack).then(|| Box::new(Rack::new(learnt))),
@@ -98,7 +98,7 @@ impl SendWindow {
         let Self { outstanding, rack, .. } = self;
         outstanding.release(run);
         match run.state {
-            State::GapAcked | State::Kept | State::Freed => return false,
+            State::GapAcked | State::NonRenegable | State::NonRenegableFreed => return false,
             // The peer has skipped it, or has it after all: it answers, but no path is credited (RFC 3758 A2).
             State::Abandoned => return true,
             _ => {}

@@ -14,12 +14,6 @@ use crate::time::Time;
 /// Maximum number of retransmissions watched; more are assumed to be needed.
 pub(crate) const RESENT_MAX: usize = 256;
 
-/// Quarters of the minimum round-trip time within which an acknowledgement is too soon for a retransmission.
-pub(crate) const TOO_SOON_QUARTERS: u64 = 3;
-
-/// Eighths of the minimum round-trip time that an answer to a retransmission takes at least.
-pub(crate) const ANSWER_EIGHTHS: u64 = 7;
-
 /// The undo state of the latest congestion event of one path, and of earlier ones that may still be spurious.
 #[derive(Debug, Default)]
 pub(crate) struct Spurious {
@@ -33,13 +27,13 @@ pub(crate) struct Spurious {
     /// True if there was a recovery whose losses may all be spurious.
     open: bool,
     /// True if something was refuted.
-    any: bool,
+    any_refuted: bool,
 }
 
 impl Spurious {
     /// Begins a congestion event. Returns true if an earlier one may still be spurious: both are undone together, or
     /// neither.
-    pub(crate) fn go_on(&mut self) -> bool {
+    pub(crate) fn begin_or_continue(&mut self) -> bool {
         let goes_on = self.open;
         if !goes_on {
             self.begin();
@@ -52,11 +46,11 @@ impl Spurious {
         self.resent.clear();
         self.marked = 0;
         self.open = true;
-        self.any = false;
+        self.any_refuted = false;
     }
 
     /// Begins another time-out without an acknowledgement since the previous one: all are undone together, or none.
-    pub(crate) fn begin_again(&mut self) {
+    pub(crate) fn continue_timeouts(&mut self) {
         self.marked = 0;
     }
 
@@ -140,7 +134,7 @@ impl Spurious {
     /// Records that marked chunks are acknowledged without a retransmission.
     pub(crate) fn on_marks_refuted(&mut self, chunks: u32) {
         self.marked = self.marked.saturating_sub(chunks);
-        self.any = true;
+        self.any_refuted = true;
     }
 
     /// Records that the retransmission of a chunk was spurious. Returns false if no retransmission of it is known.
@@ -150,7 +144,7 @@ impl Spurious {
         }
         let Some(at) = self.resent.iter().position(|(_, resent)| *resent == tsn) else { return false };
         self.resent.remove(at);
-        self.any = true;
+        self.any_refuted = true;
         true
     }
 
@@ -165,7 +159,7 @@ impl Spurious {
 
     /// Returns true once, when everything is refuted.
     pub(crate) fn take_refuted(&mut self) -> bool {
-        let refuted = self.open && self.any && self.marked == 0 && self.resent.is_empty();
+        let refuted = self.open && self.any_refuted && self.marked == 0 && self.resent.is_empty();
         if refuted {
             self.open = false;
         }

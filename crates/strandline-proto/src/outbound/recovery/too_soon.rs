@@ -8,9 +8,12 @@
 use core::time::Duration;
 
 use super::rack::{PathRack, Rack};
-use super::spurious::{ANSWER_EIGHTHS, TOO_SOON_QUARTERS};
 use crate::path_index::PathIndex;
 
+/// Quarters of the minimum round-trip time within which an acknowledgement is too soon for a retransmission.
+const TOO_SOON_QUARTERS: u64 = 3;
+/// Eighths of the minimum round-trip time that an answer to a retransmission takes at least.
+const ANSWER_EIGHTHS: u64 = 7;
 /// A path without a measurement may be this many times as fast as the fastest other one.
 const FASTER: u64 = 2;
 /// As [`FASTER`], after a time-out.
@@ -19,7 +22,7 @@ const FASTER_AFTER_TIMEOUT: u64 = 8;
 const ANSWER_DIVISOR_AFTER_TIMEOUT: u64 = 2;
 
 impl PathRack {
-    /// Returns the minimum of this busy period, or that of the one before.
+    /// Returns the minimum round-trip time of this busy period, or else of the previous one.
     fn any_min_rtt_ns(&self) -> Option<u64> {
         [self.min_rtt_ns(), self.earlier_min_rtt_ns].into_iter().find(|ns| *ns > 0)
     }
@@ -38,9 +41,9 @@ impl PathRack {
 }
 
 impl Rack {
-    /// Takes the minimum round-trip time of a path that is removed, or else the smoothed one of another path, for the minimum
-    /// of the other path if it has no measurement: what was in flight on the first is retransmitted there, and its answers
-    /// are still on their way.
+    /// Uses the minimum round-trip time of the removed path `from`, or else `round_trip`, as the estimate of path `to` if
+    /// that has none: chunks in flight on `from` are retransmitted on `to`, and late answers to the first copies must not
+    /// count as answers.
     pub(crate) fn pass_on_min_rtt(&mut self, from: PathIndex, to: PathIndex, round_trip: Option<Duration>) {
         let smoothed_ns = round_trip.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let earlier_min_rtt_ns = self.path(from).any_min_rtt_ns().unwrap_or(smoothed_ns);

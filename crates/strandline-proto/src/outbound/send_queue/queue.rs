@@ -1,7 +1,13 @@
 //! The queue of messages that were not sent yet: [`push`](Queue::push) adds one, [`next`](Queue::next) returns what must
-//! be sent, and [`on_sent`](Queue::on_sent) records that it got a TSN. Messages of streams that are being reset
-//! (`held`) or have no credit (`parking`) stay out of the scheduler. `room` decides whether a message fits the send
+//! be sent, and [`on_sent`](Queue::on_sent) records that it got a TSN. `room` decides whether a message fits the send
 //! buffer.
+//!
+//! | an unsent message is | because | in |
+//! |---|---|---|
+//! | queued | it may be sent | the scheduler |
+//! | under way | its first fragments were sent in DATA chunks | the scheduler, and `under_way` |
+//! | held | its stream is being reset (RFC 6525) | `tracking.held` |
+//! | parked | its stream has no credit | `parked` |
 
 mod parking;
 mod room;
@@ -31,11 +37,12 @@ pub(crate) struct Queue {
     under_way: Option<MessageKey>,
     /// Fragments of several messages may alternate, so that no message is ever `under_way`.
     interleaves: bool,
-    /// Messages of which nothing was sent, including those that are held back.
+    /// Number of messages of which nothing was sent, held and parked ones included.
     waiting: usize,
-    /// Payload bytes without a TSN, including those of messages that are partly sent.
+    /// Payload bytes without a TSN, of messages in the scheduler, partly sent ones included. Held and parked messages
+    /// don't count.
     pending_bytes: usize,
-    /// Payload bytes from `push` to the cumulative acknowledgement.
+    /// Payload bytes from `push` to the cumulative acknowledgement, without the unsent bytes of parked messages.
     buffered_bytes: usize,
     blocked: Option<Blocked>,
     /// Size of the send buffer in bytes.

@@ -8,11 +8,11 @@
 //! in one state: the sums of each state balance because they are maintained there.
 
 mod abandoned;
-mod kept;
+mod non_renegable;
 mod questions;
 
 pub(crate) use abandoned::Skipped;
-pub(crate) use kept::keep;
+pub(crate) use non_renegable::on_non_renegable;
 
 use std::collections::VecDeque;
 
@@ -42,9 +42,10 @@ pub(crate) enum State {
     /// count as flight.
     Overdue,
     /// Acknowledged by a gap block that the peer never revokes; does not count as flight.
-    Kept,
-    /// As [`Kept`](Self::Kept), and so are all chunks of its message, which has left: its record no longer refers to it.
-    Freed,
+    NonRenegable,
+    /// As [`NonRenegable`](Self::NonRenegable), and so are all chunks of its message, which has left: its record no longer
+    /// refers to it.
+    NonRenegableFreed,
     /// Abandoned (RFC 3758): as if it were acknowledged, except that the peer must be told to skip it. It stays in this
     /// state, and its record no longer refers to a message; see [`abandon`](Outstanding::abandon).
     Abandoned,
@@ -107,7 +108,10 @@ impl Record {
 
     /// True if nothing remains to be done for the chunk: the peer has it, or it was abandoned.
     pub(crate) const fn is_done(&self) -> bool {
-        matches!(self.state, State::GapAcked | State::Kept | State::Freed | State::Abandoned)
+        matches!(
+            self.state,
+            State::GapAcked | State::NonRenegable | State::NonRenegableFreed | State::Abandoned
+        )
     }
 
     /// Returns path, state and acknowledgement as a number: records with the same number can leave together.
@@ -269,10 +273,10 @@ impl Outstanding {
         match before.state {
             State::InFlight => self.in_flight_bytes -= len,
             State::Marked => self.marked -= 1,
-            State::GapAcked | State::Kept => self.gap_acked_bytes -= len,
+            State::GapAcked | State::NonRenegable => self.gap_acked_bytes -= len,
             State::Overdue => self.overdue[before.path] -= 1,
             State::Abandoned => self.bytes += len,
-            State::Freed => {
+            State::NonRenegableFreed => {
                 self.gap_acked_bytes -= len;
                 self.bytes += len;
             }
@@ -284,10 +288,10 @@ impl Outstanding {
                 self.marks = self.marks.wrapping_add(1);
                 self.marked_from = self.marked_from.min(index);
             }
-            State::GapAcked | State::Kept => self.gap_acked_bytes += len,
+            State::GapAcked | State::NonRenegable => self.gap_acked_bytes += len,
             State::Overdue => self.overdue[before.path] += 1,
             State::Abandoned => self.bytes -= len,
-            State::Freed => {
+            State::NonRenegableFreed => {
                 self.gap_acked_bytes += len;
                 self.bytes -= len;
             }
@@ -338,13 +342,15 @@ impl Outstanding {
 
     /// Subtracts a run that leaves from the sums.
     pub(crate) fn release(&mut self, run: &Run) {
-        if !matches!(run.state, State::Abandoned | State::Freed) {
+        if !matches!(run.state, State::Abandoned | State::NonRenegableFreed) {
             self.bytes -= run.payload;
         }
         match run.state {
             State::InFlight => self.in_flight_bytes -= run.payload,
             State::Marked => self.marked -= run.chunks,
-            State::GapAcked | State::Kept | State::Freed => self.gap_acked_bytes -= run.payload,
+            State::GapAcked | State::NonRenegable | State::NonRenegableFreed => {
+                self.gap_acked_bytes -= run.payload
+            }
             State::Overdue => self.overdue[run.path] -= run.chunks as u16,
             State::Abandoned => {}
         }

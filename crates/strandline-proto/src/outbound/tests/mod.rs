@@ -293,7 +293,7 @@ impl Outbound {
         let outstanding = &busy.sent.outstanding;
         let records = || outstanding.range(0, usize::MAX);
         let bytes = |state: Option<State>| -> u32 {
-            let gone = |r: &Record| matches!(r.state(), State::Abandoned | State::Freed);
+            let gone = |r: &Record| matches!(r.state(), State::Abandoned | State::NonRenegableFreed);
             let wanted = |r: &&Record| state.map_or(!gone(r), |s| r.state() == s);
             records().filter(wanted).map(|r| u32::from(r.len)).sum()
         };
@@ -307,13 +307,15 @@ impl Outbound {
             busy.sent.gaps.runs().iter().flat_map(|run| usize::from(run.start)..=usize::from(run.end));
         let revocable = |index: &usize| {
             let state = outstanding.get(*index).map(Record::state);
-            !matches!(state, Some(State::Kept | State::Freed))
+            !matches!(state, Some(State::NonRenegable | State::NonRenegableFreed))
         };
         assert!(
             acked.eq(named.filter(revocable)),
             "chunks acknowledged are those that the latest report names"
         );
-        let in_blocks = |r: &&Record| matches!(r.state(), State::GapAcked | State::Kept | State::Freed);
+        let in_blocks = |r: &&Record| {
+            matches!(r.state(), State::GapAcked | State::NonRenegable | State::NonRenegableFreed)
+        };
         let gap_acked: u32 = records().filter(in_blocks).map(|r| u32::from(r.len)).sum();
         assert_eq!(outstanding.gap_acked_bytes(), gap_acked);
         let unsent = busy.queue.pending_bytes();

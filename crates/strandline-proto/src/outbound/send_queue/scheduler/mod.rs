@@ -4,9 +4,9 @@
 //! begun to its end first, whatever the scheduler would choose, because their fragments have consecutive TSNs (RFC 9260
 //! section 6.9). A scheduler therefore chooses among messages, and among fragments only if they may be interleaved.
 //!
-//! To add a scheduler, implement [`Scheduler`] in a file beside [`fcfs`] and add a variant to [`AnyScheduler`] and to
-//! `each!`, and arms in `new`, `kind` and `fills_packets_by_stream`. The messages stay in the slab: a scheduler has [`List`](crate::outbound::messages::List)s of them, one for each stream
-//! or one for all. [`ring`] and [`ranked`] are two ways to keep those of the streams that have messages queued.
+//! To add a scheduler, follow CONTRIBUTING.md, "Add a stream scheduler". The messages stay in the slab: a scheduler has
+//! [`List`](crate::outbound::messages::List)s of them, one for each stream or one for all. [`ring`] and [`ranked`] are two
+//! ways to keep those of the streams that have messages queued.
 
 mod fair;
 mod fcfs;
@@ -199,7 +199,7 @@ macro_rules! each {
     };
 }
 
-/// Calls for each message, out of the way of the common scheduler.
+/// The calls for each message, for all but FCFS: not inlined, so that the common scheduler's code stays small.
 impl AnyScheduler {
     #[inline(never)]
     fn push_other(

@@ -14,7 +14,7 @@ pub(crate) type Skipped = Option<(StreamId, Ssn)>;
 impl Record {
     /// Returns the message of a chunk, unless it was abandoned or has left as a whole.
     pub(crate) fn message(&self) -> Option<MessageKey> {
-        (!matches!(self.state, State::Abandoned | State::Freed)).then_some(self.message)
+        (!matches!(self.state, State::Abandoned | State::NonRenegableFreed)).then_some(self.message)
     }
 
     fn forget_message(&mut self, skipped: Skipped) {
