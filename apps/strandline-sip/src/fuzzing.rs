@@ -30,7 +30,7 @@ pub fn tokens(bytes: &[u8]) {
     let Some(([at, caller @ .., callee_protocol], tag)) = bytes.split_first_chunk::<34>() else { return };
     let caller = flow(caller);
     let callee = Flow { protocol: protocol(*callee_protocol), ..caller };
-    let ends = [(caller, tokens.host_mark(b"example.com")), (callee, tokens.host_mark(tag))]
+    let ends = [(caller, tokens.host_hash(b"example.com")), (callee, tokens.host_hash(tag))]
         .map(|(flow, host)| End { flow, host });
     let mut texts = [const { Vec::new() }; 3];
     let [token, sealed, path] = &mut texts;

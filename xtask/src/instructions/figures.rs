@@ -8,8 +8,7 @@ use serde::Deserialize;
 
 use super::Each;
 
-/// Maximum deviation that doesn't count as a change, in percent. It is also the most that extensions which were not negotiated
-/// may cost.
+/// Maximum deviation that doesn't count as a change, in percent.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
 /// How much dearer than the baseline a figure may be, in percent. The extensions cost the sender of large messages 2.4 %

@@ -320,7 +320,7 @@ impl Wanted<'_> {
     }
 
     /// Moves the binding of an instance to the end, which is the place of the most recent one.
-    fn last(&self, bindings: &mut [Binding], at: usize) -> usize {
+    fn move_to_end(&self, bindings: &mut [Binding], at: usize) -> usize {
         let last = bindings.len().saturating_sub(1);
         match bindings.get_mut(at..) {
             Some(after) if !self.instance.is_empty() && at < last => {
@@ -344,13 +344,13 @@ impl Wanted<'_> {
         let essentials = request.essentials;
         let path = path(&request.message);
         let gruu = self.gruu(bindings, request);
-        let found = found.map(|at| self.last(bindings, at));
+        let found = found.map(|at| self.move_to_end(bindings, at));
         if let Some(binding) = found.and_then(|at| bindings.get_mut(at)) {
-            keep(&mut binding.contact, self.contact);
-            keep(&mut binding.params, &self.params);
-            keep(&mut binding.instance, &self.instance);
-            keep(&mut binding.call_id, essentials.call_id);
-            keep(&mut binding.path, &path);
+            replace_if_changed(&mut binding.contact, self.contact);
+            replace_if_changed(&mut binding.params, &self.params);
+            replace_if_changed(&mut binding.instance, &self.instance);
+            replace_if_changed(&mut binding.call_id, essentials.call_id);
+            replace_if_changed(&mut binding.path, &path);
             binding.cseq = essentials.cseq.number;
             binding.expires_at = expires_at;
             (binding.q, binding.flow, binding.flow_use) = (self.q, request.flow, self.flow_use);
@@ -380,7 +380,7 @@ impl Wanted<'_> {
 }
 
 /// Replaces a text only if it differs. Most refreshes change nothing.
-fn keep<T>(place: &mut T, text: &[u8])
+fn replace_if_changed<T>(place: &mut T, text: &[u8])
 where
     T: core::ops::Deref<Target = [u8]> + for<'a> From<&'a [u8]>,
 {

@@ -42,7 +42,7 @@ pub(super) enum Checked {
     /// Challenge the sender with these values.
     Challenge(Vec<String>),
     /// The credentials are another user's.
-    OfAnother,
+    OtherUser,
     /// Undecided until this subscriber has been looked up.
     LookUp(Subscriber),
     /// The request is refused.
@@ -169,7 +169,7 @@ impl Access {
                 let named = uri.user.map(|user| unescape(user));
                 match named.is_some_and(|named| named.eq(user.iter().copied())) {
                     true => (Checked::Proved, None),
-                    false => (Checked::OfAnother, Some("credentials of another user")),
+                    false => (Checked::OtherUser, Some("credentials of another user")),
                 }
             }
             Credentials::LookUp(user) => (Checked::LookUp(subscriber(user, &host)), None),

@@ -1,5 +1,4 @@
-//! The branches of a forwarded request: sent, and sent to the next server if one isn't reached (RFC 3263
-//! section 4.3).
+//! The branches of a forwarded request, and fail-over to the next server (RFC 3263 section 4.3).
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -25,14 +24,14 @@ pub(super) fn breadth(message: &Message<'_>) -> u32 {
 }
 
 /// The servers of a name to which a request may be sent.
-fn allowed(ways: Vec<Flow>, only: Option<IpAddr>) -> Result<Vec<Flow>, StatusCode> {
-    let ways: Vec<Flow> = ways.into_iter().filter(|way| is_allowed(way, only)).collect();
-    if ways.is_empty() && only.is_some() { Err(StatusCode::FLOW_FAILED) } else { Ok(ways) }
+fn allowed(flows: Vec<Flow>, only: Option<IpAddr>) -> Result<Vec<Flow>, StatusCode> {
+    let flows: Vec<Flow> = flows.into_iter().filter(|flow| is_allowed(flow, only)).collect();
+    if flows.is_empty() && only.is_some() { Err(StatusCode::FLOW_FAILED) } else { Ok(flows) }
 }
 
 /// Whether a request belongs to a dialog that was set up through this server. A To tag alone proves nothing.
 fn is_in_dialog(source: &ForwardSource<'_>) -> bool {
-    source.incoming.essentials.to.tag.is_some() && source.way.token.is_some()
+    source.incoming.essentials.to.tag.is_some() && source.route.token.is_some()
 }
 
 impl Proxy<'_> {
@@ -71,12 +70,12 @@ impl Proxy<'_> {
         target: &Target,
         breadth: u32,
     ) -> Result<(), StatusCode> {
-        let ways = self.ways_to(source, slot, target);
+        let flows = self.flows_to(source, slot, target);
         let lost = Err(StatusCode::SERVER_INTERNAL_ERROR);
         let Some(context) = self.contexts.get_mut(slot) else { return lost };
         let is_named = matches!(target.place, Destination::Name(_));
-        let (ways, path) = match (ways, &target.fallback) {
-            (Ok(ways), _) => (ways, &target.path),
+        let (flows, path) = match (flows, &target.fallback) {
+            (Ok(flows), _) => (flows, &target.path),
             // The host in the phone's contact can't be resolved.
             (Err(_), Some(detour)) if is_named => (Some(vec![detour.flow]), &detour.path),
             (Err(code), _) => {
@@ -85,13 +84,13 @@ impl Proxy<'_> {
             }
         };
         let id = BranchId { slot, number: context.branches.len() };
-        let waits = ways.is_none();
-        let mut left: VecDeque<Flow> = ways.unwrap_or_default().into();
+        let waits = flows.is_none();
+        let mut left: VecDeque<Flow> = flows.unwrap_or_default().into();
         let first = left.pop_front();
         let uri = || target.uri.clone();
         let Target { over_node, neighbour, by_uri, only, .. } = *target;
         let host = match &target.place {
-            Destination::Name(question) => self.setup.tokens.host_mark(question.name.as_bytes()),
+            Destination::Name(question) => self.setup.tokens.host_hash(question.name.as_bytes()),
             Destination::Flow(_) => 0,
         };
         let named = || Box::new(Named { left, host, only, uri: uri(), path: path.clone(), breadth });
@@ -100,7 +99,7 @@ impl Proxy<'_> {
         };
         let others = || Box::new(Others { left: target.others.clone(), breadth });
         context.branches.push(Branch {
-            way: None,
+            sent: None,
             done: false,
             responded: false,
             rang: false,
@@ -115,7 +114,7 @@ impl Proxy<'_> {
             context.live += 1;
             return Ok(());
         }
-        let uri = target.uri.as_deref().or(source.way.replaced);
+        let uri = target.uri.as_deref().or(source.route.replaced);
         let sent = match first {
             Some(flow) => {
                 let copy =
@@ -136,7 +135,7 @@ impl Proxy<'_> {
 
     /// The flows to a target. `None` while its name is being resolved: the next branch of the context waits
     /// for it.
-    fn ways_to(
+    fn flows_to(
         &mut self,
         source: &ForwardSource<'_>,
         slot: u32,
@@ -148,14 +147,14 @@ impl Proxy<'_> {
         };
         let context = self.contexts.get(slot).ok_or(StatusCode::SERVER_INTERNAL_ERROR)?;
         let (server, branch) = (context.server, BranchId { slot, number: context.branches.len() });
-        let seed = self.setup.marks.call_seed(source.incoming);
+        let seed = self.setup.hashes.call_seed(source.incoming);
         let has_flow = target.fallback.is_some();
         if has_flow && self.servers.is_silent(self.now, question) {
             let servers = self.servers.last_known(self.now, question, seed);
             return if servers.is_empty() { Err(StatusCode::SERVER_TIME_OUT) } else { Ok(Some(servers)) };
         }
-        match self.ways(question, seed, || Waiter::Branch { branch, server }) {
-            ResolvedFlows::Flows(ways) => allowed(ways, target.only).map(Some),
+        match self.flows_of(question, seed, || Waiter::Branch { branch, server }) {
+            ResolvedFlows::Flows(flows) => allowed(flows, target.only).map(Some),
             ResolvedFlows::Pending => {
                 if has_flow {
                     self.servers.waits.push(self.now, branch, server, question);
@@ -185,7 +184,7 @@ impl Proxy<'_> {
             self.counters.refused += 1;
             return Err(StatusCode::SERVER_INTERNAL_ERROR);
         };
-        let via_branch = ViaBranch { client: Some(client), mark: source.mark }.write(0);
+        let via_branch = ViaBranch { client: Some(client), routing_hash: source.routing_hash }.write(0);
         let copy = ForwardedCopy { via_branch: &via_branch, ..copy };
         let written = self.out.write(flow, Some(client), |out| self.setup.write_copy(source, &copy, out));
         let Ok(request) = written else {
@@ -234,11 +233,12 @@ impl Proxy<'_> {
         context.live += 1;
         let is_last = !context.hops || context.later.is_empty();
         if let Some(branch) = context.branches.get_mut(id.number) {
-            (branch.way, branch.responded, branch.rang) = (Some((client, flow)), false, false);
+            (branch.sent, branch.responded, branch.rang) = (Some((client, flow)), false, false);
             let tries_next = !is_last || branch.has_more();
             // If the connection ends, this server or the registrar that sent the request here can try another
             // path.
-            let has_use = branch.fallback.is_some() || branch.others.is_some() || source.way.phone.is_some();
+            let has_use =
+                branch.fallback.is_some() || branch.others.is_some() || source.route.phone.is_some();
             if tries_next {
                 self.contexts.try_hop(self.now, self.setup.settings.directory.failover, client, id);
             }
@@ -283,7 +283,7 @@ impl Proxy<'_> {
             let (host, neighbour) = (named.host, branch.neighbour);
             branch.fallback = None;
             let sent = self.with_stored(&stored, |proxy, source| {
-                let uri = uri.as_deref().or(source.way.replaced);
+                let uri = uri.as_deref().or(source.route.replaced);
                 let copy = ForwardedCopy {
                     uri,
                     path: &path,
@@ -323,7 +323,7 @@ impl Proxy<'_> {
             self.servers.refused_tcp(self.now, flow.peer);
         }
         let sent = self.with_stored(&stored, |proxy, source| {
-            let uri = uri.as_deref().or(source.way.replaced);
+            let uri = uri.as_deref().or(source.route.replaced);
             let by_uri = false;
             let copy =
                 ForwardedCopy { uri, path: &path, flow, via_branch: &[], breadth, host, neighbour, by_uri };
@@ -381,24 +381,24 @@ impl Proxy<'_> {
         let Some(context) = self.contexts.get_mut(id.slot) else { return };
         let server = context.server;
         context.live = context.live.saturating_sub(1);
-        if context.branches.get(id.number).is_some_and(|branch| !branch.done && branch.way.is_some()) {
+        if context.branches.get(id.number).is_some_and(|branch| !branch.done && branch.sent.is_some()) {
             located_late(self, id, question);
             return self.contexts.tidy(id.slot);
         }
         let waits =
-            context.branches.get(id.number).is_some_and(|branch| !branch.done && branch.way.is_none());
-        let ways = context.request.clone().filter(|_| waits).map(|stored| {
+            context.branches.get(id.number).is_some_and(|branch| !branch.done && branch.sent.is_none());
+        let flows = context.request.clone().filter(|_| waits).map(|stored| {
             let seed =
-                self.with_stored(&stored, |proxy, source| proxy.setup.marks.call_seed(source.incoming));
-            self.ways(question, seed.unwrap_or_default(), || Waiter::Branch { branch: id, server })
+                self.with_stored(&stored, |proxy, source| proxy.setup.hashes.call_seed(source.incoming));
+            self.flows_of(question, seed.unwrap_or_default(), || Waiter::Branch { branch: id, server })
         });
-        let code = match ways {
-            Some(ResolvedFlows::Flows(ways)) => {
+        let code = match flows {
+            Some(ResolvedFlows::Flows(flows)) => {
                 let named = self.contexts.branch_mut(id).and_then(|branch| branch.named.as_mut());
-                let allowed = allowed(ways, named.as_ref().and_then(|named| named.only));
+                let allowed = allowed(flows, named.as_ref().and_then(|named| named.only));
                 let left = allowed.as_ref().map(Vec::len).unwrap_or_default();
-                if let (Some(named), Ok(ways)) = (named, allowed) {
-                    named.left = ways.into();
+                if let (Some(named), Ok(flows)) = (named, allowed) {
+                    named.left = flows.into();
                 }
                 if self.next_server(id) {
                     return;
@@ -443,7 +443,7 @@ fn stop_waiting_for_names(proxy: &mut Proxy<'_>) {
     while let Some(Wait { branch: id, server, question, .. }) = proxy.servers.waits.pop(proxy.now) {
         let Some(context) = proxy.contexts.of_server(id.slot, server) else { continue };
         let branch = context.branches.get(id.number);
-        if !branch.is_some_and(|branch| !branch.done && branch.way.is_none()) {
+        if !branch.is_some_and(|branch| !branch.done && branch.sent.is_none()) {
             continue;
         }
         proxy.servers.set_silent(proxy.now, &question);
@@ -468,7 +468,7 @@ fn try_last_known(proxy: &mut Proxy<'_>, id: BranchId, question: &Question) {
     let Some(stored) = proxy.contexts.get(id.slot).and_then(|context| context.request.clone()) else {
         return;
     };
-    let seed = proxy.with_stored(&stored, |proxy, source| proxy.setup.marks.call_seed(source.incoming));
+    let seed = proxy.with_stored(&stored, |proxy, source| proxy.setup.hashes.call_seed(source.incoming));
     let servers = proxy.servers.last_known(proxy.now, question, seed.unwrap_or_default());
     if let Some(named) = proxy.contexts.branch_mut(id).and_then(|branch| branch.named.as_mut()) {
         named.left = servers.into();

@@ -135,7 +135,7 @@ impl BranchId {
 #[derive(Debug)]
 pub(crate) struct Branch {
     /// Its last transaction and that transaction's flow; `None` until its servers are resolved.
-    pub(crate) way: Option<(ClientId, Flow)>,
+    pub(crate) sent: Option<(ClientId, Flow)>,
     /// Whether a final response has arrived, or none will.
     pub(crate) done: bool,
     /// Whether it got a response.
@@ -182,7 +182,7 @@ pub(crate) struct Others {
 pub(crate) struct Named {
     /// Servers not tried yet.
     pub(crate) left: VecDeque<Flow>,
-    /// The mark of the name.
+    /// The hash of the name.
     pub(crate) host: u32,
     /// Only servers with this address are used.
     pub(crate) only: Option<IpAddr>,
@@ -194,12 +194,12 @@ pub(crate) struct Named {
 impl Branch {
     /// Its last transaction.
     pub(crate) fn client(&self) -> Option<ClientId> {
-        self.way.map(|(client, _)| client)
+        self.sent.map(|(client, _)| client)
     }
 
     /// Whether the branch waits for a first response over a connection.
     pub(crate) fn waits_over(&self, connection: u64) -> bool {
-        !self.responded && !self.done && self.way.is_some_and(|(_, flow)| flow.connection == connection)
+        !self.responded && !self.done && self.sent.is_some_and(|(_, flow)| flow.connection == connection)
     }
 
     /// Whether there is another server to go to.
@@ -216,7 +216,7 @@ pub(crate) struct StoredRequest {
     pub(crate) flow: Flow,
     /// Whether its sender has authenticated.
     pub(crate) proved: bool,
-    /// The mark of the host that requests of the callee go to within the dialog; 0 for none.
+    /// The hash of the host that requests of the callee go to within the dialog; 0 for none.
     pub(crate) caller_host: u32,
 }
 

@@ -56,10 +56,10 @@ impl ForwardedCopy<'_> {
 /// A request to be copied.
 pub(super) struct ForwardSource<'a> {
     pub(super) incoming: &'a Incoming<'a>,
-    pub(super) way: &'a RouteInfo<'a>,
+    pub(super) route: &'a RouteInfo<'a>,
     /// The hash of everything that determines its routing.
-    pub(super) mark: u64,
-    /// The mark of the host that requests of the callee go to within the dialog; 0 for none.
+    pub(super) routing_hash: u64,
+    /// The hash of the host that requests of the callee go to within the dialog; 0 for none.
     pub(super) caller_host: u32,
     /// Whether its sender is in the trust domain.
     pub(super) trusted: bool,
@@ -109,7 +109,7 @@ impl Setup {
         copy: &ForwardedCopy<'_>,
         out: &mut BytesMut,
     ) -> Result<(), WriteError> {
-        let ForwardSource { incoming, way, trusted, .. } = source;
+        let ForwardSource { incoming, route, trusted, .. } = source;
         let Incoming { message, essentials, flow, proved, .. } = incoming;
         let here = self.settings.address(copy.flow.protocol).ok_or(WriteError::Target)?;
         let via = NewVia {
@@ -118,14 +118,14 @@ impl Setup {
             port: Some(here.port).filter(|port| (*port, copy.flow.protocol.default_port()) != (5060, 5060)),
             branch: copy.via_branch,
             rport: false,
-            params: self.via_params(incoming, way, copy),
+            params: self.via_params(incoming, route, copy),
         };
-        let routes = remaining(message, way);
+        let routes = remaining(message, route);
         let target = copy.uri.map(request_uri);
         let own = target.as_deref().or_else(|| message.request_line().map(|line| line.uri)).unwrap_or(&[]);
-        let strict = strict_routers::next(copy.path, way);
+        let strict = strict_routers::next(copy.path, route);
         let secure = strict_routers::is_sips(own)
-            || strict_routers::is_sips(strict_routers::first_uri(copy.path, way));
+            || strict_routers::is_sips(strict_routers::first_uri(copy.path, route));
         let back = self.record_routes(source, copy, secure)?;
         // The way back to a phone that registers elsewhere, by the protocol that its registrar is reached by
         // (RFC 5626 section 5.1).
@@ -144,13 +144,13 @@ impl Setup {
             edits.request_uri(uri);
         }
         let last = strict.as_ref().map(|_| [b"<", own, b">"].concat());
-        edit_routes(&mut edits, way, &routes, strict.as_ref().zip(last.as_deref()));
+        edit_routes(&mut edits, route, &routes, strict.as_ref().zip(last.as_deref()));
         let path = strict.as_ref().map_or(Some(copy.path), |strict| strict.path).unwrap_or_default();
         if !path.is_empty() {
             edits.push_route(path);
         }
-        for route in &back {
-            edits.push_record_route(route);
+        for one in &back {
+            edits.push_record_route(one);
         }
         if !flow_path.is_empty() {
             edits.push_value(HeaderName::Path, &flow_path);
@@ -177,14 +177,14 @@ impl Setup {
     fn via_params(
         &self,
         incoming: &Incoming<'_>,
-        way: &RouteInfo<'_>,
+        route: &RouteInfo<'_>,
         copy: &ForwardedCopy<'_>,
     ) -> &'static [u8] {
         if !copy.neighbour {
             return b"";
         }
         // Within a dialog the token knows the name that led to this neighbour.
-        let host = match &way.token {
+        let host = match &route.token {
             Some(token) if copy.host == 0 => {
                 self.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[])).host
             }
@@ -201,12 +201,12 @@ impl Setup {
         copy: &ForwardedCopy<'_>,
         secure: bool,
     ) -> Result<Vec<Vec<u8>>, WriteError> {
-        let ForwardSource { incoming: Incoming { essentials, flow, .. }, way, caller_host, .. } = source;
+        let ForwardSource { incoming: Incoming { essentials, flow, .. }, route, caller_host, .. } = source;
         let method = essentials.cseq.method;
         let tag = essentials.from.tag.unwrap_or(&[]);
         let mut routes = Vec::new();
         let next = copy.flow;
-        let (here, there) = match way.token {
+        let (here, there) = match route.token {
             // A subscriber takes its route set from NOTIFY, and not from the response to SUBSCRIBE (RFC 6665
             // sections 4.3 and 4.4.1).
             Some(token) if method == Method::Notify => {
@@ -264,11 +264,11 @@ impl Setup {
 /// the last Route.
 fn edit_routes<'a>(
     edits: &mut Edits<'a>,
-    way: &RouteInfo<'_>,
+    route: &RouteInfo<'_>,
     routes: &'a [Cow<'a, [u8]>],
     strict: Option<(&Strict<'_>, &'a [u8])>,
 ) {
-    match (way.ours, way.last_taken, strict) {
+    match (route.ours, route.last_taken, strict) {
         (0, false, None) => {}
         (1, false, None) => {
             edits.pop_route();
@@ -276,8 +276,8 @@ fn edit_routes<'a>(
         _ => {
             edits.remove(HeaderName::Route);
             let taken = usize::from(strict.is_some_and(|(strict, _)| strict.path.is_none()));
-            for route in routes.iter().skip(taken) {
-                edits.add(b"Route", route);
+            for one in routes.iter().skip(taken) {
+                edits.add(b"Route", one);
             }
             if let Some((_, last)) = strict {
                 edits.add(b"Route", last);
@@ -288,13 +288,13 @@ fn edit_routes<'a>(
 
 /// The remaining Routes without ours and the one that became the request URI, each in one line; empty if the
 /// lines can stay as they are.
-fn remaining<'a>(message: &Message<'a>, way: &RouteInfo<'_>) -> Vec<Cow<'a, [u8]>> {
-    if way.ours < 2 && !way.last_taken && way.next.is_none() {
+fn remaining<'a>(message: &Message<'a>, route: &RouteInfo<'_>) -> Vec<Cow<'a, [u8]>> {
+    if route.ours < 2 && !route.last_taken && route.next.is_none() {
         return Vec::new();
     }
     let mut routes: Vec<Cow<'a, [u8]>> =
-        message.routes().flatten().skip(way.ours).map(|route| unfold(route.text())).collect();
-    if way.last_taken {
+        message.routes().flatten().skip(route.ours).map(|one| unfold(one.text())).collect();
+    if route.last_taken {
         routes.pop();
     }
     routes

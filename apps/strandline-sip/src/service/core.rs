@@ -201,8 +201,8 @@ impl Core {
             source_validation::credit(now, &self.setup, &mut self.transactions, &flow, &request);
         let incoming = Incoming { unvalidated, ..Incoming::new(request, &essentials, flow) };
         match self.transactions.receive_request(now, &request, &essentials, &mut self.output.out) {
-            Received::New(_) if self.is_register_again(&incoming) => {
-                self.register_again(&mut scratch.buffers, now, &incoming);
+            Received::New(_) if self.is_answered_register(&incoming) => {
+                self.repeat_register_response(&mut scratch.buffers, now, &incoming);
             }
             Received::New(_) => {
                 if essentials.via.oc {

@@ -36,8 +36,8 @@ impl Proxy<'_> {
         let failed = flow.peer;
         let (holder, held) = room_to_wait(self.transactions.account(), bytes);
         let waiter = || Waiter::Response { failed, bytes: holder.hold(held) };
-        if let ResolvedFlows::Flows(ways) = self.ways(&question, 0, waiter) {
-            send_response(self.out, &ways, failed, bytes);
+        if let ResolvedFlows::Flows(flows) = self.flows_of(&question, 0, waiter) {
+            send_response(self.out, &flows, failed, bytes);
         }
     }
 
@@ -50,10 +50,10 @@ impl Proxy<'_> {
     ) {
         let holder = self.transactions.account().holder().clone();
         let waiter = || Waiter::Response { failed, bytes: holder.hold(&[]) };
-        if let ResolvedFlows::Flows(ways) = self.ways(question, 0, waiter)
+        if let ResolvedFlows::Flows(flows) = self.flows_of(question, 0, waiter)
             && !bytes.is_empty()
         {
-            send_response(self.out, &ways, failed, bytes);
+            send_response(self.out, &flows, failed, bytes);
         }
     }
 }
@@ -65,8 +65,8 @@ pub(super) fn room_to_wait<'a>(account: &Account, bytes: &'a [u8]) -> (Holder, &
 }
 
 /// Sends a response to the first server other than the one that could not be reached.
-fn send_response(out: &mut Outbox, ways: &[Flow], failed: SocketAddr, bytes: &[u8]) {
-    if let Some(flow) = ways.iter().find(|flow| flow.peer != failed) {
+fn send_response(out: &mut Outbox, flows: &[Flow], failed: SocketAddr, bytes: &[u8]) {
+    if let Some(flow) = flows.iter().find(|flow| flow.peer != failed) {
         out.push(*flow, None, bytes);
     }
 }

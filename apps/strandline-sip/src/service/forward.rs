@@ -55,14 +55,14 @@ impl Proxy<'_> {
     /// Creates the response context of a request. It takes the later targets from `targets`, and stores the
     /// request if it may be needed again.
     fn context(&self, source: &ForwardSource<'_>, server: ServerId, targets: &mut Vec<Target>) -> Context {
-        let ForwardSource { incoming, way, caller_host, .. } = source;
+        let ForwardSource { incoming, route, caller_host, .. } = source;
         let (message, flow) = (&incoming.message, incoming.flow);
         let invite = incoming.essentials.cseq.method == Method::Invite;
         let mut context = Context::new(server, invite);
         let first = targets.first().map_or(0, |target| target.q);
         context.hops = first >= HOP_Q;
         context.instance = (INSTANCE_Q..HOP_Q).contains(&first);
-        context.callee = !context.hops && self.setup.is_for_callee(way);
+        context.callee = !context.hops && self.setup.is_for_callee(route);
         context.oc = incoming.essentials.via.oc;
         let group = targets.iter().take_while(|target| target.q == first).count();
         let is_named = targets.iter().any(|target| matches!(target.place, Destination::Name(_)));
@@ -102,7 +102,7 @@ impl Proxy<'_> {
             return self.conclude(slot);
         }
         let Some(context) = self.contexts.remove(slot) else { return };
-        let tag = self.setup.marks.tag(message, &flow);
+        let tag = self.setup.hashes.tag(message, &flow);
         let _ = self.transactions.respond(self.now, context.server, code, self.out, |out| {
             reply::write(message, flow, code, reason(code), None, &tag, out)
         });
@@ -115,9 +115,9 @@ impl Proxy<'_> {
         flow: Flow,
         (uri, path): (Option<&[u8]>, &[u8]),
     ) {
-        let stateless = self.setup.marks.stateless_branch(source.incoming);
-        let via_branch = ViaBranch { client: None, mark: 0 }.write(stateless);
-        let uri = uri.or(source.way.replaced);
+        let stateless = self.setup.hashes.stateless_branch(source.incoming);
+        let via_branch = ViaBranch { client: None, routing_hash: 0 }.write(stateless);
+        let uri = uri.or(source.route.replaced);
         let (breadth, neighbour, by_uri) = (BREADTH, false, false);
         let copy =
             ForwardedCopy { uri, path, flow, via_branch: &via_branch, breadth, host: 0, neighbour, by_uri };

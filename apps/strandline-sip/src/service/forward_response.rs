@@ -98,7 +98,7 @@ impl Responder<'_> {
         stored: Option<&StoredRequest>,
     ) {
         if invite {
-            let tag = self.setup.marks.tag_of(server);
+            let tag = self.setup.hashes.tag_of(server);
             if self.transactions.respond_alike(self.now, server, code, &tag, self.out).is_err() {
                 self.transactions.forget_server(server);
             }
@@ -110,7 +110,7 @@ impl Responder<'_> {
         // RFC 4320 section 4.2: no 408 to requests other than INVITE.
         match request.filter(|_| code != StatusCode::REQUEST_TIMEOUT) {
             Some((request, flow)) => {
-                let tag = self.setup.marks.tag(&request, &flow);
+                let tag = self.setup.hashes.tag(&request, &flow);
                 let written = self.transactions.respond(self.now, server, code, self.out, |out| {
                     reply::write(&request, flow, code, reason(code), None, &tag, out)
                 });

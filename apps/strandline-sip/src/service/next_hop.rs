@@ -33,25 +33,25 @@ impl Router<'_> {
     pub(super) fn direct_target(
         &self,
         incoming: &Incoming<'_>,
-        way: &RouteInfo<'_>,
+        route: &RouteInfo<'_>,
     ) -> Result<Target, Rejection> {
-        if let Some(phone) = way.phone.filter(|phone| !is_same_way(phone, &incoming.flow)) {
+        if let Some(phone) = route.phone.filter(|phone| !is_same_way(phone, &incoming.flow)) {
             return self.phone_target(phone);
         }
-        let next = match way.next.map(|next| next.sip_uri()) {
+        let next = match route.next.map(|next| next.sip_uri()) {
             None => None,
             Some(Ok(uri)) => Some(uri),
             Some(Err(_)) => return Err((StatusCode::BAD_REQUEST, Some("Malformed Route"))),
         };
         let free = incoming.proved || self.may_relay(&incoming.flow);
         let to_registrar = next.is_some_and(|uri| self.setup.settings.directory.is_registrar(&uri));
-        if way.token.is_none() && !free && !to_registrar {
+        if route.token.is_none() && !free && !to_registrar {
             return Err(DENIED);
         }
         let far_end = |token| self.setup.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[]));
-        let far = match way.requested_flow {
+        let far = match route.requested_flow {
             Some(flow) => Some(End { flow, host: 0 }),
-            None => way.token.as_ref().map(far_end),
+            None => route.token.as_ref().map(far_end),
         };
         if let Some(uri) = next {
             let place = self.setup.destination(&uri);
@@ -66,9 +66,9 @@ impl Router<'_> {
             }
         }
         if let Some(far) = far {
-            return self.dialog_target(way, &far, free);
+            return self.dialog_target(route, &far, free);
         }
-        let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
+        let uri = route.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
         let Some(bare) = self.without_maddr(uri) else {
             return self.setup.destination(uri).map(target).ok_or(UNRESOLVED);
         };
@@ -119,7 +119,7 @@ impl Router<'_> {
     }
 
     /// The other end of a dialog.
-    fn dialog_target(&self, way: &RouteInfo<'_>, far: &End, free: bool) -> Result<Target, Rejection> {
+    fn dialog_target(&self, route: &RouteInfo<'_>, far: &End, free: bool) -> Result<Target, Rejection> {
         // A dialog over TLS does not follow its phone to a flow without it.
         let may = |flow: &Flow| flow.protocol.is_secure() || !far.flow.protocol.is_secure();
         let flow = match self.moved(&far.flow) {
@@ -134,17 +134,17 @@ impl Router<'_> {
         };
         if flow.domain == NAMED {
             // The dialog went to a domain over TLS: the peer must prove the domain again.
-            let place = way.uri.sip().and_then(|uri| self.setup.destination(uri));
-            let place = place.filter(|place| free || self.setup.tokens.has_mark(place, far.host));
+            let place = route.uri.sip().and_then(|uri| self.setup.destination(uri));
+            let place = place.filter(|place| free || self.setup.tokens.has_hash(place, far.host));
             let known =
                 || self.servers.domain_of(far.host).map(|domain| Destination::Flow(Flow { domain, ..flow }));
             return place.or_else(known).map(target).ok_or(FAILED);
         }
         if flow.connection != 0 && !self.is_open(flow.connection) {
-            return self.where_it_listens(way, &flow).ok_or(FAILED);
+            return self.where_it_listens(route, &flow).ok_or(FAILED);
         }
         let neighbour = flow.connection == 0;
-        let by_uri = neighbour && way.next.is_none() && self.is_at(way, &flow);
+        let by_uri = neighbour && route.next.is_none() && self.is_at(route, &flow);
         Ok(Target { neighbour, by_uri, over_node: self.setup.is_at_worker(&flow), ..over(flow) })
     }
 
@@ -156,20 +156,20 @@ impl Router<'_> {
     }
 
     /// Whether the request URI names this very address, and its peer can be reached there.
-    fn is_at(&self, way: &RouteInfo<'_>, flow: &Flow) -> bool {
-        let uri = way.uri.sip().filter(|uri| !uri.is_outbound());
+    fn is_at(&self, route: &RouteInfo<'_>, flow: &Flow) -> bool {
+        let uri = route.uri.sip().filter(|uri| !uri.is_outbound());
         matches!(uri.and_then(|uri| self.setup.destination(uri)), Some(Destination::Flow(place)) if place == *flow)
     }
 
     /// The address where the other end of a dialog says that it listens, if that is the source host of its
     /// connection, which is gone. The other end is a proxy, or a phone that isn't behind a NAT and doesn't
     /// ask to be reached over its flow only (RFC 5626).
-    fn where_it_listens(&self, way: &RouteInfo<'_>, flow: &Flow) -> Option<Target> {
+    fn where_it_listens(&self, route: &RouteInfo<'_>, flow: &Flow) -> Option<Target> {
         let address = flow.peer.ip().to_canonical();
-        let next = way.next.and_then(|next| next.sip_uri().ok());
-        let own = || way.uri.sip().filter(|uri| !uri.is_outbound() && way.next.is_none()).copied();
+        let next = route.next.and_then(|next| next.sip_uri().ok());
+        let own = || route.uri.sip().filter(|uri| !uri.is_outbound() && route.next.is_none()).copied();
         let place = next.or_else(own).and_then(|uri| self.setup.destination(&uri));
-        let neighbour = way.next.is_some();
+        let neighbour = route.next.is_some();
         match place {
             Some(Destination::Flow(listens)) if listens.peer.ip().to_canonical() == address => {
                 let elsewhere = listens.peer.port() != flow.peer.port();
@@ -186,10 +186,10 @@ impl Router<'_> {
     /// Whether a place belongs to an end of a dialog.
     fn leads_to(&self, place: &Destination, end: &End) -> bool {
         let is_there = matches!(place, Destination::Flow(flow) if is_same_host(flow, &end.flow));
-        is_there || self.setup.tokens.has_mark(place, end.host)
+        is_there || self.setup.tokens.has_hash(place, end.host)
     }
 
-    /// The mark of the host that requests of the callee go to within a dialog that this request begins: the
+    /// The hash of the host that requests of the callee go to within a dialog that this request begins: the
     /// name of the proxy before us. 0 if there is none, or if the sender may not send requests to any host.
     pub(super) fn caller_host(&self, incoming: &Incoming<'_>) -> u32 {
         let Incoming { message, essentials, flow, proved, .. } = incoming;
@@ -199,9 +199,9 @@ impl Router<'_> {
         let mut routes = message.record_routes();
         let Some(Ok(route)) = routes.next() else { return 0 };
         route.sip_uri().map_or(0, |uri| match uri.host {
-            Host::Name(name) => self.setup.tokens.host_mark(name),
-            Host::V4(address) => self.setup.tokens.address_mark(address.into()),
-            Host::V6(address) => self.setup.tokens.address_mark(address.into()),
+            Host::Name(name) => self.setup.tokens.host_hash(name),
+            Host::V4(address) => self.setup.tokens.address_hash(address.into()),
+            Host::V6(address) => self.setup.tokens.address_hash(address.into()),
         })
     }
 }

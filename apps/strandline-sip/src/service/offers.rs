@@ -41,7 +41,7 @@ impl Offers {
                         least(&mut offers.places, SocketAddr::new(ip, port), offer);
                         least(&mut offers.addresses, ip, offer);
                     }
-                    (None, Host::Name(name)) => least(&mut offers.names, tokens.host_mark(name), offer),
+                    (None, Host::Name(name)) => least(&mut offers.names, tokens.host_hash(name), offer),
                     (None, _) => {}
                 }
             }

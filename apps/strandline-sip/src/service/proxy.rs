@@ -41,14 +41,14 @@ pub(super) struct Proxy<'a> {
 impl Proxy<'_> {
     /// The flows to the servers of a name, chosen by `seed`. If they aren't known yet, the result of `waiter`
     /// waits for the answer.
-    pub(super) fn ways(
+    pub(super) fn flows_of(
         &mut self,
         question: &Arc<Question>,
         seed: u64,
         waiter: impl FnOnce() -> Waiter,
     ) -> ResolvedFlows {
-        let mark = |question: &Question| self.setup.tokens.host_mark(question.name.as_bytes());
-        self.servers.ways(self.now, question, self.setup.settings.names_max, seed, mark, waiter)
+        let host_hash = |question: &Question| self.setup.tokens.host_hash(question.name.as_bytes());
+        self.servers.flows_of(self.now, question, self.setup.settings.names_max, seed, host_hash, waiter)
     }
 
     /// Records that a server could not be reached or is busy: for a while others are tried before it.
@@ -78,11 +78,14 @@ impl Proxy<'_> {
         let mut index = Index::with_limits(self.setup.settings.message);
         let message = Message::parse(&stored.bytes, &mut index).ok()?;
         let essentials = message.essentials().ok()?;
-        let way = self.setup.way(&message, &essentials).ok()?;
+        let route = self.setup.route_info(&message, &essentials).ok()?;
         let StoredRequest { flow, proved, caller_host, .. } = *stored;
         let incoming = Incoming { proved, ..Incoming::new(message, &essentials, flow) };
-        let mark = self.setup.marks.routing_mark(&incoming);
+        let routing_hash = self.setup.hashes.routing_hash(&incoming);
         let trusted = trusts(self.setup, &incoming.flow, self.connections);
-        Some(work(self, &ForwardSource { incoming: &incoming, way: &way, mark, caller_host, trusted }))
+        Some(work(
+            self,
+            &ForwardSource { incoming: &incoming, route: &route, routing_hash, caller_host, trusted },
+        ))
     }
 }

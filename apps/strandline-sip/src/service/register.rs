@@ -12,7 +12,7 @@ use super::access::{Claim, NOT_YOURS};
 use super::answered_requests::{Outcome, RequestKey};
 use super::core::{Buffers, Core};
 use super::incoming::{Incoming, Rejection};
-use super::reply::{answer_flow, log_answer, noting};
+use super::reply::{answer_flow, log_answer, write_with_feedback};
 use super::request::Proof;
 use super::source_validation::{AmplificationLimit, is_proven};
 
@@ -21,7 +21,7 @@ const AOR_MAX: usize = 512;
 
 impl Core {
     /// Handles REGISTER for one of our domains. Returns `None` for any other request.
-    pub(super) fn register_here(
+    pub(super) fn handle_local_register(
         &mut self,
         buffers: &mut Buffers,
         now: Time,
@@ -30,9 +30,9 @@ impl Core {
         if incoming.essentials.cseq.method != Method::Register {
             return None;
         }
-        let mut way = self.setup.way(&incoming.message, incoming.essentials).ok()?;
-        way.requested_flow = way.requested_flow.filter(|_| self.setup.is_from_node(&incoming.flow));
-        if !self.setup.is_for_us(&way) {
+        let mut route = self.setup.route_info(&incoming.message, incoming.essentials).ok()?;
+        route.requested_flow = route.requested_flow.filter(|_| self.setup.is_from_node(&incoming.flow));
+        if !self.setup.is_for_us(&route) {
             return None;
         }
         if self.setup.draining {
@@ -43,14 +43,19 @@ impl Core {
     }
 
     /// Whether a request is the retransmission of a REGISTER that was answered.
-    pub(super) fn is_register_again(&self, incoming: &Incoming<'_>) -> bool {
+    pub(super) fn is_answered_register(&self, incoming: &Incoming<'_>) -> bool {
         incoming.essentials.cseq.method == Method::Register
             && self.access.outcome(self.access.key(incoming, Challenger::Server)).is_some()
     }
 
     /// Responds to the retransmission of a REGISTER that was answered.
-    pub(super) fn register_again(&mut self, buffers: &mut Buffers, now: Time, incoming: &Incoming<'_>) {
-        if let Some(Err((code, reason))) = self.register_here(buffers, now, incoming) {
+    pub(super) fn repeat_register_response(
+        &mut self,
+        buffers: &mut Buffers,
+        now: Time,
+        incoming: &Incoming<'_>,
+    ) {
+        if let Some(Err((code, reason))) = self.handle_local_register(buffers, now, incoming) {
             let Incoming { message, flow, .. } = incoming;
             self.responder(now).respond_statelessly(message, *flow, code, reason, None);
         }
@@ -75,7 +80,7 @@ impl Core {
                 Proof::Given => self.access.set_outcome(now, key, Outcome::Proved),
                 Proof::NotNeeded => {}
                 Proof::Pending => return Ok(()),
-                Proof::OfAnother => {
+                Proof::OtherUser => {
                     let (code, reason) = NOT_YOURS;
                     let refusal = Refusal::Status(code, reason.unwrap_or_default());
                     self.access.set_outcome(now, key, Outcome::Refused(refusal));
@@ -125,8 +130,8 @@ impl Core {
             is_connected: &is_connected,
             service_route: &setup.settings.service_route,
         };
-        let result =
-            already(before).unwrap_or_else(|| registrations.register(&request, aor, &mut output.journal));
+        let result = repeated_result(before)
+            .unwrap_or_else(|| registrations.register(&request, aor, &mut output.journal));
         self.access.set_outcome(now, key, result.into());
         match result {
             Registered::Refused(refusal) => log_answer(message, flow, refusal.code(), None),
@@ -139,7 +144,7 @@ impl Core {
         let has_flow_timer = !matches!(result, Registered::Refused(_))
             && flow.connection != 0
             && has_flow_timer(&request, bindings);
-        let tag = setup.marks.tag(message, flow);
+        let tag = setup.hashes.tag(message, flow);
         let feedback = essentials.via.oc.then_some(&self.overload.feedback);
         let mut limit =
             AmplificationLimit::new(now, !is_proven(now, setup, transactions, flow), transactions, flow);
@@ -153,7 +158,7 @@ impl Core {
             match result {
                 Registered::Refused(refusal) => write_error(&request, refusal, &tag, out)?,
                 Registered::Changed | Registered::Same => {
-                    noting(feedback, *flow, out, |out| write_ok(&request, bindings, &tag, out))?;
+                    write_with_feedback(feedback, *flow, out, |out| write_ok(&request, bindings, &tag, out))?;
                 }
             }
             within_limit = limit.take(out.len() - start);
@@ -174,7 +179,7 @@ impl Core {
 }
 
 /// Returns the result of a REGISTER that was processed before.
-fn already(before: Option<Outcome>) -> Option<Registered> {
+fn repeated_result(before: Option<Outcome>) -> Option<Registered> {
     match before? {
         Outcome::Bound => Some(Registered::Same),
         Outcome::Refused(refusal) => Some(Registered::Refused(refusal)),

@@ -79,7 +79,7 @@ pub(super) fn log_answer(request: &Message<'_>, flow: &Flow, code: StatusCode, r
 }
 
 /// Writes a response, with overload feedback in its Via if there is any.
-pub(super) fn noting<E>(
+pub(super) fn write_with_feedback<E>(
     feedback: Option<&Feedback>,
     flow: Flow,
     out: &mut BytesMut,
@@ -143,10 +143,12 @@ impl Responder<'_> {
     ) {
         let Incoming { message, essentials, flow, .. } = incoming;
         log_answer(message, flow, code, reason);
-        let tag = self.setup.marks.tag(message, flow);
+        let tag = self.setup.hashes.tag(message, flow);
         let feedback = essentials.via.oc.then_some(self.feedback);
         let written = self.transactions.respond(self.now, server, code, self.out, |out| {
-            noting(feedback, *flow, out, |out| write(message, *flow, code, reason, extra, &tag, out))
+            write_with_feedback(feedback, *flow, out, |out| {
+                write(message, *flow, code, reason, extra, &tag, out)
+            })
         });
         if let Err(error) = written {
             tracing::debug!(%error, "writing a response failed");
@@ -171,14 +173,16 @@ impl Responder<'_> {
         log_answer(request, &flow, code, reason);
         let via = request.via().ok();
         let to = answer_flow(flow, via.as_ref());
-        let tag = self.setup.marks.tag(request, &flow);
+        let tag = self.setup.hashes.tag(request, &flow);
         let feedback = via.is_some_and(|via| via.oc).then_some(self.feedback);
         let unvalidated = !is_proven(self.now, self.setup, self.transactions, &flow);
         let mut limit = AmplificationLimit::new(self.now, unvalidated, self.transactions, &flow);
         // A request whose headers can't be copied safely gets no response.
         let _ = self.out.write(to, None, |out| {
             let start = out.len();
-            noting(feedback, flow, out, |out| write(request, flow, code, reason, extra, &tag, out))?;
+            write_with_feedback(feedback, flow, out, |out| {
+                write(request, flow, code, reason, extra, &tag, out)
+            })?;
             limit.take(out.len() - start)
         });
     }
@@ -186,7 +190,7 @@ impl Responder<'_> {
     /// Responds with 503 and a Retry-After.
     pub(super) fn refuse_for_now(&mut self, flow: Flow, request: &Message<'_>) {
         // A random value from 2 to 9 seconds spreads the retries.
-        let [digit, ..] = self.setup.marks.tag(request, &flow);
+        let [digit, ..] = self.setup.hashes.tag(request, &flow);
         let later = &[b'2' + digit % 8];
         let later = Some((HeaderName::RetryAfter, &later[..]));
         self.respond_statelessly(request, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);
@@ -205,7 +209,7 @@ impl Responder<'_> {
         };
         let Incoming { message, flow, .. } = incoming;
         let to = answer_flow(*flow, Some(&incoming.essentials.via));
-        let tag = self.setup.marks.tag(message, flow);
+        let tag = self.setup.hashes.tag(message, flow);
         let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
         let unvalidated = !is_proven(self.now, self.setup, self.transactions, flow);
         let mut limit = AmplificationLimit::new(self.now, unvalidated, self.transactions, flow);
@@ -250,7 +254,7 @@ impl Responder<'_> {
         let full = (StatusCode::SERVICE_UNAVAILABLE, None);
         let begun = Incoming { arriving: Some(arriving), ..*incoming };
         let server = self.begin(&begun).ok_or(full)?;
-        let tag = self.setup.marks.tag(message, flow);
+        let tag = self.setup.hashes.tag(message, flow);
         let code = StatusCode::MOVED_TEMPORARILY;
         let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
         let written = self.transactions.respond(self.now, server, code, self.out, |out| {

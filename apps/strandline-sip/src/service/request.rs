@@ -59,7 +59,7 @@ pub(super) enum Proof {
     /// The sender was challenged, or the request waits until the user has been looked up.
     Pending,
     /// The credentials are another user's.
-    OfAnother,
+    OtherUser,
     /// The request is refused.
     Refused(Rejection),
 }
@@ -135,7 +135,7 @@ impl Core {
         if self.setup.settings.mode == Mode::FrontEnd {
             return self.responder(now).respond_statelessly(message, flow, StatusCode::OK, None, None);
         }
-        if let Some(result) = self.register_here(buffers, now, &incoming) {
+        if let Some(result) = self.handle_local_register(buffers, now, &incoming) {
             if let Err((code, reason)) = result {
                 self.responder(now).respond_statelessly(message, flow, code, reason, None);
             }
@@ -167,17 +167,19 @@ impl Core {
         arriving: Arriving,
     ) -> Result<(), Rejection> {
         let Incoming { message, essentials, flow, .. } = incoming;
-        let mut way =
-            self.setup.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
-        way.requested_flow = way.requested_flow.filter(|_| self.setup.is_from_node(flow));
-        if self.setup.draining && way.token.is_none() {
+        let mut route = self
+            .setup
+            .route_info(message, essentials)
+            .map_err(|error| (error.status(), Some(error.kind.text())))?;
+        route.requested_flow = route.requested_flow.filter(|_| self.setup.is_from_node(flow));
+        if self.setup.draining && route.token.is_none() {
             self.responder(now).refuse_for_now(*flow, message);
             return Ok(());
         }
-        if let Uri::Sip(uri) = &way.uri
+        if let Uri::Sip(uri) = &route.uri
             && uri.user.is_none()
             && essentials.cseq.method == Method::Options
-            && (self.setup.gruu_of(&way).is_some() || self.setup.is_for_us(&way))
+            && (self.setup.gruu_of(&route).is_some() || self.setup.is_for_us(&route))
         {
             if !self.refuse_unsupported(now, incoming, HeaderName::Require)? {
                 let supported = Some((HeaderName::Supported, SUPPORTED_LINE.as_bytes()));
@@ -186,7 +188,7 @@ impl Core {
             return Ok(());
         }
         // The transaction stores the headers for a 100, and a copy of the request if there is room.
-        let in_dialog = essentials.to.tag.is_some() && way.token.is_some();
+        let in_dialog = essentials.to.tag.is_some() && route.token.is_some();
         if self.setup.settings.mode == Mode::Proxy
             && !self.transactions.account().has_room_for(message.as_bytes().len(), 2, in_dialog)
         {
@@ -194,13 +196,13 @@ impl Core {
             self.responder(now).refuse_for_now(*flow, message);
             return Ok(());
         }
-        let authenticated = match way.requested_flow {
+        let authenticated = match route.requested_flow {
             // The other node has authenticated the sender.
             Some(_) => Some(Incoming { proved: true, ..*incoming }),
-            None => self.authenticate(now, incoming, &way, arriving)?,
+            None => self.authenticate(now, incoming, &route, arriving)?,
         };
         let Some(incoming) = authenticated else { return Ok(()) };
-        if let Err((code, reason)) = self.route(buffers, now, &incoming, &way, arriving) {
+        if let Err((code, reason)) = self.route(buffers, now, &incoming, &route, arriving) {
             self.responder(now).respond(&incoming, code, reason, None);
         }
         Ok(())
@@ -213,12 +215,12 @@ impl Core {
         &mut self,
         now: Time,
         incoming: &Incoming<'a>,
-        way: &RouteInfo<'_>,
+        route: &RouteInfo<'_>,
         arriving: Arriving,
     ) -> Result<Option<Incoming<'a>>, Rejection> {
         let essentials = &incoming.essentials;
         // The registrar elsewhere has authenticated a sender to a phone that is registered there.
-        let in_dialog = (essentials.to.tag.is_some() && way.token.is_some()) || way.phone.is_some();
+        let in_dialog = (essentials.to.tag.is_some() && route.token.is_some()) || route.phone.is_some();
         let ours = match essentials.from.sip_uri() {
             Ok(uri) if !in_dialog && self.setup.settings.is_domain(&uri.host, uri.port) => uri,
             _ => return Ok(Some(*incoming)),
@@ -228,7 +230,7 @@ impl Core {
             Proof::NotNeeded => Ok(Some(*incoming)),
             Proof::Given => Ok(Some(Incoming { proved: true, arriving: Some(arriving), ..*incoming })),
             Proof::Pending => Ok(None),
-            Proof::OfAnother => {
+            Proof::OtherUser => {
                 let incoming = Incoming { arriving: Some(arriving), ..*incoming };
                 self.responder(now).respond(&incoming, NOT_YOURS.0, NOT_YOURS.1, None);
                 Ok(None)
@@ -251,7 +253,7 @@ impl Core {
                 Proof::Given
             }
             Checked::NotNeeded => Proof::NotNeeded,
-            Checked::OfAnother => Proof::OfAnother,
+            Checked::OtherUser => Proof::OtherUser,
             Checked::Refused(verdict) => Proof::Refused(verdict),
             Checked::Challenge(challenges) => {
                 self.responder(now).challenge(incoming, claim.challenger, &challenges);
@@ -288,18 +290,18 @@ impl Core {
         buffers: &mut Buffers,
         now: Time,
         incoming: &Incoming<'_>,
-        way: &RouteInfo<'_>,
+        route: &RouteInfo<'_>,
         arriving: Arriving,
     ) -> Result<(), Rejection> {
         let Buffers { aor, targets } = buffers;
-        let Some(mark) = self.validate(now, incoming, aor)? else { return Ok(()) };
-        let found = self.find_targets(now, incoming, way, aor, targets);
+        let Some(routing_hash) = self.validate(now, incoming, aor)? else { return Ok(()) };
+        let found = self.find_targets(now, incoming, route, aor, targets);
         let result = match found {
             Ok(Found::Targets) if self.setup.settings.mode == Mode::Redirect => {
                 self.responder(now).redirect(incoming, arriving, targets)
             }
-            Ok(Found::Targets) => self.forward(now, incoming, (way, mark), arriving, targets),
-            Ok(Found::Unregistered) => self.on_unregistered(now, incoming, way),
+            Ok(Found::Targets) => self.forward(now, incoming, (route, routing_hash), arriving, targets),
+            Ok(Found::Unregistered) => self.on_unregistered(now, incoming, route),
             Err(verdict) => Err(verdict),
         };
         targets.clear();
@@ -327,9 +329,9 @@ impl Core {
             self.responder(now).respond(incoming, StatusCode::EXTENSION_REQUIRED, None, extra);
             return Ok(None);
         }
-        let mark = self.setup.loop_mark(incoming)?;
+        let routing_hash = self.setup.checked_routing_hash(incoming)?;
         self.router(now).check_contact(incoming, aor)?;
-        Ok(Some(mark))
+        Ok(Some(routing_hash))
     }
 
     /// Determines the targets of a request (section 16.5): the phones of one of our users, what an operator
@@ -338,23 +340,23 @@ impl Core {
         &self,
         now: Time,
         incoming: &Incoming<'_>,
-        way: &RouteInfo<'_>,
+        route: &RouteInfo<'_>,
         aor: &mut Vec<u8>,
         targets: &mut Vec<Target>,
     ) -> Result<Found, Rejection> {
         let router = self.router(now);
-        let found = match &way.uri {
-            Uri::Sip(uri) if self.setup.gruu_of(way).is_some() => {
-                router.gruu_targets(incoming, uri, way, aor, targets)
+        let found = match &route.uri {
+            Uri::Sip(uri) if self.setup.gruu_of(route).is_some() => {
+                router.gruu_targets(incoming, uri, route, aor, targets)
             }
-            Uri::Sip(uri) if self.setup.is_for_us(way) => return router.find(incoming, uri, aor, targets),
-            _ => match router.other_domain_targets(incoming, way, targets) {
+            Uri::Sip(uri) if self.setup.is_for_us(route) => return router.find(incoming, uri, aor, targets),
+            _ => match router.other_domain_targets(incoming, route, targets) {
                 Some(found) => found,
                 // A redirection to the request URI itself would lead nowhere.
                 None if self.setup.settings.mode == Mode::Redirect => {
                     Err((StatusCode::NOT_FOUND, Some("Not Our Domain")))
                 }
-                None => router.direct_target(incoming, way).map(|target| targets.push(target)),
+                None => router.direct_target(incoming, route).map(|target| targets.push(target)),
             },
         };
         found.map(|()| Found::Targets)
@@ -367,10 +369,10 @@ impl Core {
         &mut self,
         now: Time,
         incoming: &Incoming<'_>,
-        way: &RouteInfo<'_>,
+        route: &RouteInfo<'_>,
     ) -> Result<(), Rejection> {
         let unavailable = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
-        let existence = way.uri.sip().map(|uri| self.access.existence(now, &self.setup, uri));
+        let existence = route.uri.sip().map(|uri| self.access.existence(now, &self.setup, uri));
         match existence {
             Some(Existence::Absent) | None => Err((StatusCode::NOT_FOUND, None)),
             Some(Existence::Exists) => Err(unavailable),
@@ -388,7 +390,7 @@ impl Core {
         &mut self,
         now: Time,
         incoming: &Incoming<'_>,
-        (way, mark): (&RouteInfo<'_>, u64),
+        (route, routing_hash): (&RouteInfo<'_>, u64),
         arriving: Arriving,
         targets: &mut Vec<Target>,
     ) -> Result<(), Rejection> {
@@ -401,7 +403,11 @@ impl Core {
         }
         let caller_host = self.router(now).caller_host(incoming);
         let trusted = trusts(&self.setup, &incoming.flow, &self.connections);
-        self.proxy(now).begin(&ForwardSource { incoming, way, mark, caller_host, trusted }, arriving, targets)
+        self.proxy(now).begin(
+            &ForwardSource { incoming, route, routing_hash, caller_host, trusted },
+            arriving,
+            targets,
+        )
     }
 
     /// Handles CANCEL: answers it, and cancels the branches of its INVITE (section 16.10).
@@ -429,7 +435,7 @@ impl Core {
     /// Handles the ACK of a 2xx: it is forwarded within the dialog, without a transaction. The ACK of an
     /// error that was sent without a transaction ends here (section 8.2.7).
     fn on_ack(&mut self, buffers: &mut Buffers, now: Time, incoming: &Incoming<'_>) {
-        let tag = self.setup.marks.tag(&incoming.message, &incoming.flow);
+        let tag = self.setup.hashes.tag(&incoming.message, &incoming.flow);
         let is_of_ours = incoming.essentials.to.tag == Some(&tag[..]);
         if is_of_ours && incoming.unvalidated {
             self.transactions.balance_mut().prove(now, incoming.flow.peer.ip());
@@ -437,15 +443,15 @@ impl Core {
         if is_of_ours || matches!(self.setup.settings.mode, Mode::Redirect) {
             return;
         }
-        let Ok(way) = self.setup.way(&incoming.message, incoming.essentials) else { return };
-        if incoming.essentials.max_forwards == Some(0) || self.setup.loop_mark(incoming).is_err() {
+        let Ok(route) = self.setup.route_info(&incoming.message, incoming.essentials) else { return };
+        if incoming.essentials.max_forwards == Some(0) || self.setup.checked_routing_hash(incoming).is_err() {
             return;
         }
-        let is_route_of_ours = |uri: &SipUri<'_>| self.setup.is_ours(uri) && way.token.is_none();
-        let target = match self.setup.gruu_of(&way) {
-            Some(uri) => self.router(now).gruu_target(incoming, &uri, &way, &mut buffers.aor),
-            None if self.setup.is_for_us(&way) || way.uri.sip().is_some_and(is_route_of_ours) => return,
-            None => self.router(now).direct_target(incoming, &way),
+        let is_route_of_ours = |uri: &SipUri<'_>| self.setup.is_ours(uri) && route.token.is_none();
+        let target = match self.setup.gruu_of(&route) {
+            Some(uri) => self.router(now).gruu_target(incoming, &uri, &route, &mut buffers.aor),
+            None if self.setup.is_for_us(&route) || route.uri.sip().is_some_and(is_route_of_ours) => return,
+            None => self.router(now).direct_target(incoming, &route),
         };
         let Ok(Target { place, uri, path, only, .. }) = target else { return };
         let mut proxy = self.proxy(now);
@@ -455,15 +461,15 @@ impl Core {
                 let flow = incoming.flow;
                 let (holder, held) = room_to_wait(proxy.transactions.account(), incoming.message.as_bytes());
                 let waiter = || Waiter::Message { flow, bytes: holder.hold(held) };
-                match proxy.ways(&question, proxy.setup.marks.call_seed(incoming), waiter) {
-                    ResolvedFlows::Flows(ways) => ways.into_iter().find(|way| is_allowed(way, only)),
+                match proxy.flows_of(&question, proxy.setup.hashes.call_seed(incoming), waiter) {
+                    ResolvedFlows::Flows(flows) => flows.into_iter().find(|flow| is_allowed(flow, only)),
                     ResolvedFlows::Pending | ResolvedFlows::Failed(_) => None,
                 }
             }
         };
         if let Some(flow) = flow {
             let trusted = trusts(proxy.setup, &incoming.flow, proxy.connections);
-            let source = ForwardSource { incoming, way: &way, mark: 0, caller_host: 0, trusted };
+            let source = ForwardSource { incoming, route: &route, routing_hash: 0, caller_host: 0, trusted };
             proxy.forward_stateless(&source, flow, (uri.as_deref(), &path));
         }
     }

@@ -21,18 +21,18 @@ const LABELS_MAX: usize = 16;
 
 /// Makes the hashes and tags of requests.
 #[derive(Debug)]
-pub(super) struct Marks {
+pub(super) struct Hashes {
     hasher: SipHasher13,
 }
 
-impl Marks {
+impl Hashes {
     /// `hasher` must have a random key.
     pub(super) const fn new(hasher: SipHasher13) -> Self {
         Self { hasher }
     }
 
     /// A hash of everything that determines the routing of a request.
-    pub(super) fn routing_mark(&self, incoming: &Incoming<'_>) -> u64 {
+    pub(super) fn routing_hash(&self, incoming: &Incoming<'_>) -> u64 {
         let Incoming { message, essentials, .. } = incoming;
         let mut hasher = self.hasher;
         let mut part = |part: &[u8]| {
@@ -102,23 +102,23 @@ impl Marks {
 }
 
 impl Tokens {
-    /// The hash of an address, as [`Tokens::host_mark`] makes of a name.
-    pub(super) fn address_mark(&self, address: IpAddr) -> u32 {
-        self.host_mark(address.to_canonical().to_string().as_bytes())
+    /// The hash of an address, as [`Tokens::host_hash`] makes of a name.
+    pub(super) fn address_hash(&self, address: IpAddr) -> u32 {
+        self.host_hash(address.to_canonical().to_string().as_bytes())
     }
 
     /// Whether a hash is that of a destination's name or address, or of a parent domain of the name.
-    pub(super) fn has_mark(&self, place: &Destination, mark: u32) -> bool {
-        if mark == 0 {
+    pub(super) fn has_hash(&self, place: &Destination, hash: u32) -> bool {
+        if hash == 0 {
             return false;
         }
-        let is_marked = |name: &str| self.host_mark(name.as_bytes()) == mark;
+        let has_this = |name: &str| self.host_hash(name.as_bytes()) == hash;
         match place {
-            Destination::Flow(flow) => is_marked(&flow.peer.ip().to_canonical().to_string()),
+            Destination::Flow(flow) => has_this(&flow.peer.ip().to_canonical().to_string()),
             Destination::Name(question) => {
                 let name = Some(&*question.name);
                 let mut names = core::iter::successors(name, |name| Some(name.split_once('.')?.1));
-                names.by_ref().take(LABELS_MAX).any(is_marked)
+                names.by_ref().take(LABELS_MAX).any(has_this)
             }
         }
     }

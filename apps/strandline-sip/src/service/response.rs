@@ -21,7 +21,7 @@ impl Proxy<'_> {
             let id = BranchId::of(user);
             let is_superseded = self.contexts.is_superseded(id, client);
             let neighbour = self.contexts.branch(id).filter(|branch| branch.neighbour);
-            if let Some((_, flow)) = neighbour.and_then(|branch| branch.way) {
+            if let Some((_, flow)) = neighbour.and_then(|branch| branch.sent) {
                 self.overload.throttle.on_response(self.now, flow.peer, &essentials.via);
             }
             if message.has_only(&essentials.via) {
@@ -163,7 +163,7 @@ impl Proxy<'_> {
     /// none.
     fn tries_next_server(&mut self, id: BranchId, message: &Message<'_>) -> bool {
         let branch = self.contexts.branch(id).filter(|branch| branch.has_more() && !branch.done);
-        let Some((_, flow)) = branch.and_then(|branch| branch.way) else { return false };
+        let Some((_, flow)) = branch.and_then(|branch| branch.sent) else { return false };
         let retry_after = message.retry_after().ok().flatten().map(|after| after.seconds);
         self.deprioritize(&flow, retry_after);
         self.next_server(id)
@@ -226,7 +226,7 @@ impl Proxy<'_> {
         }
         // Branches that wait for DNS end.
         let waits =
-            |(number, branch): (usize, &Branch)| (!branch.done && branch.way.is_none()).then_some(number);
+            |(number, branch): (usize, &Branch)| (!branch.done && branch.sent.is_none()).then_some(number);
         let waiting: Vec<usize> = context.branches.iter().enumerate().filter_map(waits).collect();
         for number in waiting {
             self.on_branch_lost(BranchId { slot, number }, StatusCode::REQUEST_TERMINATED);
@@ -264,7 +264,7 @@ impl Proxy<'_> {
         // If a node can't be reached, the flows of its phones are gone too; and a flow that has ended may
         // have been the only one.
         let flow_failed = |branch: &Branch| {
-            let over_flow = branch.way.is_some_and(|(_, flow)| flow.connection != 0);
+            let over_flow = branch.sent.is_some_and(|(_, flow)| flow.connection != 0);
             branch.over_node || (over_flow && branch.fallback.is_none())
         };
         let callee = self.contexts.get(id.slot).is_some_and(|context| context.callee);
@@ -309,7 +309,7 @@ impl Proxy<'_> {
     fn lose(&mut self, id: BranchId, code: StatusCode, sent: bool) {
         let silent = self.contexts.branch(id).filter(|branch| !branch.responded && !branch.done);
         let silent =
-            silent.and_then(|branch| Some((branch.way?.1, branch.neighbour, branch.named.is_some())));
+            silent.and_then(|branch| Some((branch.sent?.1, branch.neighbour, branch.named.is_some())));
         if let Some((flow, neighbour, named)) = silent {
             if neighbour {
                 self.overload.throttle.failed(self.now, flow.peer);

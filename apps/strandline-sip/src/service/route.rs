@@ -49,13 +49,13 @@ impl Setup {
     }
 
     /// Reads the Routes of a request.
-    pub(super) fn way<'a>(
+    pub(super) fn route_info<'a>(
         &self,
         message: &Message<'a>,
         essentials: &Essentials<'a>,
     ) -> Result<RouteInfo<'a>, Error> {
         let uri = essentials.routable_uri()?;
-        let mut way = RouteInfo {
+        let mut info = RouteInfo {
             uri,
             replaced: None,
             ours: 0,
@@ -74,44 +74,48 @@ impl Setup {
                 continue;
             }
             match route.uri()? {
-                Uri::Sip(uri) if way.ours < 2 && self.is_ours(&uri) => {
-                    way.ours += 1;
+                Uri::Sip(uri) if info.ours < 2 && self.is_ours(&uri) => {
+                    info.ours += 1;
                     let Some(user) = uri.user else { continue };
-                    way.token = way.token.or_else(|| self.tokens.read(user));
-                    if way.token.is_none() && self.nodes.is_some() {
-                        way.requested_flow = self.tokens.read_flow(user);
+                    info.token = info.token.or_else(|| self.tokens.read(user));
+                    if info.token.is_none() && self.nodes.is_some() {
+                        info.requested_flow = self.tokens.read_flow(user);
                     }
-                    if way.ours == 1 && way.token.is_none() && way.requested_flow.is_none() {
-                        way.phone = self.tokens.read_path(user);
+                    if info.ours == 1 && info.token.is_none() && info.requested_flow.is_none() {
+                        info.phone = self.tokens.read_path(user);
                     }
                 }
                 _ => {
-                    way.next = Some(route);
+                    info.next = Some(route);
                     above = false;
                 }
             }
         }
-        self.undo_strict_routing(&mut way, last)?;
-        Ok(way)
+        self.undo_strict_routing(&mut info, last)?;
+        Ok(info)
     }
 
     /// Undoes the change of a strict router, which has replaced the request URI by our Route and appended it
     /// to the Routes (section 16.4).
-    fn undo_strict_routing<'a>(&self, way: &mut RouteInfo<'a>, last: Option<Route<'a>>) -> Result<(), Error> {
-        let (Uri::Sip(uri), Some(last)) = (&way.uri, last) else { return Ok(()) };
-        if !uri.is_loose_router() || !self.is_ours(uri) || way.ours > 0 {
+    fn undo_strict_routing<'a>(
+        &self,
+        info: &mut RouteInfo<'a>,
+        last: Option<Route<'a>>,
+    ) -> Result<(), Error> {
+        let (Uri::Sip(uri), Some(last)) = (&info.uri, last) else { return Ok(()) };
+        if !uri.is_loose_router() || !self.is_ours(uri) || info.ours > 0 {
             return Ok(());
         }
         let token = uri.user.and_then(|user| self.tokens.read(user));
         if uri.user.is_some() && token.is_none() {
             return Ok(());
         }
-        way.token = token;
-        way.uri = last.uri()?;
-        way.replaced = Some(last.uri_bytes());
-        way.last_taken = true;
-        if way.next.is_some_and(|next| next.uri_bytes().as_ptr() == last.uri_bytes().as_ptr()) {
-            way.next = None;
+        info.token = token;
+        info.uri = last.uri()?;
+        info.replaced = Some(last.uri_bytes());
+        info.last_taken = true;
+        if info.next.is_some_and(|next| next.uri_bytes().as_ptr() == last.uri_bytes().as_ptr()) {
+            info.next = None;
         }
         Ok(())
     }
@@ -157,24 +161,24 @@ impl Setup {
     }
 
     /// The request URI if it is a GRUU of one of our domains, whatever Route stands above it.
-    pub(super) fn gruu_of<'a>(&self, way: &RouteInfo<'a>) -> Option<SipUri<'a>> {
-        let uri = way.uri.sip().filter(|_| way.requested_flow.is_none() && way.phone.is_none())?;
+    pub(super) fn gruu_of<'a>(&self, info: &RouteInfo<'a>) -> Option<SipUri<'a>> {
+        let uri = info.uri.sip().filter(|_| info.requested_flow.is_none() && info.phone.is_none())?;
         (uri.gruu().is_some() && self.settings.is_domain(&uri.host, uri.port)).then_some(*uri)
     }
 
     /// Whether a request is for one of our users or for their phone, so that this server answers for its
     /// failures.
-    pub(super) fn is_for_callee(&self, way: &RouteInfo<'_>) -> bool {
-        way.requested_flow.is_none()
-            && way.phone.is_none()
-            && (self.gruu_of(way).is_some() || self.is_for_us(way))
+    pub(super) fn is_for_callee(&self, info: &RouteInfo<'_>) -> bool {
+        info.requested_flow.is_none()
+            && info.phone.is_none()
+            && (self.gruu_of(info).is_some() || self.is_for_us(info))
     }
 
     /// Whether a request is for one of our users or for the domain itself, and not by `maddr` for another
     /// host (section 16.5).
-    pub(super) fn is_for_us(&self, way: &RouteInfo<'_>) -> bool {
-        match &way.uri {
-            Uri::Sip(uri) if way.is_without_routes() => {
+    pub(super) fn is_for_us(&self, info: &RouteInfo<'_>) -> bool {
+        match &info.uri {
+            Uri::Sip(uri) if info.is_without_routes() => {
                 let port = uri.port_or_default();
                 let is_here = |maddr| Host::parse(maddr).is_ok_and(|host| self.settings.is_here(&host, port));
                 self.settings.is_domain(&uri.host, uri.port)
@@ -205,15 +209,18 @@ impl Setup {
     ///
     /// # Errors
     /// If the request has a Via of ours with the same hash: it has looped (RFC 5393 section 4.2).
-    pub(super) fn loop_mark(&self, incoming: &Incoming<'_>) -> Result<u64, Rejection> {
-        let mark = self.marks.routing_mark(incoming);
+    pub(super) fn checked_routing_hash(&self, incoming: &Incoming<'_>) -> Result<u64, Rejection> {
+        let routing_hash = self.hashes.routing_hash(incoming);
         let is_ours = |via: &Via<'_>| {
             self.settings.is_here(&via.host, via.port.unwrap_or(Protocol::Udp.default_port()))
-                && via.branch_id().and_then(ViaBranch::read).is_some_and(|branch| branch.mark == mark)
+                && via
+                    .branch_id()
+                    .and_then(ViaBranch::read)
+                    .is_some_and(|branch| branch.routing_hash == routing_hash)
         };
         let top = &incoming.essentials.via;
         if incoming.message.has_only(top) {
-            return if is_ours(top) { Err((StatusCode::LOOP_DETECTED, None)) } else { Ok(mark) };
+            return if is_ours(top) { Err((StatusCode::LOOP_DETECTED, None)) } else { Ok(routing_hash) };
         }
         for via in incoming.message.vias() {
             let Ok(via) = via else { return Err((StatusCode::BAD_REQUEST, Some("Malformed Via"))) };
@@ -221,6 +228,6 @@ impl Setup {
                 return Err((StatusCode::LOOP_DETECTED, None));
             }
         }
-        Ok(mark)
+        Ok(routing_hash)
     }
 }

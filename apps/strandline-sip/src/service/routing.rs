@@ -76,13 +76,13 @@ impl Router<'_> {
     pub(super) fn other_domain_targets(
         &self,
         incoming: &Incoming<'_>,
-        way: &RouteInfo<'_>,
+        route: &RouteInfo<'_>,
         targets: &mut Vec<Target>,
     ) -> Option<Result<(), Rejection>> {
-        if self.setup.settings.directory.routes.is_empty() || !way.is_without_routes() {
+        if self.setup.settings.directory.routes.is_empty() || !route.is_without_routes() {
             return None;
         }
-        match &way.uri {
+        match &route.uri {
             Uri::Sip(uri) => {
                 let domain = uri.host.to_string().to_ascii_lowercase();
                 self.trunk_targets(incoming, uri.user.unwrap_or(&[]), Some(&domain), targets)
@@ -108,7 +108,7 @@ impl Router<'_> {
         if !route.registrar && !incoming.proved && !self.may_relay(&incoming.flow) {
             return Some(Err(DENIED));
         }
-        self.hops(route, user, self.setup.marks.call_seed(incoming) as usize, targets);
+        self.hops(route, user, self.setup.hashes.call_seed(incoming) as usize, targets);
         let none = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
         Some(if targets.is_empty() { Err(none) } else { Ok(()) })
     }

@@ -97,8 +97,8 @@ struct Entry {
 pub struct Servers {
     entries: HashMap<Arc<Question>, Entry>,
     names: HashMap<u32, Arc<Question>>,
-    /// Domains by the marks of their names.
-    marks: HashMap<u32, u32>,
+    /// Domains by the hashes of their names.
+    by_hash: HashMap<u32, u32>,
     /// Questions, the oldest first.
     order: VecDeque<Arc<Question>>,
     wanted: Vec<Arc<Question>>,
@@ -151,13 +151,13 @@ impl Servers {
 
     /// The flows to the servers of a name, chosen by `seed`. If they aren't known yet, the result of `waiter`
     /// waits for the answer.
-    pub(super) fn ways(
+    pub(super) fn flows_of(
         &mut self,
         now: Time,
         question: &Arc<Question>,
         max: usize,
         seed: u64,
-        mark: impl Fn(&Question) -> u32,
+        host_hash: impl Fn(&Question) -> u32,
         waiter: impl FnOnce() -> Waiter,
     ) -> ResolvedFlows {
         let has_room = self.waiting < WAITING_MAX;
@@ -182,14 +182,14 @@ impl Servers {
             _ => {}
         }
         let is_there = self.entries.contains_key(question);
-        if !has_room || self.pending >= PENDING_MAX || !(is_there || self.make_room(max, &mark)) {
+        if !has_room || self.pending >= PENDING_MAX || !(is_there || self.make_room(max, &host_hash)) {
             self.counters.no_room += 1;
             return ResolvedFlows::Failed(StatusCode::SERVICE_UNAVAILABLE);
         }
         if !is_there {
             self.last_domain = self.last_domain % (u32::MAX - 1) + 1;
             self.names.insert(self.last_domain, Arc::clone(question));
-            self.marks.insert(mark(question), self.last_domain);
+            self.by_hash.insert(host_hash(question), self.last_domain);
             self.order.push_back(Arc::clone(question));
         }
         let domain = self.last_domain;
@@ -205,7 +205,7 @@ impl Servers {
     }
 
     /// Removes the oldest names if there are too many. Returns false if all of them are being queried.
-    fn make_room(&mut self, max: usize, mark: impl Fn(&Question) -> u32) -> bool {
+    fn make_room(&mut self, max: usize, host_hash: impl Fn(&Question) -> u32) -> bool {
         for _ in 0..self.order.len() {
             if self.entries.len() < max {
                 return true;
@@ -214,9 +214,9 @@ impl Servers {
             match self.entries.get(&oldest) {
                 Some(Entry { state: State::Queried(_), .. }) => self.order.push_back(oldest),
                 Some(Entry { domain, .. }) => {
-                    let key = mark(&oldest);
-                    if self.marks.get(&key) == Some(domain) {
-                        self.marks.remove(&key);
+                    let key = host_hash(&oldest);
+                    if self.by_hash.get(&key) == Some(domain) {
+                        self.by_hash.remove(&key);
                     }
                     self.names.remove(domain);
                     self.entries.remove(&oldest);
@@ -227,9 +227,9 @@ impl Servers {
         self.entries.len() < max
     }
 
-    /// The domain whose name has a mark.
-    pub(super) fn domain_of(&self, mark: u32) -> Option<u32> {
-        self.marks.get(&mark).copied()
+    /// The domain whose name has this hash.
+    pub(super) fn domain_of(&self, host_hash: u32) -> Option<u32> {
+        self.by_hash.get(&host_hash).copied()
     }
 
     /// Records that DNS has not answered a query for a name in time.

@@ -13,7 +13,7 @@ use super::Seeds;
 use super::directory::Directory;
 use super::nodes::{OtherNodes, Peer};
 use super::offers::Offers;
-use super::request_hashes::Marks;
+use super::request_hashes::Hashes;
 use super::settings::{Advertised, Settings};
 use super::token::Tokens;
 use super::workers::Workers;
@@ -26,7 +26,7 @@ pub struct Setup {
     pub(super) tokens: Tokens,
     pub(super) gruus: Gruus,
     /// Makes hashes and tags.
-    pub(super) marks: Marks,
+    pub(super) hashes: Hashes,
     /// The overload control that downstream neighbours are offered.
     pub(super) offers: Offers,
     /// Seconds since 1970 at `Time::ZERO`.
@@ -46,7 +46,7 @@ impl Setup {
             offers: Offers::new(&settings.directory, &tokens),
             tokens,
             gruus: Gruus::new(&seeds.tokens, &seeds.gruus),
-            marks: Marks::new(hasher),
+            hashes: Hashes::new(hasher),
             epoch_unix_secs,
             nodes: None,
             workers: None,

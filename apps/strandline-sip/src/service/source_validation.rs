@@ -89,7 +89,7 @@ pub(super) fn on_acknowledged(
         return;
     }
     let tag = essentials.to.tag.unwrap_or(&[]);
-    if tag == setup.marks.tag_of(server) || tag == setup.marks.tag(message, flow) {
+    if tag == setup.hashes.tag_of(server) || tag == setup.hashes.tag(message, flow) {
         transactions.balance_mut().prove(now, flow.peer.ip());
     }
 }

@@ -15,20 +15,20 @@ pub(super) struct Strict<'a> {
 }
 
 /// The next hop, if it is a strict router.
-pub(super) fn next<'a>(path: &'a [u8], way: &RouteInfo<'a>) -> Option<Strict<'a>> {
-    let uri = first_uri(path, way);
+pub(super) fn next<'a>(path: &'a [u8], route: &RouteInfo<'a>) -> Option<Strict<'a>> {
+    let uri = first_uri(path, route);
     let is_strict = matches!(Uri::parse(uri), Ok(Uri::Sip(uri)) if !uri.is_loose_router());
     let rest = || path.get(first_of(path).len() + 1..).unwrap_or(&[]).trim_ascii();
     is_strict.then(|| Strict { uri, path: (!path.is_empty()).then(rest) })
 }
 
 /// The URI of the first Route that the next hop sees; empty if there is none.
-pub(super) fn first_uri<'a>(path: &'a [u8], way: &RouteInfo<'a>) -> &'a [u8] {
+pub(super) fn first_uri<'a>(path: &'a [u8], route: &RouteInfo<'a>) -> &'a [u8] {
     let first = match path.is_empty() {
         false => Route::parse(first_of(path)).ok(),
-        true => way.next,
+        true => route.next,
     };
-    first.map_or(&[], |route| route.uri_bytes())
+    first.map_or(&[], |first| first.uri_bytes())
 }
 
 /// Whether this is a SIPS URI.

@@ -158,7 +158,7 @@ impl Router<'_> {
         &self,
         incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
-        way: &RouteInfo<'_>,
+        route: &RouteInfo<'_>,
         aor: &mut Vec<u8>,
         targets: &mut Vec<Target>,
     ) -> Result<(), Rejection> {
@@ -168,8 +168,8 @@ impl Router<'_> {
             return Err((StatusCode::TEMPORARILY_UNAVAILABLE, None));
         }
         // Only some senders may use a Route that isn't ours, unless the registration leads there as well.
-        let direct = way.next.map(|_| self.direct_target(incoming, way));
-        let routed = way.next.and_then(|next| self.setup.destination(&next.sip_uri().ok()?));
+        let direct = route.next.map(|_| self.direct_target(incoming, route));
+        let routed = route.next.and_then(|next| self.setup.destination(&next.sip_uri().ok()?));
         let (mut dead, mut denied) = (false, None);
         for binding in bindings {
             let target = match (&direct, self.reached(binding, uri)) {
@@ -209,11 +209,11 @@ impl Router<'_> {
         &self,
         incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
-        way: &RouteInfo<'_>,
+        route: &RouteInfo<'_>,
         aor: &mut Vec<u8>,
     ) -> Result<Target, Rejection> {
         let mut targets = Vec::new();
-        self.gruu_targets(incoming, uri, way, aor, &mut targets)?;
+        self.gruu_targets(incoming, uri, route, aor, &mut targets)?;
         targets.into_iter().next().ok_or(NO_GRUU)
     }
 

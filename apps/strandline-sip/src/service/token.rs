@@ -16,7 +16,7 @@ use crate::transaction::{Flow, Protocol, hex};
 pub struct End {
     /// The flow to it.
     pub flow: Flow,
-    /// The hash of the name that led there (see [`Tokens::host_mark`]); 0 for none.
+    /// The hash of the name that led there (see [`Tokens::host_hash`]); 0 for none.
     pub host: u32,
 }
 
@@ -54,7 +54,7 @@ impl Tokens {
 
     /// Long enough to avoid collisions: with 16 bits the tags of two parties would collide in one call of
     /// 65,536, and its ends would be mixed up.
-    fn tag_mark(&self, tag: &[u8]) -> u32 {
+    fn tag_hash(&self, tag: &[u8]) -> u32 {
         let mut hasher = self.hasher;
         hasher.write(b"tag");
         hasher.write(tag);
@@ -64,7 +64,7 @@ impl Tokens {
     /// A keyed hash of a host name, in lower case and without the dot at its end. Without the key, collisions
     /// can't be predicted. Never 0.
     #[must_use]
-    pub fn host_mark(&self, name: &[u8]) -> u32 {
+    pub fn host_hash(&self, name: &[u8]) -> u32 {
         let mut hasher = self.hasher;
         hasher.write(b"host");
         name.strip_suffix(b".")
@@ -93,7 +93,7 @@ impl Tokens {
     /// Appends a token as text: letters, digits, `-` and `_`.
     pub fn write(&self, caller: &End, callee: &End, caller_tag: &[u8], out: &mut Vec<u8>) {
         let mut body = Body::default();
-        body.put(&self.tag_mark(caller_tag).to_le_bytes());
+        body.put(&self.tag_hash(caller_tag).to_le_bytes());
         body.put_flow(&caller.flow, caller.host);
         body.put_flow(&callee.flow, callee.host);
         self.finish(b"token", body, out);
@@ -159,12 +159,12 @@ impl Tokens {
     /// The end that a request with this tag in From goes to.
     #[must_use]
     pub fn far_end(&self, token: &Token, from_tag: &[u8]) -> End {
-        if self.tag_mark(from_tag) == token.tag { token.callee } else { token.caller }
+        if self.tag_hash(from_tag) == token.tag { token.callee } else { token.caller }
     }
 
     /// The end that a request with this tag in From comes from.
     pub(super) fn near_end(&self, token: &Token, from_tag: &[u8]) -> End {
-        if self.tag_mark(from_tag) == token.tag { token.caller } else { token.callee }
+        if self.tag_hash(from_tag) == token.tag { token.caller } else { token.callee }
     }
 }
 

@@ -23,14 +23,14 @@ pub struct ClientId {
     pub(crate) nonce: u64,
 }
 
-/// The text after the magic cookie in this server's Vias: the identifier of the transaction, and a mark for
+/// The text after the magic cookie in this server's Vias: the identifier of the transaction, and a hash for
 /// loop detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViaBranch {
     /// The transaction; `None` if the request is forwarded statelessly.
     pub client: Option<ClientId>,
     /// A hash of what determined the request's routing (RFC 5393 section 4.2.1).
-    pub mark: u64,
+    pub routing_hash: u64,
 }
 
 /// Maximum number of workers of one server that branches can distinguish.
@@ -53,7 +53,7 @@ impl ClientId {
 /// The slot that stands for a stateless branch.
 const STATELESS: u32 = u32::MAX;
 
-/// A branch as text: 24 digits of the identifier, a dot, and 16 digits of the mark.
+/// A branch as text: 24 digits of the identifier, a dot, and 16 digits of the hash.
 pub type ViaBranchText = [u8; 41];
 
 impl ViaBranch {
@@ -63,11 +63,11 @@ impl ViaBranch {
     pub fn write(&self, nonce: u64) -> ViaBranchText {
         let mut text = [b'.'; 41];
         let id = self.client.unwrap_or(ClientId { slot: STATELESS, nonce });
-        let (name, mark) = text.split_at_mut(24);
+        let (name, routing_hash) = text.split_at_mut(24);
         // A slot has 32 bits, so the upper half of its 16 digits is zero and is left out.
         copy(name, hex(id.slot.into()).split_at(8).1);
         copy(name.split_at_mut(8).1, &hex(id.nonce));
-        copy(mark.split_at_mut(1).1, &hex(self.mark));
+        copy(routing_hash.split_at_mut(1).1, &hex(self.routing_hash));
         text
     }
 
@@ -77,11 +77,11 @@ impl ViaBranch {
         let text: &ViaBranchText = text.try_into().ok()?;
         let (slot, rest) = text.split_first_chunk::<8>()?;
         let (nonce, rest) = rest.split_first_chunk()?;
-        let mark = unhex(rest.strip_prefix(b".")?.try_into().ok()?)?;
+        let routing_hash = unhex(rest.strip_prefix(b".")?.try_into().ok()?)?;
         let mut whole = [b'0'; 16];
         copy(whole.split_at_mut(8).1, slot);
         let id = ClientId { slot: unhex(&whole)? as u32, nonce: unhex(nonce)? };
-        Some(Self { client: Some(id).filter(|id| id.slot != STATELESS), mark })
+        Some(Self { client: Some(id).filter(|id| id.slot != STATELESS), routing_hash })
     }
 }
 

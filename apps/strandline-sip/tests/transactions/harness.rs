@@ -35,7 +35,7 @@ pub fn request_with(method: &str, branch: &str, cseq: &str) -> String {
 
 /// A request of this server, in a client transaction.
 pub fn own_request(method: &str, id: ClientId) -> String {
-    let branch = ViaBranch { client: Some(id), mark: 0 }.write(0);
+    let branch = ViaBranch { client: Some(id), routing_hash: 0 }.write(0);
     let branch = String::from_utf8(branch.to_vec()).unwrap();
     request(method, &format!("z9hG4bK{branch}"))
         .replace("client.example.com", "proxy.example.com")

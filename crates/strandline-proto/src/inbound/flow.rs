@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use super::duplicates::Duplicates;
-use super::kept::Kept;
+use super::non_renegable::NonRenegable;
 use crate::time::Time;
 
 /// Minimum length of a round: with fewer packets, a burst or its absence would look like a change of rate.
@@ -81,7 +81,7 @@ pub(super) struct Flow {
     /// Number of gaps in the latest acknowledgement.
     gaps: u16,
     /// What NR-SACKs report as non-renegable, once one has reported a gap.
-    pub(super) kept: Option<Box<Kept>>,
+    pub(super) non_renegable: Option<Box<NonRenegable>>,
 }
 
 impl Default for Flow {
@@ -107,7 +107,7 @@ impl Default for Flow {
             every_max: EVERY_MAX,
             calm_rounds: 0,
             gaps: 0,
-            kept: None,
+            non_renegable: None,
         }
     }
 }
@@ -120,7 +120,7 @@ impl Flow {
 
     /// Returns the heap bytes of this and what it holds.
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.kept.as_ref().map_or(0, |kept| kept.heap_bytes())
+        size_of::<Self>() + self.non_renegable.as_ref().map_or(0, |record| record.heap_bytes())
     }
 
     /// Returns the number of packets per acknowledgement.

@@ -14,7 +14,7 @@
 //! | [`forward`] | messages that the peer abandons |
 //! | [`renege`] | room for what fills a gap |
 //! | [`dropped`] | data that is dropped, and must come again |
-//! | [`kept`], [`nr_report`] | NR-SACK: which TSNs beyond a gap were delivered |
+//! | [`non_renegable`], [`nr_report`] | NR-SACK: which TSNs beyond a gap were delivered |
 //! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
 //! | [`flow`] | rate of arriving data, for acknowledgements and the window |
 //! | [`arena`] | memory for the bytes |
@@ -29,7 +29,7 @@ mod flow;
 pub(crate) mod forward;
 pub(crate) mod i_data;
 mod interleaved;
-mod kept;
+mod non_renegable;
 mod nr_report;
 mod ordering;
 mod reassembly;

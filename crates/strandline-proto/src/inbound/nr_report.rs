@@ -7,18 +7,18 @@ use strandline_wire::{GapBlock, PacketBuilder};
 
 use super::Inbound;
 use super::flow::Flow;
-use super::kept::Kept;
+use super::non_renegable::NonRenegable;
 use super::tsn_map::GapBlocks;
 use crate::number::Tsn;
 
-fn kept_of(inbound: &mut Inbound) -> Option<&mut Kept> {
-    inbound.flow.as_mut()?.kept.as_deref_mut()
+fn non_renegable_of(inbound: &mut Inbound) -> Option<&mut NonRenegable> {
+    inbound.flow.as_mut()?.non_renegable.as_deref_mut()
 }
 
 /// True if NR-SACKs with gaps were sent.
 #[inline]
 pub(super) fn is_recording(inbound: &Inbound) -> bool {
-    inbound.flow.as_ref().is_some_and(|flow| flow.kept.is_some())
+    inbound.flow.as_ref().is_some_and(|flow| flow.non_renegable.is_some())
 }
 
 /// Records the messages that a chunk made readable: all but the first `before` of those that wait to be read.
@@ -28,27 +28,27 @@ pub(super) fn note_delivered(inbound: &mut Inbound, before: usize) {
     let whole = inbound.reassembly.take_whole_beyond();
     let cumulative = inbound.map.cumulative();
     let Inbound { flow: Some(flow), ready, .. } = inbound else { return };
-    let Some(kept) = flow.kept.as_deref_mut() else { return };
-    kept.advance(cumulative);
+    let Some(record) = flow.non_renegable.as_deref_mut() else { return };
+    record.advance(cumulative);
     if let Some((first, last)) = whole {
-        kept.on_whole(first, last);
+        record.on_whole(first, last);
     }
     for message in ready.range(before.min(ready.len())..) {
-        kept.on_delivered(message.tsn);
+        record.on_delivered(message.tsn);
     }
 }
 
 /// Records that what was held, from this TSN on, is dropped.
 pub(super) fn note_dropped(inbound: &mut Inbound, from: Tsn) {
-    if let Some(kept) = kept_of(inbound) {
-        kept.on_dropped(from);
+    if let Some(record) = non_renegable_of(inbound) {
+        record.on_dropped(from);
     }
 }
 
 /// Forgets everything: the TSNs begin anew.
 pub(super) fn forget(inbound: &mut Inbound) {
     if let Some(flow) = &mut inbound.flow {
-        flow.kept = None;
+        flow.non_renegable = None;
     }
 }
 
@@ -64,24 +64,24 @@ pub(super) fn write_nr_sack(
     if inbound.map.has_gaps() {
         let promised = inbound.window.promised();
         let flow = inbound.flow.get_or_insert_with(|| Flow::of_window(promised));
-        let kept = flow.kept.get_or_insert_with(|| Box::new(Kept::new(cumulative)));
-        kept.advance(cumulative);
-    } else if let Some(kept) = kept_of(inbound) {
-        kept.catch_up(cumulative);
+        let record = flow.non_renegable.get_or_insert_with(|| Box::new(NonRenegable::new(cumulative)));
+        record.advance(cumulative);
+    } else if let Some(record) = non_renegable_of(inbound) {
+        record.catch_up(cumulative);
     }
     let flow = inbound.flow.as_ref();
     let duplicates = flow.map_or(&[][..], |flow| flow.duplicates.as_slice());
     let fixed = (cumulative, a_rwnd);
-    let Some(kept) = flow.and_then(|flow| flow.kept.as_deref()) else {
+    let Some(record) = flow.and_then(|flow| flow.non_renegable.as_deref()) else {
         let none = core::iter::empty();
         return nr_sack::write_within(packet, len_max, fixed, none.clone(), none, duplicates);
     };
-    let kept = kept.blocks();
-    let others = Others { all: inbound.map.gap_blocks(), kept: kept.clone().peekable(), rest: None };
+    let reported = record.blocks();
+    let others = Others { all: inbound.map.gap_blocks(), reported: reported.clone().peekable(), rest: None };
     let room = nr_sack::items_in(packet.remaining().min(len_max));
-    let (other_count, kept_count) = lowest(others.clone(), kept.clone(), room);
-    let (others, kept) = (others.take(other_count), kept.take(kept_count));
-    nr_sack::write_within(packet, len_max, fixed, others, kept, duplicates)
+    let (other_count, kept_count) = lowest(others.clone(), reported.clone(), room);
+    let (others, reported) = (others.take(other_count), reported.take(kept_count));
+    nr_sack::write_within(packet, len_max, fixed, others, reported, duplicates)
 }
 
 /// Returns how many of two ascending lists are among the `max` lowest blocks of both: a block of one list must not be left
@@ -109,12 +109,12 @@ fn lowest(
     counts
 }
 
-/// The blocks of all TSNs that arrived, without those that are kept.
+/// The blocks of all TSNs that arrived, without the non-renegable ones.
 #[derive(Debug, Clone)]
 struct Others<'a> {
     all: GapBlocks<'a>,
-    kept: Peekable<GapBlocks<'a>>,
-    /// What is left of a block behind kept TSNs.
+    reported: Peekable<GapBlocks<'a>>,
+    /// What is left of a block behind non-renegable TSNs.
     rest: Option<GapBlock>,
 }
 
@@ -124,13 +124,14 @@ impl Iterator for Others<'_> {
     fn next(&mut self) -> Option<GapBlock> {
         loop {
             let block = self.rest.take().or_else(|| self.all.next())?;
-            while self.kept.next_if(|kept| kept.end < block.start).is_some() {}
-            let Some(kept) = self.kept.peek().filter(|kept| kept.start <= block.end) else {
+            while self.reported.next_if(|reported| reported.end < block.start).is_some() {}
+            let Some(reported) = self.reported.peek().filter(|reported| reported.start <= block.end) else {
                 return Some(block);
             };
-            self.rest = (kept.end < block.end).then(|| GapBlock { start: kept.end + 1, end: block.end });
-            if kept.start > block.start {
-                return Some(GapBlock { start: block.start, end: kept.start - 1 });
+            self.rest =
+                (reported.end < block.end).then(|| GapBlock { start: reported.end + 1, end: block.end });
+            if reported.start > block.start {
+                return Some(GapBlock { start: block.start, end: reported.start - 1 });
             }
         }
     }

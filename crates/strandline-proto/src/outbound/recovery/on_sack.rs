@@ -74,7 +74,7 @@ impl SendWindow {
         if let Some(rack) = &mut self.rack {
             rack.begin_sack(now);
         }
-        let (newly_acked, delivered) = self.take_front(steps, messages, paths);
+        let (newly_acked, delivered) = self.ack_cumulative(steps, messages, paths);
         self.gaps.advance(steps);
         if let Some(non_renegable) = &mut self.non_renegable {
             non_renegable.advance(steps);
@@ -84,8 +84,16 @@ impl SendWindow {
         (newly_acked, delivered)
     }
 
-    /// Processes a SACK that `classify` and `reports_unsent` found possible. `can_send_new` is true if there is new data that
-    /// the peer has room for.
+    /// Processes a SACK that `classify` and `reports_unsent` found possible. `can_send_new` is true if there is new data
+    /// that the peer has room for. The steps, in this order:
+    ///
+    /// | step | what it does |
+    /// |---|---|
+    /// | `ack_cumulative` | removes what the cumulative TSN acknowledges |
+    /// | `ack_gap_blocks` | marks the chunks that gap blocks report for the first time |
+    /// | `find_missing` | finds each path's lowest missing chunk; counts miss indications |
+    /// | `revoke_withdrawn` | what gap blocks no longer report is in flight again |
+    /// | `detect_loss` | finds lost chunks by time (RFC 8985) |
     pub(crate) fn acknowledge(
         &mut self,
         now: Time,
@@ -202,18 +210,18 @@ impl SendWindow {
     ) -> NewlyAcked {
         let highest_before = self.gaps.last().unwrap_or(0);
         self.gaps.replace(blocks, self.rack.is_some());
-        let acked = self.ack_added(highest_before, paths);
+        let acked = self.ack_gap_blocks(highest_before, paths);
         progress.newly_acked |= acked.any;
         self.outstanding.set_unreported(self.gaps.cut_at());
         let missing = Missing { below: acked.highest, all: progress.in_fast_recovery && steps > 0 };
         self.find_missing(missing, &acked.lowest_of, progress, paths);
-        self.renege_withdrawn(steps == 0, progress, paths);
+        self.revoke_withdrawn(steps == 0, progress, paths);
         acked.highest_of
     }
 
     /// Marks the chunks as acknowledged that the gap blocks report and the previous SACK did not. `highest_before` is
     /// the highest index that was acknowledged before this SACK.
-    fn ack_added(&mut self, highest_before: usize, paths: &mut PerPath<PathAck>) -> GapAcked {
+    fn ack_gap_blocks(&mut self, highest_before: usize, paths: &mut PerPath<PathAck>) -> GapAcked {
         let Self { outstanding, gaps, rack, .. } = self;
         let mut acked = GapAcked::default();
         for run in gaps.added() {
@@ -272,7 +280,7 @@ impl SendWindow {
 
     /// Processes what the gap blocks revoke. `sack_may_be_old` is true if the SACK may have been sent before the
     /// previous one, which has the same cumulative TSN.
-    fn renege_withdrawn(
+    fn revoke_withdrawn(
         &mut self,
         sack_may_be_old: bool,
         progress: &mut Progress,

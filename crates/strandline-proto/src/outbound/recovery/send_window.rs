@@ -68,7 +68,7 @@ impl SendWindow {
     /// Removes the first `steps` chunks, which the peer has, and the messages that end with them: run by run, so that
     /// a SACK for many chunks costs little for each. Returns whether any was acknowledged for the first time, and the
     /// bytes that left.
-    pub(crate) fn take_front(
+    pub(crate) fn ack_cumulative(
         &mut self,
         steps: usize,
         messages: &mut Messages,

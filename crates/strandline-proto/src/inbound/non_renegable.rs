@@ -15,13 +15,13 @@ const WHOLE_MAX: usize = 4096;
 
 /// The TSNs of messages that were delivered.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct NonRenegable {
     map: TsnMap,
     /// The last TSNs of fragmented messages that arrived as a whole beyond a gap, by their first.
     whole: BTreeMap<u32, Tsn>,
 }
 
-impl Kept {
+impl NonRenegable {
     pub(super) fn new(cumulative: Tsn) -> Self {
         Self { map: TsnMap::new(cumulative.next()), whole: BTreeMap::new() }
     }
