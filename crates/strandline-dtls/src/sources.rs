@@ -1,8 +1,11 @@
 //! Where handshakes of clients come from: which go on, and which may begin. One source must not keep out the others.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::header::Cid;
 
@@ -11,6 +14,10 @@ const KNOWN_MAX: usize = 4096;
 
 /// Fraction of the rate that each source has for itself.
 const SHARE_DIVISOR: f64 = 8.0;
+
+/// Minimum time between two searches for sources that need not be known any more. A flood from ever new addresses would
+/// otherwise cause one for each datagram.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A customer: an IPv4 address, or an IPv6 network of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,6 +45,7 @@ pub(crate) struct Sources {
     common: Allowance,
     /// What single sources may begin although others leave little.
     own: HashMap<Source, Allowance>,
+    swept_at: Option<Instant>,
     per_sec: f64,
 }
 
@@ -59,7 +67,7 @@ impl Sources {
     pub(crate) fn new(per_sec: u32, now: Instant) -> Self {
         let per_sec = f64::from(per_sec);
         let common = Allowance { count: per_sec, at: now };
-        Self { open: HashMap::new(), count: 0, common, own: HashMap::new(), per_sec }
+        Self { open: HashMap::new(), count: 0, common, own: HashMap::new(), swept_at: None, per_sec }
     }
 
     /// Returns the number of handshakes in progress.
@@ -73,10 +81,7 @@ impl Sources {
         let (per_sec, share) = (self.per_sec, self.per_sec / SHARE_DIVISOR);
         self.common.refill(now, per_sec);
         if self.own.len() >= KNOWN_MAX {
-            self.own.retain(|_, own| {
-                own.refill(now, share);
-                own.count < share.max(1.0)
-            });
+            self.sweep(now);
         }
         let full = Allowance { count: share.max(1.0), at: now };
         if self.own.len() < KNOWN_MAX {
@@ -91,6 +96,19 @@ impl Sources {
         self.common.count -= 1.0;
         own.count = (own.count - 1.0).max(0.0);
         true
+    }
+
+    /// Forgets the sources that have their whole share again.
+    fn sweep(&mut self, now: Instant) {
+        if self.swept_at.is_some_and(|at| now.saturating_duration_since(at) < SWEEP_INTERVAL) {
+            return;
+        }
+        self.swept_at = Some(now);
+        let share = self.per_sec / SHARE_DIVISOR;
+        self.own.retain(|_, own| {
+            own.refill(now, share);
+            own.count < share.max(1.0)
+        });
     }
 
     /// Returns the handshake that has to make room for another: the oldest of the source with the most.

@@ -178,7 +178,8 @@ impl Held {
 
     #[inline]
     fn in_all(&self, account: &AtomicU64) -> u64 {
-        account.load(Relaxed).wrapping_add_signed(self.unpublished)
+        // What was added and removed at the same time may be counted in another order: less than nothing is nothing.
+        account.load(Relaxed).wrapping_add_signed(self.unpublished).cast_signed().max(0).cast_unsigned()
     }
 }
 

@@ -20,7 +20,7 @@ impl State {
     /// messages the engine held when they happened.
     pub(crate) fn dispatch(&mut self, now: Time) {
         if !self.held_back.is_empty() && !self.taken.is_full() {
-            self.to_route.append(&mut self.held_back);
+            self.to_route.extend(self.held_back.drain());
         }
         loop {
             while let Some((id, event)) = self.engine.poll_event() {
@@ -276,8 +276,8 @@ impl State {
             cell.write.wake_all_of(stream, &mut self.to_wake);
         }
         let is_dynamic = routes.dynamic.is_some();
-        if routes.is_held_back() && !self.held_back.contains(&id) {
-            self.held_back.push(id);
+        if routes.is_held_back() {
+            self.held_back.insert(id);
         }
         let may_have_ended = was_full && !routes.is_full() && (cell.outcome.is_some() || cell.peer_done);
         cell.forget_reached_restarts();

@@ -1,5 +1,6 @@
 //! The state protected by a shard's lock.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -69,7 +70,7 @@ pub(crate) struct State {
     /// Messages that were taken from the engine and not read.
     pub(crate) taken: Arc<TakenBytes>,
     /// Associations whose messages stay in the engine until all associations together hold less.
-    pub(super) held_back: Vec<AssociationId>,
+    pub(super) held_back: HashSet<AssociationId>,
     sweeps: Vec<Sweep>,
     /// Set if packets are encrypted.
     pub(crate) secure: Option<Box<Secure>>,
@@ -96,7 +97,7 @@ impl State {
             blocked_stream: None,
             to_route: Vec::new(),
             taken,
-            held_back: Vec::new(),
+            held_back: HashSet::new(),
             sweeps: Vec::new(),
             secure: None,
             following: None,
@@ -268,6 +269,7 @@ impl State {
     pub(crate) fn give_back(&mut self, id: AssociationId) {
         self.engine.release(id);
         self.table.remove(id);
+        self.held_back.remove(&id);
         if self.table.len() == 0 {
             self.idle.wake_all(&mut self.to_wake);
             if self.orphaned {
