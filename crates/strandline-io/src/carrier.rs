@@ -129,6 +129,12 @@ pub trait Carrier: AsFd + Debug + Send + Sync {
         u32::try_from(bytes / 2).ok()
     }
 
+    /// Returns the number of datagrams, or of coalesced batches, that found the socket's receive queue full since the
+    /// socket was opened, modulo 2^32; `None` if the kernel doesn't tell. Makes a system call.
+    fn receive_drops(&self) -> Option<u32> {
+        option::drops(self.as_fd()).ok()
+    }
+
     /// Returns the bytes that this carrier and IP add to each SCTP packet sent to `destination`. The path MTU
     /// less this is the length of the largest SCTP packet (RFC 6951 section 5.6). IP options and extension
     /// headers are not counted, since none are sent.

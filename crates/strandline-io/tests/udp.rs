@@ -45,6 +45,25 @@ fn packets_go_both_ways_on_ipv6() {
 }
 
 #[test]
+fn drops_of_a_full_queue_are_counted() {
+    let options = UdpOptions { receive_buffer_bytes: 0, ..UdpOptions::default() };
+    let carrier = UdpCarrier::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    assert_eq!(carrier.receive_drops(), Some(0));
+    let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let more_than_fits = carrier.receive_queue_bytes().unwrap() / 1000 * 3;
+    for _ in 0..more_than_fits {
+        sender.send_to(&[0; 1000], carrier.local_addr()).unwrap();
+    }
+    let mut batch = RecvBatch::new(32);
+    let mut received = 0;
+    while let Ok(count) = carrier.recv(&mut batch) {
+        received += u32::try_from(count).unwrap();
+    }
+    assert!(received > 0 && received < more_than_fits);
+    assert_eq!(carrier.receive_drops(), Some(more_than_fits - received));
+}
+
+#[test]
 fn nothing_to_receive_is_would_block() {
     let mut batch = RecvBatch::new(4);
     let error = bind("127.0.0.1:0").recv(&mut batch).unwrap_err();

@@ -25,11 +25,20 @@ const SHORT_RTT: Duration = Duration::from_millis(5);
 const FLOW_MAX: u32 = 384 << 10;
 const FLOW_RTT: Duration = Duration::from_micros(200);
 
+/// Divisor of the part of the queue's capacity by which drops lower what is divided, and of the part by which each interval
+/// without drops raises it again: down by a quarter at most once in an interval, and from nothing to all in 2.56 s.
+const LOWERED_BY: u32 = 4;
+const RAISED_BY: u32 = 256;
+
 /// Divides the queue among the flows that arrive at the same time.
 #[derive(Debug)]
 pub(crate) struct ReceiveQueue {
-    /// Bytes of packets that the queue holds; `u32::MAX` if there is no limit.
+    /// Bytes of packets that the queue should hold; `u32::MAX` if there is no limit.
+    capacity: u32,
+    /// Bytes of packets that are divided: fewer than `capacity` after the queue has overflowed.
     bytes: u32,
+    /// Start of the interval in which `bytes` was last adapted to drops.
+    adapted: Time,
     /// End of the current interval.
     until: Time,
     /// Number of the current interval, never 0.
@@ -42,13 +51,21 @@ pub(crate) struct ReceiveQueue {
 impl ReceiveQueue {
     /// Creates a queue of this many bytes; `u32::MAX` means that there is no limit.
     pub(crate) const fn new(bytes: u32) -> Self {
-        Self { bytes, until: Time::ZERO, interval: 1, flows: 0, flows_before: 0 }
+        Self {
+            capacity: bytes,
+            bytes,
+            adapted: Time::ZERO,
+            until: Time::ZERO,
+            interval: 1,
+            flows: 0,
+            flows_before: 0,
+        }
     }
 
     /// False if nothing limits the queue.
     #[inline]
     pub(crate) const fn is_limited(&self) -> bool {
-        self.bytes != u32::MAX
+        self.capacity != u32::MAX
     }
 
     /// Returns the share in bytes of a flow over a path with this round-trip time.
@@ -57,12 +74,24 @@ impl ReceiveQueue {
         (self.bytes / flows).min(flow_max(rtt)).max(SHARE_MIN)
     }
 
+    /// Records that the queue has overflowed since the last such call. The kernel charges a packet with more than its bytes,
+    /// depending on the network device, and so a queue may hold less than its capacity.
+    pub(crate) fn on_drops(&mut self, now: Time) {
+        if self.is_limited() && now >= self.adapted + INTERVAL {
+            self.adapted = now;
+            self.bytes = (self.bytes - self.bytes / LOWERED_BY).max(SHARE_MIN);
+        }
+    }
+
     fn begin_interval(&mut self, now: Time) {
         // After a pause nothing is known of the interval before.
         let in_a_row = now < self.until + INTERVAL;
         self.flows_before = if in_a_row { self.flows } else { 0 };
         self.flows = 0;
         self.until = now + INTERVAL;
+        if self.bytes < self.capacity && now >= self.adapted + INTERVAL {
+            self.bytes = self.bytes.saturating_add(self.capacity / RAISED_BY + 1).min(self.capacity);
+        }
         self.interval = self.interval.checked_add(1).unwrap_or(1);
     }
 }

@@ -63,6 +63,8 @@ pub struct EndpointStats {
     pub replies_dropped: u64,
     /// ICMP messages acted on.
     pub icmp: u64,
+    /// Datagrams, or coalesced batches, that found the carrier's receive queue full.
+    pub receive_queue_drops: u64,
 }
 
 impl core::ops::AddAssign for EndpointStats {
@@ -92,6 +94,7 @@ impl core::ops::AddAssign for EndpointStats {
             icmp,
             zero_checksums_received,
             zero_checksums_sent,
+            receive_queue_drops,
         } = other;
         self.packets_received += packets_received;
         self.packets_sent += packets_sent;
@@ -117,6 +120,7 @@ impl core::ops::AddAssign for EndpointStats {
         self.icmp += icmp;
         self.zero_checksums_received += zero_checksums_received;
         self.zero_checksums_sent += zero_checksums_sent;
+        self.receive_queue_drops += receive_queue_drops;
     }
 }
 

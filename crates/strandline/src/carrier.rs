@@ -171,6 +171,15 @@ impl Carrier {
         }
     }
 
+    /// Returns the number of datagrams that found the socket's receive queue full, modulo 2^32.
+    pub(crate) fn receive_drops(&self) -> Option<u32> {
+        match self {
+            Self::Udp(socket) => socket.carrier().receive_drops(),
+            Self::Raw(socket) => socket.carrier().receive_drops(),
+            _ => None,
+        }
+    }
+
     /// Returns the largest number of packets in a burst.
     pub(crate) fn segments_max(&self) -> usize {
         match self {

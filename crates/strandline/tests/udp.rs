@@ -164,6 +164,27 @@ async fn peer_may_list_an_address_of_this_host() {
     assert_eq!(here.shutdown().await, Ended::ShutDown);
 }
 
+/// What arrives while the program is busy with something else overflows the socket's queue, and is counted.
+#[tokio::test]
+async fn drops_of_a_full_queue_are_counted() {
+    let stack = udp_stack();
+    let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = stack.local_addr().unwrap();
+    // The queue has 4 MiB, half of which is the kernel's own; the driver runs when this task waits.
+    for _ in 0..10_000 {
+        sender.send_to(&[0; 1000], to).unwrap();
+    }
+    let datagrams = async {
+        while stack.stats().receive_queue_drops == 0 {
+            sender.send_to(&[0; 1000], to).unwrap();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), datagrams).await.expect("drops are counted");
+    let stats = stack.stats();
+    assert!(stats.packets_received > 0 && stats.receive_queue_drops < 10_000, "{stats:?}");
+}
+
 #[tokio::test]
 async fn a_graceful_end_delivers_everything() {
     let (here, there) = (udp_stack(), udp_stack());

@@ -32,6 +32,31 @@ pub(crate) fn int(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Number of values that `SO_MEMINFO` reports, and place of the number of drops among them (`SK_MEMINFO_DROPS`).
+const MEMINFO_VALUES: usize = 9;
+const MEMINFO_DROPS: usize = 8;
+
+/// Returns the number of packets that found the receive buffer full (Linux 4.12).
+pub(crate) fn drops(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut values = [0_u32; MEMINFO_VALUES];
+    let mut len = size_of_val(&values) as libc::socklen_t;
+    // SAFETY: the pointers describe `values` and `len`, which live during the call; the kernel writes at most `len`.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    match values.get(MEMINFO_DROPS) {
+        Some(drops) if result == 0 && len as usize == size_of_val(&values) => Ok(*drops),
+        _ if result == 0 => Err(io::ErrorKind::Unsupported.into()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Attaches a classic BPF program, by `SO_ATTACH_FILTER` or `SO_ATTACH_REUSEPORT_CBPF`.
 pub(crate) fn attach(fd: BorrowedFd<'_>, name: c_int, program: &[libc::sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;

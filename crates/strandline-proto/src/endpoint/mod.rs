@@ -306,6 +306,15 @@ impl Endpoint {
         EndpointStats { replies_dropped: dropped, ..self.context.stats }
     }
 
+    /// Records that `datagrams` found the carrier's receive queue full. The windows of flows over short paths become
+    /// smaller for some seconds ([`EndpointConfig::receive_queue_bytes`]).
+    pub fn note_receive_drops(&mut self, now: Time, datagrams: u32) {
+        if datagrams > 0 {
+            self.context.stats.receive_queue_drops += u64::from(datagrams);
+            self.context.receive_queue.on_drops(now);
+        }
+    }
+
     /// Returns the fill level and the limits of the buffers of all associations.
     #[must_use]
     pub fn buffers(&self) -> Buffers {

@@ -100,3 +100,35 @@ fn few_packets_make_no_flow() {
     chatty[99].update(at(100) + 2 * INTERVAL, &mut queue, SHORT, 1, 0);
     assert_eq!(chatty[99].bytes(), u32::MAX);
 }
+
+/// The capacity is what the kernel promises; it may charge packets with more than their bytes.
+#[test]
+fn drops_lower_what_is_divided() {
+    let mut queue = ReceiveQueue::new(512_000);
+    let mut ten = shares(10);
+    assert_eq!(update(&mut queue, at(0), &mut ten), 51_200);
+    queue.on_drops(at(1));
+    assert_eq!(update(&mut queue, at(1), &mut ten), 38_400);
+    // Drops of one interval count once.
+    queue.on_drops(at(2));
+    assert_eq!(update(&mut queue, at(2), &mut ten), 38_400);
+    queue.on_drops(at(11));
+    assert_eq!(update(&mut queue, at(11), &mut ten), 28_928, "288,000 / 10, in units of {UNIT} bytes");
+    // A little more each interval that passes without drops, up to all.
+    let after = |queue: &mut ReceiveQueue, ten: &mut [Share], intervals: u64| {
+        (2..=intervals).map(|each| update(queue, at(11 + 10 * each), ten)).last().unwrap()
+    };
+    assert!((29_000..31_000).contains(&after(&mut queue, &mut ten, 10)));
+    assert_eq!(after(&mut queue, &mut ten, 300), 51_200);
+}
+
+#[test]
+fn queue_without_limit_ignores_drops() {
+    let mut queue = ReceiveQueue::new(u32::MAX);
+    queue.on_drops(at(1));
+    assert!(!queue.is_limited());
+    assert_eq!(
+        update(&mut queue, at(1), &mut shares(1)),
+        update(&mut ReceiveQueue::new(u32::MAX), at(1), &mut shares(1))
+    );
+}

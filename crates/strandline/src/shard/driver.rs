@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 use super::alarm::Alarm;
 use super::busy_poll::{BusyPoll, set_up_steps};
 use super::core::{Shard, wake};
+use super::drops::Drops;
 use super::follower::follow;
 use super::outbox::Sent;
 use super::secure::next_timeout;
@@ -59,6 +60,7 @@ pub(crate) struct Driver {
     follower: Option<AbortHandle>,
     alarm: Alarm,
     busy_poll: BusyPoll,
+    drops: Drops,
     /// Received data woke tasks, and nothing has been sent since.
     yielded: bool,
 }
@@ -79,7 +81,8 @@ impl Driver {
         // Time in an in-memory network may be virtual, and its packets wake the driver at once.
         let limit = if shard.carrier.is_of_the_kernel() { busy_poll } else { Duration::ZERO };
         let busy_poll = BusyPoll::new(limit);
-        Self { shard, batch, sorter, errors, follower, alarm, busy_poll, yielded: false }
+        let drops = Drops::new(shard.carrier.receive_drops());
+        Self { shard, batch, sorter, errors, follower, alarm, busy_poll, drops, yielded: false }
     }
 
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
@@ -98,6 +101,8 @@ impl Driver {
         state.now = now;
         if received {
             self.busy_poll.on_received(now);
+            let drops = self.drops.look(now, || shard.carrier.receive_drops());
+            state.engine.note_receive_drops(now, drops);
             self.feed(&mut state, now);
         }
         self.exchange(&mut state, now, mail);

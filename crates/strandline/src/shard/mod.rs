@@ -9,6 +9,7 @@ pub(crate) mod cell;
 pub(crate) mod core;
 mod dispatch;
 pub(crate) mod driver;
+mod drops;
 pub(crate) mod dynamic_streams;
 pub(crate) mod follow;
 mod follower;
