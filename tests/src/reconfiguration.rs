@@ -80,7 +80,12 @@ impl Session {
     /// them. usrsctp reports how many it has, the kernel how many it has added.
     fn peer_may_use(&mut self, outgoing: u16, added: u16) {
         let reports = [outgoing, added].map(|count| format!(" out={count}"));
-        while !reports.iter().any(|report| self.expect("STREAMS flags=0 ").ends_with(report)) {}
+        loop {
+            let line = self.expect("STREAMS flags=0 ");
+            if reports.iter().any(|report| line.ends_with(report)) {
+                return;
+            }
+        }
     }
 }
 
