@@ -178,8 +178,7 @@ impl Held {
 
     #[inline]
     fn in_all(&self, account: &AtomicU64) -> u64 {
-        // What was added and removed at the same time may be counted in another order: less than nothing is nothing.
-        account.load(Relaxed).wrapping_add_signed(self.unpublished).cast_signed().max(0).cast_unsigned()
+        account.load(Relaxed).wrapping_add_signed(self.unpublished)
     }
 }
 
@@ -245,7 +244,8 @@ impl Memory {
     /// Returns the bytes received and not read, of all endpoints that share the account.
     #[inline]
     pub(crate) fn received_in_all(&self) -> u64 {
-        self.received.in_all(&self.account.received)
+        // What was added and removed at the same time may be counted in another order: less than nothing is nothing.
+        self.received.in_all(&self.account.received).cast_signed().max(0).cast_unsigned()
     }
 
     /// Returns the bytes given to send and not acknowledged, of all endpoints that share the account.
