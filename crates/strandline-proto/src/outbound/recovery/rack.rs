@@ -163,7 +163,7 @@ pub(crate) struct PathRack {
     pub(crate) recovering: bool,
     /// Set if T3-rtx expired and not everything up to here, which was sent before, is acknowledged.
     pub(crate) timed_out: Option<Tsn>,
-    /// The retransmissions by the two latest tail-loss probes, with the previous transmissions, until their effect is known.
+    /// The two latest retransmissions by tail-loss probes, with the transmissions before, until their effect is known.
     pub(crate) probes: LatestProbes,
     pub(crate) spurious: Spurious,
     pub(crate) frto: Frto,
@@ -172,7 +172,7 @@ pub(crate) struct PathRack {
     /// The threshold when chunks were last examined.
     pub(crate) threshold: Option<LossThreshold>,
     pub(crate) beyond_gap: BeyondGap,
-    /// When an acknowledgement was last revoked by a SACK that may be older than the previous one (same cumulative TSN).
+    /// When an acknowledgement was last revoked by a SACK that may be old (same cumulative TSN).
     pub(crate) reneged_at: Time,
 }
 
@@ -197,8 +197,8 @@ impl PathRack {
         }
     }
 
-    /// RACK_update (RFC 8985 section 6.2 steps 1 and 2): takes in what a SACK acknowledged. Returns true if the latest of all had
-    /// been retransmitted: everything sent before it is then overdue, even if no gap shows it any more.
+    /// RACK_update (RFC 8985 section 6.2 steps 1 and 2): takes in what a SACK acknowledged. Returns true if
+    /// the latest of all had been retransmitted: everything sent before it is then overdue, even without a gap.
     pub(crate) fn update(&mut self, now: Time) -> bool {
         let Some((at, tsn, answer)) = self.latest_in_sack.take() else { return false };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
@@ -518,8 +518,8 @@ impl Rack {
         self.path(path).spurious.on_marks_refuted(chunks);
     }
 
-    /// Records that a chunk that had been sent on path `from`, unless that is removed, is retransmitted. `first` is true
-    /// if it had been sent once, `probe` if nothing indicated its loss. Returns its number in the log.
+    /// Records that a chunk sent on path `from` (`None` if that is removed) is retransmitted. `first` is true if it
+    /// had been sent once, `probe` if nothing indicated its loss. Returns its number in the log.
     pub(crate) fn on_resent(
         &mut self,
         now: Time,
