@@ -63,7 +63,7 @@ impl Association {
                 PathState::Unconfirmed => Reachability::Unconfirmed,
                 PathState::Active => Reachability::Active,
                 PathState::PotentiallyFailed => Reachability::PotentiallyFailed,
-                PathState::Inactive => Reachability::Inactive,
+                PathState::Inactive | PathState::Ambiguous => Reachability::Inactive,
             },
             primary: index == primary,
             in_use: Some(index) == in_use,

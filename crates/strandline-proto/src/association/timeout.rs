@@ -16,7 +16,7 @@ use super::{Association, State, asconf, auth, reconfig, stream_credit};
 use crate::outbound::partial::{forward_again, forward_len};
 use crate::outbound::stream_credit as outgoing;
 use crate::outbound::{marked_chunks, waits_for_credit};
-use crate::path::defer_probe;
+use crate::path::{PathState, defer_probe};
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
@@ -218,8 +218,10 @@ impl Association {
         if self.outbound.zero_window_probing() {
             return probe_closed_window(self, now, index);
         }
-        // Without another path only the first packet is retransmitted, to find out about the others (RFC 5682).
-        let first_only = self.paths.alternate(index).is_none();
+        // Without another path only the first packet is retransmitted, to find out about the others (RFC 5682). Data of an
+        // ambiguous path takes another one, because the time-out ends that state.
+        let ambiguous = self.paths.get(index).state == PathState::Ambiguous;
+        let first_only = !ambiguous && self.paths.alternate(index).is_none();
         let path = self.paths.get(index);
         // A FORWARD TSN is not in flight, and may be too long like any packet.
         let bytes = path.flight.saturating_add(forward_len(&self.outbound, index));

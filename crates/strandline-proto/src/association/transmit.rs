@@ -27,7 +27,7 @@ use crate::outbound::stream_credit::has_writable;
 use crate::outbound::write::{Written, write_again, write_new};
 use crate::outbound::{Bundled, Retransmission, Urgency, scheduling};
 use crate::packet_sizes::{ETHERNET_MTU, IPV4_HEADER_LEN, UDP_HEADER_LEN};
-use crate::path::PathState;
+use crate::path::{PathState, is_dormant, substitute};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -118,9 +118,13 @@ impl Association {
     }
 
     /// Returns the path of SACKs: back to the source of the data (section 6.4), unless that path is not known to
-    /// work. Hosts with several addresses often send from an address that does not belong to the path in use.
+    /// work and another one is. Hosts with several addresses often send from an address that does not belong to the path in
+    /// use.
     pub(super) fn path_of_sacks(&mut self) -> PathIndex {
-        let answers = self.paths.get(self.sack_path).state == PathState::Active;
+        let answers = match self.paths.get(self.sack_path).state {
+            PathState::Active => true,
+            state => state.is_inactive() && is_dormant(&self.paths),
+        };
         if answers { self.sack_path } else { self.choose_data_path() }
     }
 
@@ -146,7 +150,8 @@ impl Association {
         let wanted_here = again.probe || self.config.fast_retransmit == FastRetransmit::SamePath;
         let stays = !again.repeated && wanted_here && self.paths.get(last).state == PathState::Active;
         let other = if stays { None } else { self.paths.active_other_than(last) };
-        other.filter(|other| self.paths.get(*other).may_retransmit()).unwrap_or(last)
+        let other = other.filter(|other| self.paths.get(*other).may_retransmit());
+        other.or_else(|| substitute(&self.paths, last)).unwrap_or(last)
     }
 
     /// True if a chunk to be retransmitted uses another path than this one: each packet contains chunks of one path.

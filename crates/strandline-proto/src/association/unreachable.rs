@@ -84,7 +84,11 @@ impl Association {
         match self.paths.get(index).state {
             PathState::Unconfirmed => return give_up_address(self, cx, index),
             _ if self.state.in_setup() => return self.leave_path_in_setup(cx, now, index),
-            PathState::Inactive => return self.paths.confirmed_other_than(index),
+            PathState::Inactive | PathState::Ambiguous => {
+                let config = Arc::clone(&self.config);
+                let _ = self.paths.get_mut(index).fail(&config);
+                return self.paths.confirmed_other_than(index);
+            }
             PathState::Active | PathState::PotentiallyFailed => {
                 if !self.paths.usable_other_than(index) {
                     return false;

@@ -450,7 +450,13 @@ impl Path {
             PathState::PotentiallyFailed => sack.answered_in_time,
             _ => sack.answered,
         };
-        if answers { self.on_answer() } else { None }
+        if answers {
+            return self.on_answer();
+        }
+        if self.state == PathState::Inactive && sack.flight_drop > 0 {
+            self.state = PathState::Ambiguous;
+        }
+        None
     }
 
     /// Records that the peer acknowledged a FORWARD TSN sent on this path. That is an answer, and measures nothing.

@@ -46,7 +46,7 @@ pub(crate) use self::frto_packets::FrtoPackets;
 pub(crate) use self::link::Link;
 pub(crate) use self::path_cache::KnownPaths;
 pub(crate) use self::proof::{Proof, Step};
-pub(crate) use self::set::PathSet;
+pub(crate) use self::set::{PathSet, is_dormant, substitute};
 pub(crate) use self::state::PathState;
 pub(crate) use self::tlp::{defer_probe, take_repetition};
 pub(crate) use self::verification::VerificationBudget;

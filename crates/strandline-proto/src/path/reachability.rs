@@ -42,7 +42,7 @@ impl Path {
         match self.state {
             PathState::Unconfirmed => return None,
             PathState::Active | PathState::PotentiallyFailed => {}
-            PathState::Inactive => self.pmtu.on_path_returned(),
+            PathState::Inactive | PathState::Ambiguous => self.pmtu.on_path_returned(),
         }
         self.error_count = 0;
         let before = core::mem::replace(&mut self.state, PathState::Active);
@@ -58,7 +58,7 @@ impl Path {
     /// Makes the path inactive at once, because it is unusable or nothing at the address speaks SCTP.
     pub(crate) fn fail(&mut self, config: &AssociationConfig) -> Option<PathChange> {
         self.error_count = config.path_retrans_max.saturating_add(1);
-        let change = (self.state != PathState::Inactive).then_some(PathChange::Inactive);
+        let change = (!self.state.is_inactive()).then_some(PathChange::Inactive);
         self.state = PathState::Inactive;
         change
     }
@@ -183,6 +183,9 @@ impl Path {
 
 /// Counts an error. The count stops once the path is inactive (RFC 9260 section 8.3).
 fn count_error(path: &mut Path, config: &AssociationConfig) -> Option<PathChange> {
+    if path.state == PathState::Ambiguous {
+        path.state = PathState::Inactive;
+    }
     if path.error_count > config.path_retrans_max || path.state == PathState::Inactive {
         return None;
     }

@@ -228,8 +228,8 @@ impl PathSet {
 
     /// Returns the path for new data (sections 6.4 and 8.2): the primary path while it is active, so that data
     /// returns to it as soon as possible; else the active path with the fewest errors; else a potentially failed one
-    /// with the fewest errors (RFC 7829 section 3.2 rule 4); else the confirmed path that was not used for longest,
-    /// so that all are tried in turn. `None` if no address is confirmed.
+    /// with the fewest errors (RFC 7829 section 3.2 rule 4); else an ambiguous one; else the confirmed path that was not
+    /// used for longest, so that all are tried in turn. `None` if no address is confirmed.
     pub(crate) fn data_path(&self) -> Option<PathIndex> {
         if self.get(self.primary).state == PathState::Active {
             return Some(self.primary);
@@ -239,9 +239,7 @@ impl PathSet {
 
     /// Returns the path for new data if the primary path does not work.
     fn replacement(&self) -> Option<PathIndex> {
-        self.best(PathState::Active, None)
-            .or_else(|| self.best(PathState::PotentiallyFailed, None))
-            .or_else(|| self.least_recent(None))
+        self.best(PathState::Active, None).or_else(|| best_failed(self)).or_else(|| self.least_recent(None))
     }
 
     /// Returns the path for data that timed out on `failed` (section 6.4.1): the other active path with the fewest
@@ -254,7 +252,7 @@ impl PathSet {
         if self.get(failed).state == PathState::Active {
             return None;
         }
-        if let Some(other) = self.best(PathState::PotentiallyFailed, None) {
+        if let Some(other) = best_failed(self) {
             return (other != failed).then_some(other);
         }
         self.least_recent(Some(failed))
@@ -343,4 +341,19 @@ impl PathSet {
             .min_by_key(|(_, path)| path.last_sent)
             .map(|(index, _)| index)
     }
+}
+
+/// Returns the best path that is not active and may work: a potentially failed one, else an ambiguous one.
+fn best_failed(paths: &PathSet) -> Option<PathIndex> {
+    paths.best(PathState::PotentiallyFailed, None).or_else(|| paths.best(PathState::Ambiguous, None))
+}
+
+/// Returns a path that may work, if this one is inactive and no path is active.
+pub(crate) fn substitute(paths: &PathSet, index: PathIndex) -> Option<PathIndex> {
+    if paths.get(index).state == PathState::Inactive { best_failed(paths) } else { None }
+}
+
+/// True if no path is active or potentially failed (dormant state, RFC 7829 section 4).
+pub(crate) fn is_dormant(paths: &PathSet) -> bool {
+    paths.iter().all(|(_, path)| path.state.is_inactive() || path.state == PathState::Unconfirmed)
 }

@@ -328,4 +328,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         "a key activated without authentication was not the active one after a restart (of the checker)",
     ),
     (21_000_013_416, "one of two associations under one tag had ended (of the checker)"),
+    (
+        22_000_010_183,
+        "with all paths inactive, each chunk that had been on both went over the dead one again",
+    ),
 ];

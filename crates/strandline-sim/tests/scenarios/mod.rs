@@ -19,6 +19,7 @@ mod rfc6928;
 mod rfc7053_4;
 mod rfc7661;
 mod rfc7829_3;
+mod rfc7829_4;
 mod rfc8257;
 mod rfc8899;
 mod rfc8985_6;

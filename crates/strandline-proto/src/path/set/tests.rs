@@ -27,7 +27,7 @@ fn set(states: &[PathState]) -> PathSet {
     set
 }
 
-use PathState::{Active, Inactive, Unconfirmed};
+use PathState::{Active, Ambiguous, Inactive, Unconfirmed};
 
 fn secs(secs: u64) -> Time {
     Time::ZERO + Duration::from_secs(secs)
@@ -115,6 +115,29 @@ fn section_8_2_without_active_paths_all_alternate() {
         (set.data_path(), set.alternate(PathIndex::FIRST)),
         (Some(PathIndex::P1), Some(PathIndex::P1))
     );
+}
+
+/// RFC 7829 section 4.1: which of the inactive paths is used is up to the sender, and its state stays.
+#[test]
+fn rfc7829_4_1_answering_path_is_preferred() {
+    let config = AssociationConfig::default();
+    let mut set = set(&[Inactive, Inactive, Inactive]);
+    set.get_mut(PathIndex::P1).last_sent = secs(1);
+    set.get_mut(PathIndex::P1).state = Ambiguous;
+    assert!(is_dormant(&set));
+    assert_eq!(set.data_path(), Some(PathIndex::P1));
+    assert_eq!(set.alternate(PathIndex::FIRST), Some(PathIndex::P1));
+    assert_eq!(set.alternate(PathIndex::P1), None, "the data stays there");
+    assert_eq!(substitute(&set, PathIndex::P2), Some(PathIndex::P1));
+    assert_eq!(substitute(&set, PathIndex::P1), None);
+    assert_eq!(set.get_mut(PathIndex::P1).on_error(&config), None, "it was inactive");
+    assert_eq!(set.alternate(PathIndex::P1), Some(PathIndex::FIRST), "until the next error");
+    assert_eq!(substitute(&set, PathIndex::P2), None);
+    set.get_mut(PathIndex::P1).state = Ambiguous;
+    set.get_mut(PathIndex::P2).state = Active;
+    assert!(!is_dormant(&set));
+    assert_eq!(set.data_path(), Some(PathIndex::P2));
+    assert_eq!(set.alternate(PathIndex::P2), None, "better the one that is active");
 }
 
 #[test]
