@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use strandline::{Association, OpenStreamError, RecvStream, SendStream, Stream};
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
@@ -16,6 +16,7 @@ use crate::dial;
 use crate::fair_sharing::ClientShare;
 use crate::far_peer::{FarPeer, LISTENERS_MAX, OPENING_TIMEOUT, refuse};
 use crate::far_udp;
+use crate::first_message::{Beginning, CountedData, FirstData, beginning};
 use crate::gateway::Stage;
 use crate::health;
 use crate::limits::Permit;
@@ -23,7 +24,7 @@ use crate::loss_meter::LossMeter;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::proxy_protocol;
 use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
-use crate::relay::{self, Preamble, arrived, first_message, prepare, reset};
+use crate::relay::{self, Preamble, arrived, prepare, reset};
 
 /// Time between two reports of how this side's direction does.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
@@ -50,39 +51,29 @@ async fn serve(
 ) {
     let number = stream.id().0;
     let (mut recv, send) = stream.into_split();
-    let Ok(Ok(mut message)) = timeout(OPENING_TIMEOUT, first_message(&mut recv)).await else { return };
-    let opening = match Opening::decode(&message) {
-        Ok((opening, len)) => {
-            message.advance(len);
-            opening
-        }
-        Err(error) => {
-            tracing::debug!(%error, peer = %peer.name, "a stream begins with something unknown");
-            return refuse(send, Reason::NotSupported, error.to_string()).await;
-        }
+    let Ok(Ok(begun)) = timeout(OPENING_TIMEOUT, beginning(&mut recv)).await else { return };
+    let (opening, place, data) = match admit(&peer, begun, place) {
+        Ok(Some(admitted)) => admitted,
+        Ok(None) => return,
+        Err((reason, text)) => return refuse(send, reason, text).await,
     };
-    if opening == Opening::GoAway {
-        return peer.moved.notify_one();
+    if matches!(opening, Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report) {
+        // They hold little here, and connections count for themselves.
+        drop((place, coming, data));
+        return serve_long(association, peer, opening, (recv, send)).await;
     }
-    let Some(place) = place else {
-        return refuse(send, Reason::Limit, "too many connections".to_owned()).await;
+    let (services, unread) = (Arc::clone(&peer), peer.gateway.unread());
+    let Some(data) = services.services.waiting.hold(data, &unread) else {
+        return refuse(send, Reason::Limit, "too much data before connections are made".to_owned()).await;
     };
-    if peer.gateway.refuses_streams() {
-        return refuse(send, Reason::Ending, "this process ends".to_owned()).await;
-    }
     match opening {
-        Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report => {
-            // They hold little here, and connections count for themselves.
-            drop((place, coming));
-            serve_long(association, peer, opening, (recv, send)).await;
-        }
         Opening::Connect { to, source } => {
             let tracked = peer.track("onward", source, to.to_string(), number);
-            connect(peer, to, source, true, message, (recv, send), (tracked, place)).await;
+            connect(peer, to, source, true, data, (recv, send), (tracked, place)).await;
         }
         Opening::Flow { to, source, token } => {
             let mut tracked = peer.track("onward_udp", source, to.to_string(), number);
-            let end = far_udp::flow(association, peer, (to, token), message, (recv, send), &tracked).await;
+            let end = far_udp::flow(association, peer, (to, token), data, (recv, send), &tracked).await;
             tracked.set_end(end);
             drop(place);
         }
@@ -90,21 +81,46 @@ async fn serve(
             Some(Reverse { to, udp: Some(times), .. }) => {
                 let mut tracked = peer.track("reverse_udp", source, to.to_string(), number);
                 let (to, streams) = ((to, token), (recv, send));
-                let end = far_udp::flow_of(association, peer, to, times, message, streams, &tracked).await;
+                let end = far_udp::flow_of(association, peer, to, times, data, streams, &tracked).await;
                 tracked.set_end(end);
                 drop(place);
             }
             _ => refuse(send, Reason::NotAllowed, "no such reverse forward".to_owned()).await,
         },
-        Opening::GoAway => {}
         Opening::Accepted { token, source } => match reverse(&peer, token) {
             Some(Reverse { to, udp: None, .. }) => {
                 let tracked = peer.track("reverse", source, to.to_string(), number);
-                connect(peer, to, source, false, message, (recv, send), (tracked, place)).await;
+                connect(peer, to, source, false, data, (recv, send), (tracked, place)).await;
             }
             _ => refuse(send, Reason::NotAllowed, "no such reverse forward".to_owned()).await,
         },
+        Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report | Opening::GoAway => {}
     }
+}
+
+/// Returns what a stream is for, and its data; `None` if it was for a notice. The data of a stream that is refused is dropped
+/// at once.
+///
+/// # Errors
+/// Why it is refused.
+fn admit(
+    peer: &FarPeer,
+    begun: Beginning,
+    place: Option<Permit>,
+) -> Result<Option<(Opening, Permit, FirstData)>, (Reason, String)> {
+    let (opening, _) = Opening::decode(&begun.header).map_err(|error| {
+        tracing::debug!(%error, peer = %peer.name, "a stream begins with something unknown");
+        (Reason::NotSupported, error.to_string())
+    })?;
+    if opening == Opening::GoAway {
+        peer.moved.notify_one();
+        return Ok(None);
+    }
+    let place = place.ok_or_else(|| (Reason::Limit, "too many connections".to_owned()))?;
+    if peer.gateway.refuses_streams() {
+        return Err((Reason::Ending, "this process ends".to_owned()));
+    }
+    Ok(Some((opening, place, begun.data)))
 }
 
 /// Serves a stream that is open as long as the peer wants something: to listen here, or reports.
@@ -142,7 +158,7 @@ async fn connect(
     to: Destination,
     source: Option<SocketAddr>,
     is_ruled: bool,
-    first: Bytes,
+    data: CountedData<'_>,
     (recv, mut send): (RecvStream, SendStream),
     (mut tracked, place): (ConnectionGuard, Permit),
 ) {
@@ -175,10 +191,10 @@ async fn connect(
     let first = match tcp.peer_addr() {
         Ok(server) if with_header => {
             let mut bytes = proxy_protocol::header(source, server);
-            bytes.extend_from_slice(&first);
+            bytes.extend_from_slice(data.bytes());
             Bytes::from(bytes)
         }
-        _ => first,
+        _ => data.bytes().clone(),
     };
     relay::start(tcp, (recv, send, lane), Preamble::Data(first), peer.gateway.unread(), tracked, place);
 }

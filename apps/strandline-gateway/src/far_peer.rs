@@ -8,8 +8,9 @@ use strandline::SendStream;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
-use crate::config::Reverse;
+use crate::config::{Limits, Reverse};
 use crate::fair_sharing::FairSharing;
+use crate::first_message::WaitingData;
 use crate::flows::Flows;
 use crate::gateway::Gateway;
 use crate::peer_identity::PeerIdentity;
@@ -42,13 +43,23 @@ pub(crate) struct FarPeer {
 pub(crate) struct Services {
     pub(crate) listeners: Semaphore,
     pub(crate) reports: Semaphore,
+    /// What has come for connections that are not made yet.
+    pub(crate) waiting: WaitingData,
 }
 
-impl Default for Services {
-    fn default() -> Self {
-        Self { listeners: Semaphore::new(LISTENERS_MAX), reports: Semaphore::new(1) }
+impl Services {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let waiting = ((limits.buffer_mib as usize) << 20) / WAITING_DIVISOR;
+        Self {
+            listeners: Semaphore::new(LISTENERS_MAX),
+            reports: Semaphore::new(1),
+            waiting: WaitingData::new(waiting),
+        }
     }
 }
+
+/// Fraction of the receive buffer for what has come for connections that are not made yet.
+const WAITING_DIVISOR: usize = 4;
 
 /// Listeners that one association may hold.
 pub(crate) const LISTENERS_MAX: usize = 256;

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use strandline::{Association, RecvStream, SendStream};
 use tokio::net::UdpSocket;
+use tokio::time::timeout;
 
 use crate::clock::{now, unix_time};
 use crate::config::FlowTimes;
 use crate::dial;
-use crate::far_peer::{FarPeer, refuse};
+use crate::far_peer::{FarPeer, OPENING_TIMEOUT, refuse};
+use crate::first_message::CountedData;
 use crate::flows::{self, Target, buffer, idle};
 use crate::gateway::Stage;
 use crate::limits::Permit;
@@ -37,7 +38,7 @@ pub(crate) async fn flow(
     association: Association,
     peer: Arc<FarPeer>,
     (to, token): (Destination, u32),
-    first: Bytes,
+    first: CountedData<'_>,
     streams: Streams,
     tracked: &ConnectionGuard,
 ) -> CloseReason {
@@ -55,7 +56,7 @@ pub(crate) async fn flow_of(
     peer: Arc<FarPeer>,
     (to, token): (Destination, u32),
     times: FlowTimes,
-    first: Bytes,
+    first: CountedData<'_>,
     streams: Streams,
     tracked: &ConnectionGuard,
 ) -> CloseReason {
@@ -69,7 +70,7 @@ async fn pass(
     peer: Arc<FarPeer>,
     (opened, to, token): (Result<UdpSocket, (Reason, String)>, &Destination, u32),
     times: FlowTimes,
-    first: Bytes,
+    mut first: CountedData<'_>,
     (mut recv, mut send): Streams,
     tracked: &ConnectionGuard,
 ) -> CloseReason {
@@ -87,7 +88,12 @@ async fn pass(
         refuse(send, Reason::Other, "the token is in use".to_owned()).await;
         return CloseReason::Failed(Reason::Other);
     };
-    target.deliver(&first);
+    match timeout(OPENING_TIMEOUT, first.complete(&mut recv)).await {
+        Ok(Ok(())) => target.deliver(first.bytes()),
+        Ok(Err(end)) => return end,
+        Err(_) => return CloseReason::Malformed,
+    }
+    drop(first);
     let done = Reply::Done { at: socket.local_addr().ok() };
     if send.send(done.encode().into()).await.is_err() {
         return CloseReason::Lost;

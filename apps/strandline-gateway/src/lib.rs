@@ -35,6 +35,7 @@ mod fair_sharing;
 mod far;
 mod far_peer;
 mod far_udp;
+mod first_message;
 mod flows;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

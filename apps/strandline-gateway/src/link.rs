@@ -367,7 +367,7 @@ impl Link {
             flows: Arc::clone(&self.flows),
             lanes: Arc::clone(&context.lanes),
             moved: Notify::new(),
-            services: Services::default(),
+            services: Services::new(&gateway.settings().limits),
         });
         let left = watch::Sender::new(false);
         for (token, reverse) in self.reverses.iter().enumerate() {

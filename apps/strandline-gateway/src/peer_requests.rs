@@ -9,10 +9,11 @@ use tokio::sync::watch;
 use crate::clock::now;
 use crate::config;
 use crate::contexts::Context;
+use crate::first_message::{first_bytes, reply};
 use crate::health;
 use crate::pace::{BACK_OFF_MAX, STEADY};
 use crate::protocol::{Opening, Reason, Report};
-use crate::relay::{first_message, reason, reply};
+use crate::relay::reason;
 
 /// Attempts to let a peer listen after which the time between two grows, and that time.
 const LISTEN_ATTEMPTS: u32 = 20;
@@ -83,7 +84,7 @@ pub(crate) async fn request_reports(context: Arc<Context>) {
         let (mut recv, mut send) = context.association.open_stream().await.ok()?.into_split();
         send.send(Opening::Report.encode(&[]).into()).await.ok()?;
         reply(&mut recv).await.ok()?;
-        while let Ok(message) = first_message(&mut recv).await {
+        while let Ok(message) = first_bytes(&mut recv, Report::LEN).await {
             if let Some(report) = Report::decode(&message) {
                 context.set_down(health::reported(&report));
             }

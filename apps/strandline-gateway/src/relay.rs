@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use socket2::{SockRef, TcpKeepalive};
 use strandline::{
-    Ended, FinishError, Message, Ppid, RecvError, RecvStream, SendError, SendStream, TakenBytes,
+    FinishError, Message, Ppid, RecvStream, SendError, SendStream, TakenBytes,
 };
 use strandline_ops::tcp_figures;
 use tokio::io::Interest;
@@ -29,7 +29,8 @@ use tokio::net::TcpStream;
 use crate::clock::now;
 use crate::config::Limits;
 use crate::fair_sharing::ClientShare;
-use crate::protocol::{Reason, Reply};
+use crate::first_message::{of_recv, reply};
+use crate::protocol::Reason;
 use crate::registry::{CloseReason, ConnectionGuard, Entry};
 
 /// Bytes that one read takes, and so the largest message.
@@ -45,8 +46,6 @@ const BATCH: usize = 16;
 const BATCH_BYTES: usize = 256 << 10;
 /// Payload protocol identifier of the message that says that nothing follows. All others have 0.
 const END: Ppid = Ppid(1);
-/// Largest first message of a stream: a header, and the largest datagram.
-const OPENING_MAX: usize = 68 << 10;
 /// Time for what was written before a reset, and between two looks.
 const SENT_MAX: Duration = Duration::from_secs(30);
 const SENT_LOOK_MIN: Duration = Duration::from_millis(1);
@@ -87,44 +86,6 @@ pub(crate) fn arrived(tcp: &TcpStream) -> Bytes {
         Ok(_) => Bytes::copy_from_slice(&buffer),
         // The next read finds the error again.
         Err(_) => Bytes::new(),
-    }
-}
-
-/// Receives the first message of a stream, whole.
-///
-/// # Errors
-/// If the stream ends before, or the message is too large.
-pub(crate) async fn first_message(recv: &mut RecvStream) -> Result<Bytes, CloseReason> {
-    let mut parts = BytesMut::new();
-    loop {
-        let Some(message) = recv.recv().await.map_err(of_recv)? else { return Err(CloseReason::ResetThere) };
-        if parts.is_empty() && message.ends {
-            return Ok(message.data);
-        }
-        if parts.len() + message.data.len() > OPENING_MAX {
-            return Err(CloseReason::Malformed);
-        }
-        parts.extend_from_slice(&message.data);
-        if message.ends {
-            return Ok(parts.freeze());
-        }
-    }
-}
-
-/// Waits for the answer to an opening. Returns it with the data behind it.
-///
-/// # Errors
-/// How the connection ended, if the far side has none.
-pub(crate) async fn reply(recv: &mut RecvStream) -> Result<(Reply, Bytes), CloseReason> {
-    let mut message = first_message(recv).await?;
-    let (reply, len) = Reply::decode(&message).map_err(|_| CloseReason::Malformed)?;
-    message.advance(len);
-    match reply {
-        Reply::Failed { reason, text } => {
-            tracing::debug!(%reason, %text, "the far gateway has no connection");
-            Err(CloseReason::Failed(reason))
-        }
-        done => Ok((done, message)),
     }
 }
 
@@ -402,14 +363,6 @@ fn of_finished(finished: Result<(), FinishError>) -> Result<Sent, CloseReason> {
 fn of_send(error: &SendError) -> CloseReason {
     match error {
         SendError::Stopped => CloseReason::ResetThere,
-        _ => CloseReason::Lost,
-    }
-}
-
-fn of_recv(error: RecvError) -> CloseReason {
-    match error {
-        RecvError::Unfinished | RecvError::Abandoned => CloseReason::ResetThere,
-        RecvError::Ended(Ended::ShutDown) => CloseReason::ResetThere,
         _ => CloseReason::Lost,
     }
 }

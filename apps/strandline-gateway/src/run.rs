@@ -380,7 +380,7 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
         flows: Arc::clone(&flows),
         lanes: FairSharing::new(association.clone()),
         moved: Notify::new(),
-        services: Services::default(),
+        services: Services::new(&gateway.settings().limits),
     });
     tokio::select! {
         _ = accept_streams(&association, &peer) => {}

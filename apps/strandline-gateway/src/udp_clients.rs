@@ -13,10 +13,10 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
 use crate::config::FlowTimes;
+use crate::first_message::reply;
 use crate::flows::{self, Flows, Target, buffer, idle};
 use crate::protocol::{Opening, Reason};
 use crate::registry::{CloseReason, ConnectionGuard};
-use crate::relay::reply;
 
 /// Clients of one socket.
 const CLIENTS_MAX: usize = 4096;

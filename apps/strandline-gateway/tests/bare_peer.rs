@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use strandline::{
     Association, AssociationConfig, DynamicStreams, ExtensionsConfig, Peer, RecvStream, SendStream, Stack,
-    StreamCredit,
+    StreamCredit, StreamScheduler,
 };
 use tokio::runtime::Runtime;
 
@@ -26,13 +26,45 @@ impl Bare {
                 stream_credit: Some(StreamCredit::default()),
                 ..ExtensionsConfig::default()
             };
-            let config = AssociationConfig { extensions, ..AssociationConfig::default() };
+            let config = AssociationConfig {
+                extensions,
+                send_buffer_max: 256 << 20,
+                stream_scheduler: StreamScheduler::RoundRobinPerPacket,
+                ..AssociationConfig::default()
+            };
             let stack = Stack::builder().association(config).udp(([127, 0, 0, 1], 0).into()).unwrap();
             let association = Association::connect(&stack, Peer::encapsulated(far, 5101)).await.unwrap();
             association.set_dynamic_streams(DynamicStreams::default()).unwrap();
             association
         });
         Self { runtime, association, held: Vec::new() }
+    }
+
+    /// Opens as many streams, each with this message, all parts of which are sent by turns. Returns the codes of the first replies, as
+    /// many as asked for.
+    fn open_many(&self, count: usize, opening: &[u8], replies: usize) -> Vec<u8> {
+        self.runtime.block_on(async {
+            let (told, mut codes) = tokio::sync::mpsc::unbounded_channel();
+            for _ in 0..count {
+                let (association, opening, told) =
+                    (self.association.clone(), bytes::Bytes::copy_from_slice(opening), told.clone());
+                tokio::spawn(async move {
+                    let (mut recv, mut send) = association.open_stream().await.unwrap().into_split();
+                    send.send(opening).await.unwrap();
+                    if let Ok(Some(reply)) = recv.recv().await {
+                        let _ = told.send(reply.data[1]);
+                    }
+                    // Both directions are held.
+                    std::future::pending::<()>().await;
+                    drop((recv, send));
+                });
+            }
+            let mut first = Vec::new();
+            while first.len() < replies {
+                first.push(tokio::time::timeout(PATIENCE, codes.recv()).await.unwrap().unwrap());
+            }
+            first
+        })
     }
 
     /// Opens a stream with this message. Returns the code of the reply.
@@ -55,6 +87,60 @@ fn opening(kind: u8, to: SocketAddr, fields: &[u8], data: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(fields);
     bytes.extend_from_slice(data);
     bytes
+}
+
+/// Connections beyond a limit hold nothing here, however much comes with their openings.
+#[test]
+fn refused_streams_hold_nothing() {
+    const COUNT: usize = 1500;
+    let (server, listen, home) =
+        (TcpListener::bind("127.0.0.1:0").unwrap(), free_address(), Home::new("refused-streams"));
+    let to = server.local_addr().unwrap();
+    let file = home.write("far.toml", "[limits]\nconnections_max = 1\nbuffer_mib = 16\n");
+    let far = Gateway::start(&format!("--listen {listen} --allow {to} --shards 1 --config {file}"));
+    let mut peer = Bare::connect(listen);
+    assert_eq!(peer.open(opening(1, to, &[], b"data")), 0);
+    let before = far.memory();
+    let codes = peer.open_many(COUNT, &opening(1, to, &[], &[7; 64 << 10]), COUNT);
+    assert_eq!(codes, [7; COUNT], "all but the first one are refused");
+    let more = far.memory_most() - before;
+    assert!(more < 48 << 20, "{more} bytes");
+}
+
+/// What comes with openings waits for connections up to a limit of the association.
+#[test]
+fn openings_share_a_limit() {
+    const COUNT: usize = 1500;
+    let (listen, home) = (free_address(), Home::new("openings"));
+    let (silent, _full) = silent_server();
+    let file = home.write("far.toml", "[limits]\nbuffer_mib = 16\nconnect_timeout_secs = 600\n");
+    let far = Gateway::start(&format!("--listen {listen} --allow {silent} --shards 1 --config {file}"));
+    let mut peer = Bare::connect(listen);
+    assert_eq!(peer.open(opening(9, silent, &[], b"data")), 8);
+    let before = far.memory();
+    // 4 MiB wait, the rest is refused.
+    let codes = peer.open_many(COUNT, &opening(1, silent, &[], &[7; 32 << 10]), COUNT / 2);
+    assert_eq!(codes, [7; COUNT / 2]);
+    let more = far.memory_most() - before;
+    assert!(more < 48 << 20, "{more} bytes");
+}
+
+/// Returns the address of a server that answers no connection, and what fills its queue.
+fn silent_server() -> (SocketAddr, Vec<socket2::Socket>) {
+    let new = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let server = new();
+    server.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    server.listen(0).unwrap();
+    let address = server.local_addr().unwrap();
+    let mut all = vec![server];
+    for _ in 0..4 {
+        let client = new();
+        client.set_nonblocking(true).unwrap();
+        // In progress.
+        let _ = client.connect(&address);
+        all.push(client);
+    }
+    (address.as_socket().unwrap(), all)
 }
 
 /// A server that expects a header gets one, also without the address of the client.

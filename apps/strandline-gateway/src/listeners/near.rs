@@ -17,13 +17,14 @@ use crate::contexts::InUse;
 use crate::dial;
 use crate::direct::{DirectNetworks, Moved};
 use crate::fair_sharing::ClientShare;
+use crate::first_message::reply;
 use crate::gateway::{Gateway, Stage};
 use crate::link::{Link, User};
 use crate::local_addresses::is_own;
 use crate::mapping::{Decision, Direct, Inputs, Map, Route, State, decide};
 use crate::protocol::{Destination, Host, Opening, Reason, Reply};
 use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
-use crate::relay::{self, Preamble, arrived, prepare, reply};
+use crate::relay::{self, Preamble, arrived, prepare};
 use crate::rules::{Rules, is_special};
 
 /// Time from the beginning of the first set-up of an association until connections try a direct connection, too (RFC 8305 section 8:

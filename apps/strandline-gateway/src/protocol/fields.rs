@@ -20,6 +20,8 @@ pub(crate) enum Malformed {
 /// The version that this side speaks.
 const VERSION: u8 = 1;
 const HEADER_LEN: usize = 4;
+/// Largest header that is read: more than all known fields have.
+pub(crate) const HEADER_MAX: usize = 1 << 10;
 
 /// Fields from this type on are skipped if they are unknown.
 const OPTIONAL: u8 = 128;
@@ -68,6 +70,14 @@ impl HeaderWriter {
         }
         self.0.extend_from_slice(data);
         self.0
+    }
+}
+
+/// Returns the length of a header of which this is the beginning: that of what is known of all headers while it is less.
+pub(crate) fn header_len(beginning: &[u8]) -> usize {
+    match *beginning {
+        [_, _, high, low, ..] => usize::from(u16::from_be_bytes([high, low])).max(HEADER_LEN),
+        _ => HEADER_LEN,
     }
 }
 

@@ -25,6 +25,7 @@ mod report;
 pub(crate) use self::destination::{Destination, Host};
 #[cfg(test)]
 use self::fields::Malformed;
+pub(crate) use self::fields::{HEADER_MAX, header_len};
 pub(crate) use self::opening::Opening;
 pub(crate) use self::reply::{Reason, Reply};
 pub(crate) use self::report::Report;

@@ -161,8 +161,17 @@ impl Gateway {
 
     /// Resident memory in bytes.
     pub fn memory(&self) -> usize {
+        self.memory_of("VmRSS:")
+    }
+
+    /// The most resident memory so far, in bytes.
+    pub fn memory_most(&self) -> usize {
+        self.memory_of("VmHWM:")
+    }
+
+    fn memory_of(&self, which: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(which)).unwrap();
         line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() * 1024
     }
 }
