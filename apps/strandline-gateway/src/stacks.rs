@@ -58,9 +58,9 @@ pub(crate) fn association(settings: &Settings) -> AssociationConfig {
     }
 }
 
-/// Which streams are connections: all. Stream 0 is left out, for stacks that reserve it.
+/// Which streams are connections: all. Stream 0 is left out, for stacks that reserve it. Messages are parts of byte streams.
 pub(crate) fn dynamic_streams() -> DynamicStreams {
-    DynamicStreams::default()
+    DynamicStreams { joins_unread: true, ..DynamicStreams::default() }
 }
 
 /// Returns what a peer lacks, as an error: streams can't be opened, closed or reset without these extensions, or hold up

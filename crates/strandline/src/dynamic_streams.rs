@@ -22,11 +22,15 @@ pub struct DynamicStreams {
     /// [`RecvError::Unfinished`](crate::RecvError::Unfinished). Each takes about 500 bytes besides its messages. Default
     /// 16,384.
     pub backlog: usize,
+    /// Whether small messages that wait for their reader may be joined, since they are parts of a byte stream: of a stream of which
+    /// more than 64 wait, whole ordered ones with the same payload protocol identifier. Memory of unread data is then
+    /// close to its length, whatever its sender writes at a time. Default false.
+    pub joins_unread: bool,
 }
 
 impl Default for DynamicStreams {
     fn default() -> Self {
-        Self { first: StreamId(1), parity: Parity::default(), backlog: 16_384 }
+        Self { first: StreamId(1), parity: Parity::default(), backlog: 16_384, joins_unread: false }
     }
 }
 

@@ -74,6 +74,8 @@ pub(crate) struct Open {
 pub(crate) enum Arrival {
     /// It was queued for its reader.
     Queued,
+    /// It was joined with the one before it. It had this many bytes.
+    Joined(usize),
     /// It is for nobody. It had this many bytes.
     Discarded(usize),
     /// It is of no dynamic stream.
@@ -341,9 +343,10 @@ impl Dynamic {
         let key = Key { stream, turn: open.turn };
         match self.queues.get_mut(&key) {
             Some(queue) if open.receiving == Receiving::Open => {
-                queue.push(message);
+                let len = message.data.len();
+                let is_own = queue.push(message, self.settings.joins_unread);
                 queue.waiters.wake_all(to_wake);
-                Arrival::Queued
+                if is_own { Arrival::Queued } else { Arrival::Joined(len) }
             }
             _ => Arrival::Discarded(message.data.len()),
         }

@@ -80,6 +80,12 @@ impl Held {
         self.taken.add(message_len + MESSAGE_OVERHEAD);
     }
 
+    /// Counts a message that was joined with another one.
+    fn add_joined(&mut self, message_len: usize) {
+        self.bytes += message_len;
+        self.taken.add(message_len);
+    }
+
     fn remove(&mut self, message_len: usize) {
         self.bytes -= message_len + MESSAGE_OVERHEAD;
         self.taken.remove(message_len + MESSAGE_OVERHEAD);
@@ -269,6 +275,10 @@ impl Routes {
                 Arrival::Discarded(len) => return Some((stream, len)),
                 Arrival::Queued => {
                     self.held.add(len);
+                    return None;
+                }
+                Arrival::Joined(len) => {
+                    self.held.add_joined(len);
                     return None;
                 }
             },

@@ -2,15 +2,24 @@
 
 use std::collections::VecDeque;
 
+use bytes::{Bytes, BytesMut};
 use strandline_proto::event::Message;
 use strandline_proto::number::Ssn;
 
 use crate::error::RecvError;
 use crate::wait::WaitQueue;
 
+/// Unread items of a stream after which small messages are joined: until then, its reader is not far behind.
+const JOINED_FROM: usize = 64;
+/// Messages of fewer bytes are joined, up to this number of bytes.
+const SMALL: usize = 4 << 10;
+const JOINED_MAX: usize = 64 << 10;
+
 #[derive(Debug)]
 enum Item {
     Message(Message),
+    /// Small messages: what precedes the data of the first one, and the data of all.
+    Joined(Message, BytesMut),
     /// Messages, or the rest of one, are missing here.
     Gap,
 }
@@ -45,7 +54,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn push(&mut self, message: Message) {
+    /// Adds a message. Returns false if it was joined with the last one, which `joins` allows.
+    pub(super) fn push(&mut self, message: Message, joins: bool) -> bool {
         if message.begins && !message.unordered {
             if message.ssn != self.next {
                 self.cut();
@@ -55,7 +65,37 @@ impl Queue {
         if !(message.begins && message.ends) {
             self.is_partial = !message.ends;
         }
+        if joins && self.items.len() >= JOINED_FROM && self.join(&message) {
+            return false;
+        }
         self.items.push_back(Item::Message(message));
+        true
+    }
+
+    /// Joins a message with the last one if both are small. Returns whether it did.
+    fn join(&mut self, message: &Message) -> bool {
+        let is_small = |message: &Message| {
+            message.data.len() < SMALL && message.begins && message.ends && !message.unordered
+        };
+        let Some(last) = self.items.back_mut() else { return false };
+        let (Item::Message(first) | Item::Joined(first, _)) = last else { return false };
+        if !is_small(message) || !is_small(first) || first.ppid != message.ppid {
+            return false;
+        }
+        match last {
+            Item::Joined(_, joined) if joined.len() + message.data.len() > JOINED_MAX => return false,
+            Item::Joined(_, joined) => joined.extend_from_slice(&message.data),
+            Item::Message(first) => {
+                let mut joined = BytesMut::with_capacity(SMALL);
+                joined.extend_from_slice(&first.data);
+                joined.extend_from_slice(&message.data);
+                let mut first = first.clone();
+                first.data = Bytes::new();
+                *last = Item::Joined(first, joined);
+            }
+            Item::Gap => return false,
+        }
+        true
     }
 
     /// Records that something is missing here.
@@ -87,6 +127,10 @@ impl Queue {
     pub(crate) fn take(&mut self) -> Taken {
         match self.items.pop_front() {
             Some(Item::Message(message)) => Taken::Message(message),
+            Some(Item::Joined(mut message, joined)) => {
+                message.data = joined.freeze();
+                Taken::Message(message)
+            }
             Some(Item::Gap) => Taken::Error(RecvError::Abandoned),
             None => match &self.end {
                 None => Taken::Nothing,
@@ -96,10 +140,11 @@ impl Queue {
         }
     }
 
-    /// Takes out the sizes of all unread messages, in bytes.
+    /// Takes out the sizes of all unread messages in bytes, joined ones as one.
     pub(crate) fn into_sizes(self) -> impl Iterator<Item = usize> {
         let len = |item| match item {
             Item::Message(message) => Some(message.data.len()),
+            Item::Joined(_, joined) => Some(joined.len()),
             Item::Gap => None,
         };
         self.items.into_iter().filter_map(len)

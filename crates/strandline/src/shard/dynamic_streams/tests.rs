@@ -102,6 +102,35 @@ fn no_clean_end_within_a_message() {
     assert!(matches!(take(&mut dynamic, key), Taken::Error(RecvError::Unfinished)));
 }
 
+/// Data of small messages that wait takes little more than its length, and nothing of it is lost or out of order.
+#[test]
+fn small_unread_messages_are_joined() {
+    const COUNT: usize = 100_000;
+    let mut dynamic = Dynamic::new(DynamicStreams { joins_unread: true, ..DynamicStreams::default() });
+    dynamic.set_even(Some(false));
+    let (mut queued, mut expected) = (0, Vec::new());
+    for number in 0..COUNT {
+        let mut part = message(2, number as u16);
+        // Now and then one of another kind, a large one, or one that is too long for the joined ones.
+        part.ppid = Ppid(u32::from(number % 30_000 == 29_999));
+        part.data = vec![number as u8; if number % 20_000 == 19_999 { 5000 } else { 1 }].into();
+        expected.extend_from_slice(&part.data);
+        dynamic.on_taken();
+        queued += usize::from(matches!(dynamic.push(part, &mut Vec::new()), Arrival::Queued));
+    }
+    assert!(queued < 80, "{queued} messages");
+    let key = dynamic.accept().unwrap();
+    let mut found = Vec::new();
+    while let Taken::Message(message) = take(&mut dynamic, key) {
+        assert!(message.data.len() <= 64 << 10 && message.begins && message.ends);
+        assert!(message.ppid == Ppid(0) || message.data.len() == 1);
+        found.extend_from_slice(&message.data);
+    }
+    assert!(found == expected, "other bytes");
+    end(&mut dynamic, 2, COUNT as u16);
+    assert!(matches!(take(&mut dynamic, key), Taken::End));
+}
+
 /// The peer uses a number again before its answer to the reset of this side has arrived.
 #[test]
 fn answers_may_come_late() {
