@@ -10,13 +10,12 @@ use tokio::time::{timeout, timeout_at};
 
 use crate::clock::now;
 use crate::local_addresses::is_own;
+use crate::lookups::Lookups;
 use crate::protocol::{Destination, Host, Reason};
 use crate::rules::Rules;
 
 /// Time for one of several addresses.
 const ONE_OF_SEVERAL: Duration = Duration::from_secs(3);
-/// Addresses of a name that are tried.
-const ADDRESSES_MAX: usize = 8;
 
 /// Connects to a destination. Without rules, everything is allowed: the operator has named it. `mark` is that of the
 /// connection's packets, which needs CAP_NET_ADMIN.
@@ -28,10 +27,11 @@ pub(crate) async fn connect(
     rules: Option<&Rules>,
     limit: Duration,
     mark: Option<u32>,
+    lookups: &Lookups,
 ) -> Result<TcpStream, (Reason, String)> {
     let deadline = now() + limit;
     let late = |_| (Reason::TimedOut, format!("{to} did not answer within {} s", limit.as_secs_f64()));
-    let addresses = timeout_at(deadline, resolve(to, rules)).await.map_err(late)??;
+    let addresses = timeout_at(deadline, resolve(to, rules, lookups)).await.map_err(late)??;
     let mut failed = None;
     let count = addresses.len();
     for (at, address) in addresses.into_iter().enumerate() {
@@ -63,9 +63,10 @@ pub(crate) async fn connect_udp(
     to: &Destination,
     rules: Option<&Rules>,
     limit: Duration,
+    lookups: &Lookups,
 ) -> Result<UdpSocket, (Reason, String)> {
     let late = |_| (Reason::TimedOut, format!("{to}: resolving took too long"));
-    let addresses = timeout(limit, resolve(to, rules)).await.map_err(late)??;
+    let addresses = timeout(limit, resolve(to, rules, lookups)).await.map_err(late)??;
     let Some(address) = addresses.first() else {
         return Err((Reason::NameNotFound, format!("{to} has no address")));
     };
@@ -81,7 +82,11 @@ pub(crate) async fn connect_udp(
 }
 
 /// Returns the addresses that may be connected to, at least one.
-async fn resolve(to: &Destination, rules: Option<&Rules>) -> Result<Vec<SocketAddr>, (Reason, String)> {
+async fn resolve(
+    to: &Destination,
+    rules: Option<&Rules>,
+    lookups: &Lookups,
+) -> Result<Vec<SocketAddr>, (Reason, String)> {
     let refused = || (Reason::NotAllowed, format!("{to} is not in the list of allowed destinations"));
     let found: Vec<SocketAddr> = match &to.host {
         Host::Ip(ip) => vec![SocketAddr::new(*ip, to.port)],
@@ -89,8 +94,8 @@ async fn resolve(to: &Destination, rules: Option<&Rules>) -> Result<Vec<SocketAd
             if rules.is_some_and(|rules| !rules.may_resolve(name, to.port)) {
                 return Err(refused());
             }
-            match tokio::net::lookup_host((&**name, to.port)).await {
-                Ok(found) => found.take(ADDRESSES_MAX).collect(),
+            match lookups.resolve(name, to.port).await {
+                Ok(found) => found,
                 Err(error) => return Err((Reason::NameNotFound, format!("{name}: {error}"))),
             }
         }

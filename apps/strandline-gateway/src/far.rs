@@ -165,10 +165,11 @@ async fn connect(
     let access = peer.gateway.access(peer.who);
     let settings = peer.gateway.settings();
     let (limit, mark) = (settings.limits.connect_timeout, settings.own_mark());
+    let lookups = peer.gateway.limits.lookups(peer.who, now());
     let connected = match (&access, is_ruled) {
         (None, true) => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
-        (Some(access), true) => dial::connect(&to, Some(&access.allow), limit, mark).await,
-        (_, false) => dial::connect(&to, None, limit, mark).await,
+        (Some(access), true) => dial::connect(&to, Some(&access.allow), limit, mark, &lookups).await,
+        (_, false) => dial::connect(&to, None, limit, mark, &lookups).await,
     };
     let connected = connected.and_then(|tcp| {
         prepare(&tcp, &settings.limits).map_err(|error| (Reason::of(&error), error.to_string()))?;

@@ -43,9 +43,10 @@ pub(crate) async fn flow(
     tracked: &ConnectionGuard,
 ) -> CloseReason {
     let limit = peer.gateway.settings().limits.connect_timeout;
+    let lookups = peer.gateway.limits.lookups(peer.who, now());
     let opened = match peer.gateway.access(peer.who) {
         None => Err((Reason::NotAllowed, "no entry of [[access]] is for this peer".to_owned())),
-        Some(access) => dial::connect_udp(&to, Some(&access.allow_udp), limit).await,
+        Some(access) => dial::connect_udp(&to, Some(&access.allow_udp), limit, &lookups).await,
     };
     pass(association, peer, (opened, &to, token), ONWARD, first, streams, tracked).await
 }
@@ -61,7 +62,8 @@ pub(crate) async fn flow_of(
     tracked: &ConnectionGuard,
 ) -> CloseReason {
     let limit = peer.gateway.settings().limits.connect_timeout;
-    let opened = dial::connect_udp(&to, None, limit).await;
+    let lookups = peer.gateway.limits.lookups(peer.who, now());
+    let opened = dial::connect_udp(&to, None, limit, &lookups).await;
     pass(association, peer, (opened, &to, token), times, first, streams, tracked).await
 }
 

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::config::Limits;
+use crate::lookups::{Lookups, OF_ALL_MAX, OF_ONE_MAX};
 use crate::peer_identity::{LimitKey, PeerIdentity};
 
 /// Peers that are remembered while they have no connection, so that a new association brings no new burst.
@@ -22,6 +24,8 @@ pub(crate) struct PeerLimits {
     peers: Mutex<HashMap<LimitKey, Usage>>,
     /// Associations that were refused.
     refused: AtomicU64,
+    /// Room for look-ups of names, of all peers.
+    lookups: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -31,6 +35,8 @@ struct Usage {
     /// Connections that may come at once, at most one second's.
     tokens: f64,
     filled: Instant,
+    /// Room for look-ups of names.
+    lookups: Arc<Semaphore>,
 }
 
 /// A connection that counts until it is dropped.
@@ -55,6 +61,7 @@ impl PeerLimits {
             connections_per_sec: limits.connections_per_sec.into(),
             peers: Mutex::default(),
             refused: AtomicU64::new(0),
+            lookups: Arc::new(Semaphore::new(OF_ALL_MAX)),
         }
     }
 
@@ -98,10 +105,25 @@ impl PeerLimits {
         now: Instant,
     ) -> &'a mut Usage {
         if peers.len() >= PEERS_MAX && !peers.contains_key(&peer) {
-            peers.retain(|_, used| used.open > 0 || used.associations > 0);
+            peers.retain(|_, used| {
+                let looks_up = used.lookups.available_permits() < OF_ONE_MAX;
+                used.open > 0 || used.associations > 0 || looks_up
+            });
         }
         let tokens = f64::from(self.connections_per_sec.load(Ordering::Relaxed));
-        peers.entry(peer).or_insert(Usage { associations: 0, open: 0, tokens, filled: now })
+        peers.entry(peer).or_insert_with(|| Usage {
+            associations: 0,
+            open: 0,
+            tokens,
+            filled: now,
+            lookups: Arc::new(Semaphore::new(OF_ONE_MAX)),
+        })
+    }
+
+    /// Returns permission for look-ups of names that a peer or client causes.
+    pub(crate) fn lookups(&self, who: PeerIdentity, now: Instant) -> Lookups {
+        let of_one = Arc::clone(&self.used(&mut self.lock(), who.unit(), now).lookups);
+        Lookups::new(of_one, Arc::clone(&self.lookups))
     }
 
     /// Counts a connection of a peer; `None` if it is beyond a limit.

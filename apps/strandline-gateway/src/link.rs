@@ -10,6 +10,7 @@ use strandline::{Association, ConnectError, Ended, Peer, Stack, StackError, Stre
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use crate::client_shares::ClientShares;
 use crate::clock::{now, unix_time};
 use crate::config::{self, Keep};
 use crate::contexts::{Coming, Context, Contexts, InUse};
@@ -67,6 +68,8 @@ pub(crate) struct Link {
     /// UDP flows of clients here.
     pub(crate) flows: Arc<Flows>,
     tokens: AtomicU32,
+    /// Connections of clients here.
+    pub(crate) clients: Arc<ClientShares>,
 }
 
 /// How setting up the association goes, while there is none.
@@ -118,6 +121,7 @@ impl Link {
             leaving: Arc::new(Semaphore::new(LEAVING_MAX)),
             flows: Arc::default(),
             tokens: AtomicU32::new(0),
+            clients: Arc::default(),
         }
     }
 

@@ -19,9 +19,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use socket2::{SockRef, TcpKeepalive};
-use strandline::{
-    FinishError, Message, Ppid, RecvStream, SendError, SendStream, TakenBytes,
-};
+use strandline::{FinishError, Message, Ppid, RecvStream, SendError, SendStream, TakenBytes};
 use strandline_ops::tcp_figures;
 use tokio::io::Interest;
 use tokio::net::TcpStream;

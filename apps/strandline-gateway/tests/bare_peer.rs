@@ -1,6 +1,7 @@
 //! A far gateway whose peer is a program with the library: it sends what near gateways don't.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::process::Command;
 
 use strandline::{
     Association, AssociationConfig, DynamicStreams, ExtensionsConfig, Peer, RecvStream, SendStream, Stack,
@@ -8,7 +9,7 @@ use strandline::{
 };
 use tokio::runtime::Runtime;
 
-use crate::common::{Gateway, Home, PATIENCE, free_address, patient, read_exactly};
+use crate::common::{Gateway, Home, PATIENCE, PROGRAM, free_address, patient, read_exactly};
 
 /// A peer that works while a method of it does.
 struct Bare {
@@ -19,6 +20,10 @@ struct Bare {
 
 impl Bare {
     fn connect(far: SocketAddr) -> Self {
+        Self::connect_from([127, 0, 0, 1], far)
+    }
+
+    fn connect_from(from: [u8; 4], far: SocketAddr) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let association = runtime.block_on(async {
             let extensions = ExtensionsConfig {
@@ -32,7 +37,7 @@ impl Bare {
                 stream_scheduler: StreamScheduler::RoundRobinPerPacket,
                 ..AssociationConfig::default()
             };
-            let stack = Stack::builder().association(config).udp(([127, 0, 0, 1], 0).into()).unwrap();
+            let stack = Stack::builder().association(config).udp((from, 0).into()).unwrap();
             let association = Association::connect(&stack, Peer::encapsulated(far, 5101)).await.unwrap();
             association.set_dynamic_streams(DynamicStreams::default()).unwrap();
             association
@@ -72,7 +77,7 @@ impl Bare {
         let (stream, code) = self.runtime.block_on(async {
             let (mut recv, mut send) = self.association.open_stream().await.unwrap().into_split();
             send.send(opening.into()).await.unwrap();
-            let reply = recv.recv().await.unwrap().unwrap();
+            let reply = tokio::time::timeout(PATIENCE, recv.recv()).await.unwrap().unwrap().unwrap();
             ((recv, send), reply.data[1])
         });
         self.held.push(stream);
@@ -123,6 +128,75 @@ fn openings_share_a_limit() {
     assert_eq!(codes, [7; COUNT / 2]);
     let more = far.memory_most() - before;
     assert!(more < 48 << 20, "{more} bytes");
+}
+
+/// A byte in a message of its own takes not much more room than a byte.
+#[test]
+fn waiting_bytes_take_little_room() {
+    const COUNT: usize = 300_000;
+    let (listen, home) = (free_address(), Home::new("waiting-bytes"));
+    let (silent, _full) = silent_server();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = server.local_addr().unwrap();
+    let file = home.write("far.toml", "[limits]\nbuffer_mib = 16\nconnect_timeout_secs = 600\n");
+    let allow = format!("--allow {silent} --allow {to}");
+    let _far = Gateway::start(&format!("--listen {listen} {allow} --shards 1 --config {file}"));
+    let mut peer = Bare::connect(listen);
+    let stalled = peer.runtime.block_on(async {
+        let (recv, mut send) = peer.association.open_stream().await.unwrap().into_split();
+        send.send(opening(1, silent, &[], &[]).into()).await.unwrap();
+        for _ in 0..COUNT {
+            send.send(bytes::Bytes::from_static(b"x")).await.unwrap();
+        }
+        (recv, send)
+    });
+    assert_eq!(peer.open(opening(1, to, &[], b"data")), 0);
+    assert_eq!(read_exactly(&mut patient(server.accept().unwrap().0), 4), b"data");
+    drop(stalled);
+}
+
+/// Names that no server resolves hold up other names of their peer, but none of another one.
+#[test]
+fn peers_do_not_wait_for_names_of_others() {
+    const COUNT: usize = 1000;
+    let (listen, home) = (free_address(), Home::new("silent-names"));
+    let silent = UdpSocket::bind("127.77.0.53:53").unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let file = home.write("far.toml", "[limits]\nconnect_timeout_secs = 5\n");
+    let resolver = home.write("resolv.conf", "nameserver 127.77.0.53\noptions timeout:30 attempts:1\n");
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c"])
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .arg(format!("mount --bind {resolver} /etc/resolv.conf && exec \"$@\""));
+    command.args(["sh", PROGRAM, "--listen", &listen.to_string(), "--config", &file, "--shards", "1"]);
+    command.args(["--allow", "*.silent.test:80", "--allow", &format!("localhost:{port}")]);
+    let _far = Gateway::spawn(command);
+    let named = |name: &str, port: u16| {
+        let len = name.len() as u8;
+        let mut bytes = vec![1, 1, 0, 8 + len, 2, len + 2];
+        bytes.extend_from_slice(&port.to_be_bytes());
+        bytes.extend_from_slice(name.as_bytes());
+        bytes
+    };
+    let waiting = Bare::connect(listen);
+    // The first ones have given up: their look-ups go on, and others are done in their place, if there is any.
+    let codes = waiting.open_many(COUNT, &named("a.silent.test", 80), COUNT);
+    assert!(codes.iter().all(|code| [4, 5].contains(code)), "{codes:?}");
+    assert_eq!(silent_questions(&silent), 32, "questions that are asked at a time");
+    let mut other = Bare::connect_from([127, 0, 0, 2], listen);
+    assert_eq!(other.open(named("localhost", port)), 0);
+}
+
+/// Returns how many questions a name server has got.
+fn silent_questions(server: &UdpSocket) -> usize {
+    server.set_nonblocking(true).unwrap();
+    let mut sources = std::collections::BTreeSet::new();
+    while let Ok((_, source)) = server.recv_from(&mut [0; 512]) {
+        sources.insert(source);
+    }
+    sources.len()
 }
 
 /// Returns the address of a server that answers no connection, and what fills its queue.

@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::common::{Gateway, patient, read_exactly, while_it_moves};
+use crate::common::{Gateway, Home, World, at_last, patient, read_all, read_exactly, while_it_moves};
 use crate::slow_path::slow_path;
 
 /// Two gateways with a slow path between them, and a server that sends without end (first byte 1), 100 kB (2), or 400 kB and
@@ -95,6 +96,33 @@ fn clients_share_whatever_they_open() {
     over.store(true, Ordering::Relaxed);
     println!("100 connections moved {many} bytes, one {one}");
     assert!(many <= one * 2 && one <= many * 2, "100 connections moved {many} bytes, one {one}");
+}
+
+/// A client that opens as many connections as it can leaves another one room.
+#[test]
+fn clients_leave_connections_to_others() {
+    let home = Home::new("client-shares");
+    let file = home.write("near.toml", "[limits]\nconnections_max = 80\n");
+    let world = World::with("", &format!("--config {file}"));
+    let connect = |from: [u8; 4]| {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+        socket.connect(&world.near.listener(0).into()).unwrap();
+        patient(socket.into())
+    };
+    let mut held: Vec<_> = (0..70).map(|_| (connect([127, 0, 0, 2]), world.accept())).collect();
+    let refused = read_all(&mut connect([127, 0, 0, 2]));
+    assert_eq!(refused, (Vec::new(), false), "one more is reset");
+    assert!(world.near.admin("metrics").contains("connection_ends_total{end=\"limit\"} 1\n"));
+    let mut other = connect([127, 0, 0, 3]);
+    other.write_all(b"hello").unwrap();
+    assert_eq!(read_exactly(&mut world.accept(), 5), b"hello");
+    held.pop();
+    at_last("there is room again", || {
+        let mut next = connect([127, 0, 0, 2]);
+        next.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        next.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    });
 }
 
 /// A short answer overtakes the downloads of its own client: not much of them passes meanwhile.

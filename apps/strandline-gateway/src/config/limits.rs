@@ -34,6 +34,20 @@ pub(crate) struct Limits {
     pub(crate) buffer_total_mib: u32,
 }
 
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            associations_max: ASSOCIATIONS_MAX,
+            connections_max: CONNECTIONS_MAX,
+            connections_per_sec: CONNECTIONS_PER_SEC,
+            connect_timeout: CONNECT_TIMEOUT,
+            keepalive: Some(KEEPALIVE),
+            buffer_mib: BUFFER_MIB,
+            buffer_total_mib: BUFFER_TOTAL_MIB,
+        }
+    }
+}
+
 impl Limits {
     /// Returns the limit of what all associations have received that is unread, in bytes.
     pub(crate) fn buffer_total_bytes(&self) -> u64 {

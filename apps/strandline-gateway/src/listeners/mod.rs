@@ -22,9 +22,12 @@ use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::clock::now;
 use crate::config::{Clients, ListenerConfig, ListenerKind};
 use crate::gateway::{Gateway, Stage};
 use crate::link::Link;
+use crate::protocol::Reason;
+use crate::registry::{CloseReason, ConnectionInfo};
 use crate::relay::reset;
 use near::Near;
 
@@ -120,7 +123,18 @@ pub(crate) async fn serve(listener: TcpListener, mut target: watch::Receiver<Tar
             tracing::debug!(%client, listener = kind.name(), "not one of its clients");
             return reset(tcp);
         }
-        let near = Near::new(Arc::clone(&gateway), link, client);
+        let Some(share) = link.clients.take(client.ip(), &gateway.settings().limits, now()) else {
+            let mut refused = gateway.registry.begin(ConnectionInfo {
+                listener: kind.name(),
+                peer: Arc::clone(&link.name),
+                client: Some(client),
+                destination: String::new(),
+                is_near: true,
+            });
+            refused.set_end(CloseReason::Failed(Reason::Limit));
+            return reset(tcp);
+        };
+        let near = Near::new(Arc::clone(&gateway), link, client, share);
         tokio::spawn(accepted(kind, tcp, near, own));
     };
     let accepting = async {

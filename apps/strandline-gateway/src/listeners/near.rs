@@ -11,6 +11,7 @@ use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 
 use super::counted::Counted;
+use crate::client_shares::ClientPermit;
 use crate::clock::now;
 use crate::config::{self, Fallback};
 use crate::contexts::InUse;
@@ -22,6 +23,7 @@ use crate::gateway::{Gateway, Stage};
 use crate::link::{Link, User};
 use crate::local_addresses::is_own;
 use crate::mapping::{Decision, Direct, Inputs, Map, Route, State, decide};
+use crate::peer_identity::PeerIdentity;
 use crate::protocol::{Destination, Host, Opening, Reason, Reply};
 use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
 use crate::relay::{self, Preamble, arrived, prepare};
@@ -40,6 +42,7 @@ pub(super) struct Near {
     pub(super) client: SocketAddr,
     /// While the client has not said where it wants to go, neither this process nor the association ends.
     _coming: (Coming, User),
+    share: Arc<ClientPermit>,
 }
 
 /// The route to the destination, before its answer.
@@ -65,9 +68,19 @@ pub(super) struct Answered {
 }
 
 impl Near {
-    pub(super) fn new(gateway: Arc<Gateway>, link: Arc<Link>, client: SocketAddr) -> Self {
+    pub(super) fn new(
+        gateway: Arc<Gateway>,
+        link: Arc<Link>,
+        client: SocketAddr,
+        share: ClientPermit,
+    ) -> Self {
         let coming = (gateway.registry.coming(), link.user());
-        Self { gateway, link, client, _coming: coming }
+        Self { gateway, link, client, _coming: coming, share: Arc::new(share) }
+    }
+
+    /// Counts the connection for its link and its client.
+    pub(super) fn user(&self) -> (User, Arc<ClientPermit>) {
+        (self.link.user(), Arc::clone(&self.share))
     }
 
     /// Adds the connection to the registry.
@@ -88,7 +101,7 @@ impl Near {
         if prepare(&tcp, &self.gateway.settings().limits).is_err() {
             return tracked.set_end(CloseReason::ResetHere);
         }
-        let user = self.link.user();
+        let user = self.user();
         match self.start(&to, Some(&tcp), Bytes::new(), &tracked).await {
             Ok(started) => self.carry(tcp, Answered::not_yet(started), tracked, user).await,
             Err(reason) => tracked.set_end(CloseReason::Failed(reason)),
@@ -241,7 +254,9 @@ impl Near {
         let settings = self.gateway.settings();
         let mark = settings.own_mark();
         let rules = (!listed).then(Rules::elsewhere);
-        let connected = dial::connect(to, rules.as_ref(), limit, mark).await.and_then(|tcp| {
+        let client = PeerIdentity { address: self.client.ip(), key: None };
+        let lookups = self.gateway.limits.lookups(client, now());
+        let connected = dial::connect(to, rules.as_ref(), limit, mark, &lookups).await.and_then(|tcp| {
             prepare(&tcp, &settings.limits).map_err(|error| (Reason::of(&error), error.to_string()))?;
             Ok(tcp)
         });

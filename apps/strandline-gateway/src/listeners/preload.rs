@@ -55,7 +55,7 @@ async fn connect(
 ) {
     let to = Destination::of(to);
     let mut tracked = near.track("preload", &to);
-    let user = near.link.user();
+    let user = near.user();
     // From here on a failure is a reset.
     if prepare_program(&tcp, &near.gateway.settings().limits).is_err()
         || (early_reply && open(&mut tcp, padding).await.is_err())

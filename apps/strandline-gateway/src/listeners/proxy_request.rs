@@ -31,7 +31,7 @@ pub(super) async fn pass(
     answers: ProxyReplies,
 ) {
     let mut tracked = near.track(answers.listener, &to);
-    let user = near.link.user();
+    let user = near.user();
     let mut result = near
         .start(&to, Some(&tcp), first, &tracked)
         .await

@@ -1,0 +1,106 @@
+//! Connections of clients with one peer, so that one client does not take all that the peer admits: a client may have seven
+//! times as many connections as are left for all, and open as many of those that may come in a second. Alone it gets seven
+//! eighths; others always find room.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use strandline_ops::network;
+use tokio::time::Instant;
+
+use crate::config::Limits;
+
+/// How much of what is left a client may have.
+const SHARE: u32 = 7;
+/// Clients that are remembered while they have no connection.
+const CLIENTS_MAX: usize = 4096;
+
+/// The connections of all clients with a peer.
+#[derive(Debug, Default)]
+pub(crate) struct ClientShares(Mutex<Usage>);
+
+#[derive(Debug, Default)]
+struct Usage {
+    open: u32,
+    /// Connections that came lately.
+    recent: Recent,
+    /// By the IPv4 address or IPv6 network.
+    clients: HashMap<u64, Client>,
+}
+
+#[derive(Debug, Default)]
+struct Client {
+    open: u32,
+    recent: Recent,
+}
+
+/// A number of events, of which those of a second ago count a third (1/e).
+#[derive(Debug, Default)]
+struct Recent {
+    count: f64,
+    at: Option<Instant>,
+}
+
+impl Recent {
+    fn count(&mut self, now: Instant) -> f64 {
+        let passed = self.at.map_or(0.0, |at| now.saturating_duration_since(at).as_secs_f64());
+        self.at = Some(now);
+        self.count *= (-passed).exp();
+        self.count
+    }
+}
+
+/// A connection of a client that counts until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ClientPermit {
+    shares: Arc<ClientShares>,
+    client: u64,
+}
+
+impl ClientShares {
+    fn lock(&self) -> MutexGuard<'_, Usage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection of a client; `None` if it has its share.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        client: IpAddr,
+        limits: &Limits,
+        now: Instant,
+    ) -> Option<ClientPermit> {
+        let address = network(client.to_canonical());
+        let mut usage = self.lock();
+        let Usage { open, recent, clients } = &mut *usage;
+        if clients.len() >= CLIENTS_MAX && !clients.contains_key(&address) {
+            clients.retain(|_, client| client.open > 0 || client.recent.count(now) >= 1.0);
+        }
+        let client = clients.entry(address).or_default();
+        let free = limits.connections_max.saturating_sub(*open);
+        let free_rate = f64::from(limits.connections_per_sec) - recent.count(now);
+        let own_rate = client.recent.count(now);
+        let fits = free > 0 && client.open < free.saturating_mul(SHARE);
+        if !fits || free_rate < 1.0 || own_rate >= free_rate * f64::from(SHARE) {
+            return None;
+        }
+        *open += 1;
+        recent.count += 1.0;
+        client.open += 1;
+        client.recent.count += 1.0;
+        Some(ClientPermit { shares: Arc::clone(self), client: address })
+    }
+}
+
+impl Drop for ClientPermit {
+    fn drop(&mut self) {
+        let mut usage = self.shares.lock();
+        usage.open = usage.open.saturating_sub(1);
+        if let Some(client) = usage.clients.get_mut(&self.client) {
+            client.open = client.open.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
