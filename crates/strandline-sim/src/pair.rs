@@ -1,5 +1,10 @@
 //! Two endpoints and the links between them, driven packet by packet, for tests of the protocol's procedures.
 
+mod packets;
+mod stalls;
+
+pub use packets::{chunk_kinds, with_chunk};
+
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,8 +16,10 @@ use strandline_proto::endpoint::{Connect, Endpoint, StreamValue};
 pub use strandline_proto::event::AssociationId;
 use strandline_proto::event::{Datagram, Event, Message, SendInfo, Transmit};
 use strandline_proto::time::Time;
-use strandline_wire::{Chunk, Data, IData, PACKET_LEN_MAX, Packet, PacketBuilder, StreamId};
+use strandline_wire::{Packet, StreamId};
 
+use self::packets::without_i_bits;
+use self::stalls::Stalls;
 use crate::network::{CONGESTION_EXPERIENCED, Carried, DATAGRAM_BUFFER_LEN, ECN_CAPABLE, Network};
 use crate::random::Random;
 use crate::trace::print_packet;
@@ -77,19 +84,6 @@ impl Captured {
     pub fn chunk_kinds(&self) -> Vec<u8> {
         chunk_kinds(&self.datagram.bytes)
     }
-}
-
-/// Returns the types of a packet's chunks, in order.
-#[must_use]
-pub fn chunk_kinds(bytes: &[u8]) -> Vec<u8> {
-    Packet::parse(bytes)
-        .map(|packet| packet.chunks().flatten().map(|chunk| chunk.kind).collect())
-        .unwrap_or_default()
-}
-
-/// Returns a predicate for [`Pair::drop_next`]: packets with a chunk of this type.
-pub fn with_chunk(kind: u8) -> impl FnMut(&Packet<'_>) -> bool + 'static {
-    move |packet| packet.chunks().flatten().any(|chunk| chunk.kind == kind)
 }
 
 /// One side of a [`Pair`].
@@ -184,6 +178,7 @@ pub struct Pair {
     filters: Vec<Filter>,
     ecn_path: EcnPath,
     ignores_i_bits: Option<Side>,
+    stalls: Stalls,
     captured: Vec<Captured>,
     random: Random,
     buffer: Vec<u8>,
@@ -230,6 +225,7 @@ impl Pair {
             filters: Vec::new(),
             ecn_path: EcnPath::Carries,
             ignores_i_bits: None,
+            stalls: Stalls::default(),
             captured: Vec::new(),
             random,
             buffer: vec![0; DATAGRAM_BUFFER_LEN],
@@ -351,6 +347,12 @@ impl Pair {
         self.ignores_i_bits = Some(side);
     }
 
+    /// Lets a side run only at multiples of `each`, as on a loaded machine: until then its timers wait, it sends nothing, and
+    /// what arrives is kept for it.
+    pub fn stall(&mut self, side: Side, each: Duration) {
+        self.stalls.set(side, each);
+    }
+
     /// Removes all filters.
     pub fn clear_filters(&mut self) {
         self.filters.clear();
@@ -423,9 +425,12 @@ impl Pair {
         let Some(next) = self.next_time() else { return false };
         self.now = self.now.max(next);
         if let Some(datagram) = self.network.poll(self.now) {
-            self.deliver(&datagram);
+            self.deliver(datagram);
         } else {
-            for side in [Side::A, Side::B] {
+            for side in self.stalls.running(self.now) {
+                for datagram in self.stalls.take(side) {
+                    self.hand_over(&datagram);
+                }
                 let now = self.now;
                 let endpoint = &mut self.side(side).endpoint;
                 if endpoint.poll_timeout().is_some_and(|at| at <= now) {
@@ -440,7 +445,10 @@ impl Pair {
     /// Returns the time of the next event.
     #[must_use]
     pub fn next_time(&self) -> Option<Time> {
-        let timers = [self.a.endpoint.poll_timeout(), self.b.endpoint.poll_timeout()];
+        let timers = [Side::A, Side::B].map(|side| {
+            let endpoint = if side == Side::A { &self.a.endpoint } else { &self.b.endpoint };
+            self.stalls.next(side, endpoint.poll_timeout(), self.now)
+        });
         timers.into_iter().chain([self.network.next_arrival()]).flatten().min()
     }
 
@@ -489,7 +497,16 @@ impl Pair {
         }
     }
 
-    fn deliver(&mut self, datagram: &Carried) {
+    fn deliver(&mut self, datagram: Carried) {
+        let to = if self.a.addresses.contains(&datagram.destination.ip()) { Side::A } else { Side::B };
+        if self.stalls.stalls(to) {
+            self.stalls.keep(to, datagram);
+        } else {
+            self.hand_over(&datagram);
+        }
+    }
+
+    fn hand_over(&mut self, datagram: &Carried) {
         let now = self.now;
         for peer in [&mut self.a, &mut self.b] {
             if datagram.destination.port() == CARRIER_PORT
@@ -509,7 +526,7 @@ impl Pair {
 
     /// Takes events and transmits on both sides until neither has more.
     fn flush(&mut self) {
-        for side in [Side::A, Side::B] {
+        for side in self.stalls.running(self.now) {
             loop {
                 let (now, segments) = (self.now, self.segments_max);
                 let mut buffer = core::mem::take(&mut self.buffer);
@@ -577,23 +594,4 @@ impl Pair {
         let mut fates = self.filters.iter_mut().rev().map(|filter| filter(from, packet));
         fates.find(|fate| *fate != Fate::Pass).unwrap_or(Fate::Pass)
     }
-}
-
-/// Returns the packet without requests for immediate acknowledgement.
-fn without_i_bits(bytes: &Bytes) -> Bytes {
-    let Ok(packet) = Packet::parse(bytes) else { return bytes.clone() };
-    let mut buffer = vec![0; PACKET_LEN_MAX];
-    let (from, to) = (packet.source_port(), packet.destination_port());
-    let mut builder = PacketBuilder::new(&mut buffer, from, to, packet.verification_tag());
-    for raw in packet.chunks().flatten() {
-        let pushed = match raw.parse() {
-            Ok(Chunk::Data(data)) => builder.push(&Data { immediate: false, ..data }),
-            Ok(Chunk::IData(data)) => builder.push(&IData { immediate: false, ..data }),
-            _ => builder.push(&raw),
-        };
-        assert!(pushed, "it was a packet");
-    }
-    let len = builder.finish();
-    buffer.truncate(len);
-    buffer.into()
 }

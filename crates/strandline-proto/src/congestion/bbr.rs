@@ -9,6 +9,7 @@
 //!                                                                             ProbeRtt  time too old
 //! ```
 
+mod aggregation;
 mod contest;
 mod model;
 mod sent;
@@ -17,6 +18,7 @@ mod tests;
 
 use core::time::Duration;
 
+use self::aggregation::Aggregation;
 use self::contest::Contest;
 use self::model::{BETA, MEASURED_MIN, Model, Sample};
 use super::controller::{Ack, Controller};
@@ -135,6 +137,7 @@ pub struct Bbr {
 struct PathModel {
     state: State,
     model: Model,
+    aggregation: Aggregation,
     /// Bandwidth that the next round must exceed by a quarter to count as growth, and number of rounds without
     /// growth.
     full_bandwidth: u64,
@@ -164,7 +167,7 @@ impl PathModel {
             self.model.forget_marks();
         }
         if state == State::ProbeBw(Phase::Up) {
-            self.full_bandwidth = self.model.bandwidth();
+            (self.full_bandwidth, self.full_at) = (self.model.bandwidth(), now);
         }
         if state == State::ProbeBw(Phase::Down) {
             self.model.begin_cycle();
@@ -209,15 +212,17 @@ impl PathModel {
         Self::quantised(bytes + self.model.near_min_bytes(), pmdcs)
     }
 
-    fn on_sample(&mut self, now: Time, sample: &Sample, flight: u32, pmdcs: u32) {
+    /// Handles a sample. `flight` is what was in flight before the acknowledgement, `left` after it.
+    fn on_sample(&mut self, now: Time, sample: &Sample, flight: u32, left: u32, pmdcs: u32) {
         match self.state {
             State::Startup => self.on_startup(now, sample),
             State::Drain => {
-                if u64::from(flight) <= self.without_queue(self.model.in_flight(UNITY_GAIN), pmdcs) {
+                if u64::from(left) <= self.without_queue(self.model.in_flight(UNITY_GAIN), pmdcs) {
                     self.enter(now, State::ProbeBw(Phase::Down));
                 }
             }
-            State::ProbeBw(phase) => self.on_probe_bw(now, sample, phase, flight, pmdcs),
+            State::ProbeBw(Phase::Up) => self.on_probe_bw(now, sample, Phase::Up, flight, pmdcs),
+            State::ProbeBw(phase) => self.on_probe_bw(now, sample, phase, left, pmdcs),
             State::ProbeRtt => {
                 let waited = self.lasted(now) >= PROBE_RTT_DURATION;
                 if waited && self.model.rounds() != self.since_round {
@@ -258,6 +263,8 @@ impl PathModel {
         }
     }
 
+    /// Handles a sample in `phase`. `flight` is what was in flight before the acknowledgement in Up, and after it in the other
+    /// phases.
     fn on_probe_bw(&mut self, now: Time, sample: &Sample, phase: Phase, flight: u32, pmdcs: u32) {
         let next = match phase {
             Phase::Down => {
@@ -306,11 +313,12 @@ impl PathModel {
             return Some(Phase::Down);
         }
         self.model.raise_in_flight_high(flight);
-        if !sample.round_began {
+        // Rounds shorter than the measurement interval cannot show that the rate grows.
+        if !sample.round_began || now.since(self.full_at) < MEASURED_MIN {
             return None;
         }
         if self.model.bandwidth() > self.full_bandwidth / 10 * UP_GROWTH_TENTHS {
-            self.full_bandwidth = self.model.bandwidth();
+            (self.full_bandwidth, self.full_at) = (self.model.bandwidth(), now);
             return None;
         }
         let a_round = self.model.rounds() != self.since_round && self.lasted(now) > self.model.min_rtt();
@@ -320,10 +328,24 @@ impl PathModel {
     }
 
     /// Returns the bytes allowed in flight beyond the model: a batch of the pacer, and what one acknowledgement
-    /// covers within the measurement interval. With less, a burst of losses takes everything that a local network
-    /// holds, and no acknowledgement reveals it.
+    /// covers: within the measurement interval, and beyond that in a bunch. With less, a burst of losses takes everything that a local network holds, and no acknowledgement reveals
+    /// it.
     fn extra(&self, pmdcs: u32) -> u64 {
-        u64::from(pmdcs) * BATCH_PACKETS + self.model.bandwidth() / 1_000 * MEASURED_MIN.as_millis() as u64
+        let usual = self.model.bandwidth() / 1_000 * MEASURED_MIN.as_millis() as u64;
+        let excess = self.aggregation.excess();
+        // The window gains leave room for bunches of half of what the path holds.
+        let bunched = excess > usual.max(self.model.in_flight(UNITY_GAIN) / 2);
+        u64::from(pmdcs) * BATCH_PACKETS + if bunched { usual + excess } else { usual }
+    }
+
+    /// Updates how much is acknowledged at once. What a SACK had no room to report before does not count.
+    fn count_excess(&mut self, ack: &Ack, cwnd: u32) {
+        if ack.latest_is_late {
+            return self.aggregation.interrupt(ack.now);
+        }
+        let (bandwidth, rounds, steady) = (self.model.bandwidth(), self.model.rounds(), self.filled);
+        let moment = aggregation::Moment { now: ack.now, bandwidth, rounds, steady };
+        self.aggregation.on_ack(ack.acked_bytes, cwnd, moment);
     }
 
     /// Returns the flight in bytes that proved too large, at least as much as keeps the path busy.
@@ -376,6 +398,7 @@ impl Bbr {
             Box::new(PathModel {
                 state: State::Startup,
                 model: Model::new(now),
+                aggregation: Aggregation::new(now),
                 full_bandwidth: 0,
                 full_rounds: 0,
                 full_at: now,
@@ -444,9 +467,11 @@ impl Controller for Bbr {
     fn on_ack(&mut self, ack: &Ack) {
         let flight = ack.flight_before;
         let pmdcs = self.pmdcs;
+        let cwnd = self.cwnd;
         let path = self.path(ack.now);
+        path.count_excess(ack, cwnd);
         let sample = path.model.on_ack(ack, pmdcs);
-        path.on_sample(ack.now, &sample, flight, pmdcs);
+        path.on_sample(ack.now, &sample, flight, flight.saturating_sub(ack.acked_bytes), pmdcs);
         self.set_window(ack.acked_bytes);
     }
 

@@ -132,3 +132,23 @@ fn a_fast_path_that_loses_much_is_full() {
     assert!(u64::from(stats.retransmissions) * 100 < stats.data_sent * 7, "{stats:?}");
     assert_eq!(stats.timeouts, 0, "{stats:?}");
 }
+
+/// On a loaded machine each side may run only every 20 ms, hundreds of round trips of a local network. What arrived meanwhile is
+/// handled together, so that one acknowledgement covers a whole flight.
+#[test]
+fn stalling_hosts_fill_a_local_network() {
+    let measure = |algorithm, stalled: &[Side]| {
+        let mut flows = Flows::new(&config(algorithm), link(1_000, Duration::from_micros(50), 4_000_000), 1);
+        flows.pair.segments_max = 64;
+        stalled.iter().for_each(|side| flows.pair.stall(*side, ms(20)));
+        flows.run(ms(3_000));
+        let measured = flows.run(ms(3_000));
+        let path = flows.pair.a.endpoint.paths(flows.flows[0].0).unwrap().remove(0);
+        println!("{algorithm:?} {stalled:?}: {:.0} Mbit/s, {path:?}", measured.rates[0] / 1e6);
+        measured.rates[0]
+    };
+    for stalled in [&[Side::A][..], &[Side::B], &[Side::A, Side::B]] {
+        let (bbr, cubic) = (measure(Algorithm::Bbr, stalled), measure(Algorithm::Cubic, stalled));
+        assert!(bbr > cubic / 2.0, "{stalled:?}: {bbr} of {cubic}");
+    }
+}

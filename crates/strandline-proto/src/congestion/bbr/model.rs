@@ -71,6 +71,16 @@ struct Moment {
     app_limited: bool,
 }
 
+/// Whether the application paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    No,
+    /// The flight is empty. If nothing is sent for a while, that is a pause.
+    Empty,
+    /// Data was sent after a pause, and nothing of it was acknowledged yet.
+    Over,
+}
+
 /// The result of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sample {
@@ -94,8 +104,7 @@ pub(super) struct Model {
     bandwidth: [u64; 2],
     min_rtt: Duration,
     min_rtt_at: Time,
-    /// True if nothing was acknowledged since the flight was last empty.
-    restarted: bool,
+    pause: Pause,
     /// The minimum round-trip time since the last probe for it, and that between this probe and the one before.
     searched_rtt: Duration,
     found_rtt: Duration,
@@ -144,7 +153,7 @@ impl Model {
             bandwidth: [0; 2],
             min_rtt: Duration::MAX,
             min_rtt_at: now,
-            restarted: false,
+            pause: Pause::No,
             searched_rtt: Duration::MAX,
             found_rtt: Duration::MAX,
             round_rtt: Duration::MAX,
@@ -348,6 +357,13 @@ impl Model {
     }
 
     pub(super) fn on_sent(&mut self, now: Time, bytes: u32) {
+        if self.pause == Pause::Empty {
+            let long = self.moments.back().is_none_or(|last| now.since(last.at) > MEASURED_MIN);
+            self.pause = if long { Pause::Over } else { Pause::No };
+            if long {
+                self.moments.clear(); // A rate measured across the pause would be wrong.
+            }
+        }
         self.sent.on_sent(now, bytes, self.min_rtt);
     }
 
@@ -356,17 +372,17 @@ impl Model {
         self.round_losses = self.round_losses.saturating_add(1);
     }
 
-    /// Clears the records after an idle period: a rate measured across it would be wrong.
+    /// Records that the flight is empty when data is to be sent. One acknowledgement may cover the whole flight of a short
+    /// path, so that this alone is no pause.
     pub(super) fn on_idle(&mut self) {
-        self.moments.clear();
-        self.restarted = true;
+        self.pause = Pause::Empty;
     }
 
     /// Frees the memory of the records after a longer idle period.
     pub(super) fn release_idle(&mut self) {
         self.sent.release();
-        self.on_idle();
-        self.moments.shrink_to_fit();
+        self.moments = VecDeque::new();
+        self.pause = Pause::Empty;
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -375,7 +391,11 @@ impl Model {
 
     /// Returns true once for the first acknowledgement after an idle period.
     pub(super) fn take_restarted(&mut self) -> bool {
-        core::mem::take(&mut self.restarted)
+        let over = self.pause == Pause::Over;
+        if over {
+            self.pause = Pause::No;
+        }
+        over
     }
 
     /// Limits the flight to that at which the lost data was sent; at most once per round trip.

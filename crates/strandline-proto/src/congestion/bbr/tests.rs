@@ -413,6 +413,39 @@ fn needless_time_out_is_undone() {
     assert_eq!(path.bbr.window(), 2 * before, "the largest before a time-out");
 }
 
+/// On a short path one acknowledgement often covers everything in flight. The flight is empty then, but the sender is not idle:
+/// the rate is that of the trains.
+#[test]
+fn trains_that_are_acknowledged_whole_show_the_rate() {
+    let mut bbr = Bbr::new(PMDCS);
+    let mut now = Time::ZERO + Duration::from_secs(1);
+    let rtt = Duration::from_micros(70);
+    for _ in 0..60_000 / 70 {
+        bbr.on_idle(0);
+        let train = bbr.window().min(16_000);
+        bbr.on_sent(now, train);
+        now += rtt;
+        bbr.on_ack(&Ack { latest_rtt: Some(rtt), ..Ack::of(now, train, train) });
+    }
+    let bandwidth = bbr.path.as_ref().unwrap().model.bandwidth();
+    let trains = 16_000 * 1_000_000 / 70;
+    assert!((trains / 2..=trains).contains(&bandwidth), "{bandwidth} of {trains}");
+}
+
+/// Rounds of a short path are shorter than the time over which rates are measured: a probe for bandwidth lasts until it can show
+/// growth.
+#[test]
+fn probe_of_short_path_finds_the_bandwidth() {
+    let mut path = Path::new(1_250_000, MS(1), 500_000);
+    path.run(Duration::from_secs(3));
+    assert!(path.bandwidth() < 1_500_000, "{}", path.bandwidth());
+    path.rate = 12_500_000;
+    // Two probes.
+    path.run(Duration::from_secs(7));
+    let reached = path.run(Duration::from_secs(1));
+    assert!(reached >= 12_500_000 / 100 * 85, "{reached}");
+}
+
 /// After five seconds without data the minimum round-trip time is old. The first samples afterwards met no queue and
 /// renew it, so that the transfer needs no probe in its first moments.
 #[test]
