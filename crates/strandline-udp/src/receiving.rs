@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use crate::BATCH;
 use crate::sys::{Arrival, receive, set_option};
@@ -29,6 +30,14 @@ pub fn take_trains(socket: &impl AsRawFd, trains: bool) -> io::Result<()> {
     set_option(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, trains.into())
 }
 
+/// Sets whether the kernel notes when it receives a datagram of the socket; see [`Receiving::timed`].
+///
+/// # Errors
+/// If the system doesn't support it.
+pub fn note_times(socket: &impl AsRawFd, times: bool) -> io::Result<()> {
+    set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, times.into())
+}
+
 impl Receiving {
     /// Creates buffers for datagrams of up to `datagram_bytes_max` bytes; longer ones are truncated. They
     /// take [`BATCH`] times as much memory once they are written to.
@@ -53,10 +62,16 @@ impl Receiving {
     /// Returns the datagrams of the last call, each with its sender. The datagrams of a coalesced batch are
     /// returned one by one; empty datagrams are left out.
     pub fn datagrams(&self) -> impl Iterator<Item = (Option<SocketAddr>, &[u8])> {
+        self.timed().map(|(peer, _, bytes)| (peer, bytes))
+    }
+
+    /// Returns the datagrams as [`datagrams`](Self::datagrams) does, each with the time since 1970-01-01 at which
+    /// the kernel received it; `None` unless the socket is set up for that ([`note_times`]).
+    pub fn timed(&self) -> impl Iterator<Item = (Option<SocketAddr>, Option<Duration>, &[u8])> {
         let places = self.room.chunks(self.datagram).zip(&self.came);
         places.flat_map(|(place, arrival)| {
             let bytes = place.get(..arrival.len).unwrap_or(&[]);
-            bytes.chunks(arrival.segment).map(|datagram| (arrival.peer, datagram))
+            bytes.chunks(arrival.segment).map(|datagram| (arrival.peer, arrival.at, datagram))
         })
     }
 }

@@ -4,12 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
+use std::time::Duration;
 
-use strandline_udp::{BATCH, Receiving, Sending, TRAIN, dropped, take_trains};
+use strandline_udp::{BATCH, Receiving, Sending, TRAIN, dropped, note_times, take_trains};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::codec::{Datagram, binding_answer};
+use crate::server::clock::Clock;
 use crate::transaction::{Flow, Outbox, Protocol};
 
 use super::gate::filter;
@@ -26,6 +28,8 @@ pub(in crate::server) struct Udp {
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
     gate: Cell<Closed>,
+    /// True while the kernel notes when it receives a datagram.
+    notes_times: Cell<bool>,
 }
 
 /// Datagrams dropped by the kernel.
@@ -63,6 +67,7 @@ impl Udp {
             sending: RefCell::default(),
             receiving,
             gate: Cell::default(),
+            notes_times: Cell::default(),
         }))
     }
 
@@ -95,11 +100,22 @@ impl Udp {
         self.watch.take();
     }
 
+    /// Sets whether [`take`](Self::take) is told how long datagrams have waited in the socket.
+    pub(in crate::server) fn note_times(&self, times: bool) {
+        if self.notes_times.replace(times) != times
+            && let Err(error) = note_times(&self.socket, times)
+        {
+            tracing::debug!(%error, "the times of datagrams are not known");
+        }
+    }
+
     /// Takes the datagrams of one system call, and returns their number and whether more may be available. A
-    /// datagram is valid until `take` returns, which decides whether a STUN request is answered.
+    /// datagram is valid until `take` returns, which decides whether a STUN request is answered. The last
+    /// argument of `take` is how long the datagram has waited in the socket, if [`note_times`](Self::note_times)
+    /// asks for that.
     pub(in crate::server) fn take(
         &self,
-        mut take: impl FnMut(Datagram, Flow, &[u8]) -> bool,
+        mut take: impl FnMut(Datagram, Flow, &[u8], Duration) -> bool,
     ) -> (usize, bool) {
         let mut receiving = self.receiving.borrow_mut();
         let watch = self.watch.borrow();
@@ -126,11 +142,13 @@ impl Udp {
             }
         };
         let (mut count, mut answers) = (0, Vec::new());
-        for (peer, bytes) in receiving.datagrams() {
+        let now = self.notes_times.get().then(Clock::unix);
+        for (peer, at, bytes) in receiving.timed() {
             count += 1;
             let Some(peer) = peer else { continue };
             let kind = Datagram::of(bytes);
-            if take(kind, Flow::to(Protocol::Udp, peer), bytes) && kind == Datagram::Stun {
+            let waited = now.zip(at).map_or(Duration::ZERO, |(now, at)| now.saturating_sub(at));
+            if take(kind, Flow::to(Protocol::Udp, peer), bytes, waited) && kind == Datagram::Stun {
                 answers.extend(binding_answer(bytes, peer).map(|answer| (peer, answer)));
             }
         }
