@@ -93,7 +93,9 @@ fn datagrams_have_their_times_on_request() {
         while have.len() < sent.len() {
             b.peek_from(&mut [0; 1]).unwrap();
             receiving.receive(&b).unwrap();
-            have.extend(receiving.timed().map(|(_, at, bytes)| (at.is_some(), bytes.len())));
+            for train in receiving.trains() {
+                have.extend(train.datagrams().map(|datagram| (train.at.is_some(), datagram.len())));
+            }
         }
         have
     };

@@ -156,6 +156,7 @@ impl Intake {
             (inbox.counters.counts(stopped, times, self.unread.get()), inbox.admission.is_overloaded())
         });
         if let Some(udp) = udp {
+            udp.look_at_trains(now);
             udp.note_times(overloaded);
         }
         let receiving_share = self.costs.borrow().receiving_share();

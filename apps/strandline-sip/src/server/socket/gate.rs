@@ -4,7 +4,8 @@
 //!
 //! The decision depends on a hash of the message, so a retransmission is treated like the original: a request
 //! that passes does so at the first attempt. Emergency requests (recognised by their URI), requests within
-//! dialogs and all other messages always pass.
+//! dialogs and all other messages always pass. Datagrams that the kernel has coalesced are judged together, by
+//! the first; [`super::trains`] says when they may be coalesced.
 
 use std::time::Duration;
 
@@ -114,17 +115,22 @@ pub(super) fn filter(share: f64) -> Vec<SockFilter> {
 /// The hash that the kernel compares with the share: a request passes if its hash is less than the
 /// [`threshold`] of the share. `None` if the message always passes, emergencies aside.
 pub(in crate::server) fn mark(message: &[u8]) -> Option<u32> {
-    let len = MESSAGE + message.len() as u32;
-    let begins = BEGINS.iter().any(|method| message.starts_with(&method[..]));
-    if !begins || len < HASHED.start {
+    if !may_be_dropped(message) {
         return None;
     }
+    let len = MESSAGE + message.len() as u32;
     let whole = message.len().saturating_sub((HASHED.start - MESSAGE) as usize) / PART as usize;
     let hashed = message.get((HASHED.start - MESSAGE) as usize..).unwrap_or(&[]);
     let parts = whole.min(HASHED.len() / PART as usize);
     let (words, _) = hashed.get(..parts * PART as usize).unwrap_or(&[]).as_chunks::<4>();
     let mixed = words.iter().fold(len, |hash, word| (u32::from_be_bytes(*word) ^ hash).wrapping_mul(FACTOR));
     Some((mixed >> 15 ^ mixed).wrapping_mul(FACTOR))
+}
+
+/// Returns true if the filter may drop the message. It is dropped with what follows in a coalesced batch.
+pub(super) fn may_be_dropped(message: &[u8]) -> bool {
+    let begins = BEGINS.iter().any(|method| message.starts_with(&method[..]));
+    begins && MESSAGE + message.len() as u32 >= HASHED.start
 }
 
 /// The threshold for a share: hashes below it pass.
