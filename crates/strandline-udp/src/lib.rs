@@ -13,7 +13,7 @@ mod sending;
 mod sys;
 
 pub use ports::choose_port_on_connect;
-pub use receiving::{Receiving, TRAIN, take_trains};
+pub use receiving::{Receiving, TRAIN, Train, note_times, take_trains};
 pub use sending::{Sending, send_train};
 pub use sys::dropped;
 

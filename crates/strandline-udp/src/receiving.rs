@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use crate::BATCH;
 use crate::sys::{Arrival, receive, set_option};
@@ -29,6 +30,14 @@ pub fn take_trains(socket: &impl AsRawFd, trains: bool) -> io::Result<()> {
     set_option(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, trains.into())
 }
 
+/// Sets whether the kernel notes when it receives a datagram of the socket; see [`Train::at`].
+///
+/// # Errors
+/// If the system doesn't support it.
+pub fn note_times(socket: &impl AsRawFd, times: bool) -> io::Result<()> {
+    set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, times.into())
+}
+
 impl Receiving {
     /// Creates buffers for datagrams of up to `datagram_bytes_max` bytes; longer ones are truncated. They
     /// take [`BATCH`] times as much memory once they are written to.
@@ -53,10 +62,38 @@ impl Receiving {
     /// Returns the datagrams of the last call, each with its sender. The datagrams of a coalesced batch are
     /// returned one by one; empty datagrams are left out.
     pub fn datagrams(&self) -> impl Iterator<Item = (Option<SocketAddr>, &[u8])> {
+        self.trains().flat_map(|train| train.datagrams().map(move |datagram| (train.peer, datagram)))
+    }
+
+    /// Returns the datagrams of the last call as the kernel gave them: each coalesced batch as one train, any
+    /// other datagram as a train of its own.
+    pub fn trains(&self) -> impl Iterator<Item = Train<'_>> {
         let places = self.room.chunks(self.datagram).zip(&self.came);
-        places.flat_map(|(place, arrival)| {
-            let bytes = place.get(..arrival.len).unwrap_or(&[]);
-            bytes.chunks(arrival.segment).map(|datagram| (arrival.peer, datagram))
+        places.map(|(place, arrival)| Train {
+            peer: arrival.peer,
+            at: arrival.at,
+            bytes: place.get(..arrival.len).unwrap_or(&[]),
+            segment: arrival.segment,
         })
+    }
+}
+
+/// Datagrams from one peer that were received as one batch.
+#[derive(Debug, Clone, Copy)]
+pub struct Train<'a> {
+    /// The sender; `None` if its address is neither IPv4 nor IPv6.
+    pub peer: Option<SocketAddr>,
+    /// The time since 1970-01-01 at which the kernel received it; `None` unless the socket is set up for that
+    /// ([`note_times`]).
+    pub at: Option<Duration>,
+    bytes: &'a [u8],
+    /// The length of each datagram in bytes; the last may be shorter.
+    segment: usize,
+}
+
+impl<'a> Train<'a> {
+    /// Returns the datagrams; an empty one is left out.
+    pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.bytes.chunks(self.segment)
     }
 }

@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
+use std::time::Duration;
 
 use crate::BATCH;
 
@@ -19,6 +20,8 @@ pub(crate) struct Arrival {
     pub(crate) len: usize,
     /// Length of each datagram in the batch; the last may be shorter.
     pub(crate) segment: usize,
+    /// When the kernel received it, since 1970-01-01, if the socket is set up for that.
+    pub(crate) at: Option<Duration>,
 }
 
 /// A datagram to send, or several of one length with the same destination.
@@ -31,11 +34,11 @@ pub(crate) struct Departure<'a> {
     pub(crate) segment: Option<u16>,
 }
 
-/// Buffer for one control message with an `int`, aligned as a `cmsghdr` must be.
+/// Buffer for a control message with an `int` and one with a time, aligned as a `cmsghdr` must be.
 #[repr(C)]
 union Control {
     header: libc::cmsghdr,
-    bytes: [u8; 32],
+    bytes: [u8; 64],
 }
 
 /// The memory that a message header points to.
@@ -177,18 +180,28 @@ unsafe fn arrival(header: &libc::mmsghdr) -> Arrival {
     let (message, len) = (&header.msg_hdr, header.msg_len as usize);
     // SAFETY: the name is a whole address of its family, or of no family.
     let peer = unsafe { read_address(message.msg_name.cast()) };
-    let mut segment = len;
-    // SAFETY: the control messages are whole, as the kernel writes them, and an `int` follows the header of this one.
+    let (mut segment, mut at) = (len, None);
+    // SAFETY: the control messages are whole, as the kernel writes them: an `int` follows the header of one kind, and a
+    // time that of the other.
     unsafe {
-        let control = libc::CMSG_FIRSTHDR(message);
-        if !control.is_null()
-            && ((*control).cmsg_level, (*control).cmsg_type) == (libc::SOL_UDP, libc::UDP_GRO)
-        {
-            let size = libc::CMSG_DATA(control).cast::<libc::c_int>().read_unaligned();
-            segment = usize::try_from(size).unwrap_or(len);
+        let mut control = libc::CMSG_FIRSTHDR(message);
+        while !control.is_null() {
+            match ((*control).cmsg_level, (*control).cmsg_type) {
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    let size = libc::CMSG_DATA(control).cast::<libc::c_int>().read_unaligned();
+                    segment = usize::try_from(size).unwrap_or(len);
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let time = libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned();
+                    let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+                    at = u64::try_from(time.tv_sec).ok().map(|secs| Duration::new(secs, nanos));
+                }
+                _ => {}
+            }
+            control = libc::CMSG_NXTHDR(message, control);
         }
     }
-    Arrival { peer, len, segment: segment.max(1) }
+    Arrival { peer, len, segment: segment.max(1), at }
 }
 
 /// Returns the address, or `None` if its family is neither IPv4 nor IPv6.

@@ -5,7 +5,9 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use strandline_udp::{BATCH, Receiving, Sending, TRAIN, choose_port_on_connect, send_train, take_trains};
+use strandline_udp::{
+    BATCH, Receiving, Sending, TRAIN, choose_port_on_connect, note_times, send_train, take_trains,
+};
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -75,6 +77,34 @@ fn trains_are_split_and_singles_kept() {
     let sent = numbered(&[300; 5]);
     sending.send(&a, sent.iter().map(|bytes| (to, &bytes[..])));
     assert_eq!(receive(&b, 5).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), sent);
+}
+
+#[test]
+fn datagrams_have_their_times_on_request() {
+    let (a, b) = (socket(), socket());
+    take_trains(&b, true).unwrap();
+    let to = Some(b.local_addr().unwrap());
+    let mut receiving = Receiving::new(TRAIN);
+    let mut sending = Sending::new();
+    let sent = numbered(&[300; 5]);
+    let mut have_times = || {
+        sending.send(&a, sent.iter().map(|bytes| (to, &bytes[..])));
+        let mut have = Vec::new();
+        while have.len() < sent.len() {
+            b.peek_from(&mut [0; 1]).unwrap();
+            receiving.receive(&b).unwrap();
+            for train in receiving.trains() {
+                have.extend(train.datagrams().map(|datagram| (train.at.is_some(), datagram.len())));
+            }
+        }
+        have
+    };
+    assert_eq!(have_times(), [(false, 300); 5]);
+    note_times(&b, true).unwrap();
+    // The length of each datagram of a train is known as well.
+    assert_eq!(have_times(), [(true, 300); 5]);
+    note_times(&b, false).unwrap();
+    assert_eq!(have_times(), [(false, 300); 5]);
 }
 
 #[test]

@@ -22,6 +22,13 @@ pub(super) fn has_work() {
     WAITING.set((None, so_far + waited));
 }
 
+/// The processor time of this thread. Time in which other processes or a quota kept it from running is not
+/// part of it.
+pub(super) fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
+}
+
 /// The time since the start of the server, and the time of the start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {

@@ -19,7 +19,7 @@ use crate::transaction::{Flow, Time};
 
 use super::access::Access;
 use super::admission::Admission;
-use super::arrivals::Counts;
+use super::arrivals::{Counts, Times};
 use super::rejected_requests::Repeats;
 use super::socket::{mark, threshold};
 use super::sources::Sources;
@@ -50,6 +50,22 @@ pub(super) enum Phone {
     Unknown,
     /// The connection was just opened.
     Arriving,
+}
+
+/// When a message arrived.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived {
+    /// The present time, since the start of the server.
+    pub(super) now: Duration,
+    /// How long it has waited in the socket, as far as known.
+    pub(super) waited: Duration,
+}
+
+impl Arrived {
+    /// A message that has not waited in the socket.
+    pub(super) fn at(now: Duration) -> Self {
+        Self { now, waited: Duration::ZERO }
+    }
 }
 
 /// Settings of the inbox.
@@ -107,22 +123,26 @@ pub(super) struct InboxCounters {
     pub(super) datagrams: u64,
     /// As `datagrams`, including those rejected before.
     pub(super) datagrams_all: u64,
+    /// Those of `datagrams_all` that are REGISTERs.
+    pub(super) datagrams_register: u64,
     /// Total waiting time of the handled messages, in milliseconds.
     pub(super) waited_ms: u64,
 }
 
 impl InboxCounters {
-    /// The counters of requests that begin something, with the number of datagrams dropped by the kernel and
-    /// the idle time.
-    pub(super) fn counts(&self, stopped: u64, idle: Duration) -> Counts {
+    /// The counters of requests that begin something, with the number of datagrams dropped by the kernel, the
+    /// times of the thread, and whether datagrams may wait unread.
+    pub(super) fn counts(&self, stopped: u64, times: Times, unread: bool) -> Counts {
         let begins = |counts: &[u64; Urgency::ALL.len()]| counts.iter().skip(Urgency::Renewal as usize).sum();
         Counts {
             first: self.datagrams,
             all: self.datagrams_all,
+            registers: self.datagrams_register,
             stopped,
             handled: begins(&self.handled),
             refused: begins(&self.late),
-            idle_us: idle.as_micros() as u64,
+            times,
+            unread,
         }
     }
 }
@@ -221,12 +241,13 @@ impl Inbox {
     /// registers over a flow.
     pub(super) fn push(
         &mut self,
-        now: Duration,
+        arrived: Arrived,
         flow: Flow,
         bytes: &[u8],
         keep: impl FnOnce() -> Bytes,
         knows: impl FnOnce(&Flow) -> Phone,
     ) {
+        let Arrived { now, waited } = arrived;
         if !self.admits(now, flow.peer.ip()) {
             return;
         }
@@ -262,25 +283,32 @@ impl Inbox {
         self.came += 1;
         count(&mut self.counters.came, urgency);
         let begins = urgency >= Urgency::Renewal;
+        let counts = begins && unreliable;
+        // A phone needs its registration however late, and one that is served retransmits no more.
+        let calls = urgency == Urgency::New;
         let again =
-            begins && unreliable && (self.is_on_trial(bytes) || (overloaded && self.repeats.contains(bytes)));
-        self.counters.datagrams += u64::from(begins && unreliable && !again);
-        self.counters.datagrams_all += u64::from(begins && unreliable);
-        let full = overloaded
-            && begins
-            && self
-                .waiting_like(urgency)
-                .is_some_and(|waiting| waiting >= self.admission.room(self.settings.wait_max));
-        let refused = again || full;
-        if refused {
+            counts && calls && (self.is_on_trial(bytes) || (overloaded && self.repeats.contains(bytes)));
+        self.counters.datagrams += u64::from(counts && !again);
+        self.counters.datagrams_all += u64::from(counts);
+        self.counters.datagrams_register += u64::from(counts && !calls);
+        // What has waited too long in the socket is rejected before anything newer is handled.
+        let late = overloaded && begins && (waited > self.settings.wait_max || self.is_full(urgency));
+        if again || late {
             return self.reject(now, flow, bytes, keep, urgency);
         }
         self.bytes += taken(bytes);
-        let waiting = Waiting { flow, bytes: keep(), urgency, came: now, number: self.came };
+        let waiting =
+            Waiting { flow, bytes: keep(), urgency, came: now.saturating_sub(waited), number: self.came };
         if let Some(queue) = self.queues.get_mut(urgency as usize) {
             queue.push_back(waiting);
             self.waiting += 1;
         }
+    }
+
+    /// Returns true if as many messages wait before one of this urgency as can be served in time.
+    fn is_full(&self, urgency: Urgency) -> bool {
+        let room = self.admission.room(self.settings.wait_max);
+        self.waiting_like(urgency).is_some_and(|waiting| waiting >= room)
     }
 
     /// Puts datagrams beyond this share on trial: they pass only since the filter was opened further, and may
@@ -329,7 +357,7 @@ impl Inbox {
             return;
         }
         self.counters.rejected_silently += 1;
-        if !reliable {
+        if !reliable && urgency == Urgency::New {
             self.repeats.insert(Time::ZERO + now, bytes);
         }
     }

@@ -11,9 +11,11 @@ use tokio::sync::Notify;
 use crate::service::Service;
 use crate::transaction::Flow;
 
-use super::clock::Clock;
+use super::arrivals::Times;
+use super::clock::{Clock, processor_time};
+use super::costs::Costs;
 use super::hep::Hep;
-use super::inbox::{Inbox, Phone};
+use super::inbox::{Arrived, Inbox, Phone};
 use super::message_pool::MessagePool;
 use super::socket::Udp;
 use super::steering::Steering;
@@ -34,23 +36,30 @@ impl Taking<'_> {
         let knows = |flow: &Flow| {
             if self.service.registrations().is_registered(flow) { Phone::Known } else { Phone::Unknown }
         };
-        self.inbox.push(self.now, flow, bytes, keep, knows);
+        self.inbox.push(Arrived::at(self.now), flow, bytes, keep, knows);
     }
 
     /// Queues a message whose buffer is reused afterwards.
     pub(super) fn push_copy(&mut self, flow: Flow, bytes: &[u8]) {
+        self.push_waited(flow, bytes, Duration::ZERO);
+    }
+
+    /// Queues a message that has waited in the socket, and whose buffer is reused afterwards.
+    pub(super) fn push_waited(&mut self, flow: Flow, bytes: &[u8], waited: Duration) {
         self.copy(&flow, bytes);
         let knows = |flow: &Flow| {
             if self.service.registrations().is_registered(flow) { Phone::Known } else { Phone::Unknown }
         };
-        self.inbox.push(self.now, flow, bytes, || self.pool.keep(bytes), knows);
+        let arrived = Arrived { now: self.now, waited };
+        self.inbox.push(arrived, flow, bytes, || self.pool.keep(bytes), knows);
     }
 
     /// Queues one of the first messages of a connection. It may wait for long, so it gets memory of its own
     /// and doesn't keep a shared block alive.
     pub(super) fn push_first(&mut self, flow: Flow, bytes: &[u8]) {
         self.copy(&flow, bytes);
-        self.inbox.push(self.now, flow, bytes, || Bytes::copy_from_slice(bytes), |_| Phone::Arriving);
+        let keep = || Bytes::copy_from_slice(bytes);
+        self.inbox.push(Arrived::at(self.now), flow, bytes, keep, |_| Phone::Arriving);
     }
 
     /// Returns true if access control allows the peer to send something that isn't queued: a request that is
@@ -83,6 +92,10 @@ pub(super) struct Intake {
     pub(super) gather: Cell<Option<Duration>>,
     /// The fraction of requests over UDP that the kernel filter passes.
     pub(super) let_through: Cell<f64>,
+    /// True if datagrams may wait unread in the UDP socket.
+    pub(super) unread: Cell<bool>,
+    /// The costs of datagrams and requests.
+    pub(super) costs: RefCell<Costs>,
     steering: RefCell<Steering>,
 }
 
@@ -96,6 +109,8 @@ impl Intake {
             refusals_per_sec: Cell::default(),
             gather: Cell::default(),
             let_through: Cell::new(1.0),
+            unread: Cell::default(),
+            costs: RefCell::default(),
             steering: RefCell::new(Steering::new()),
         }
     }
@@ -121,6 +136,12 @@ impl Intake {
         look(&mut self.inbox.borrow_mut())
     }
 
+    /// Returns true if the processor time of receiving and handling is measured. That takes two system calls
+    /// each time, and only an overload needs it.
+    pub(super) fn measures_costs(&self) -> bool {
+        self.inbox(|inbox| inbox.admission.is_overloaded())
+    }
+
     /// Measures the rate of datagrams, and has the kernel drop some in an overload.
     pub(super) fn steer(&self, clock: &Clock, udp: Option<&Udp>) {
         let now = clock.elapsed();
@@ -128,12 +149,18 @@ impl Intake {
         if !steering.is_due(now) {
             return;
         }
-        let (stopped, idle) = (udp.map_or(0, Udp::stopped), clock.idle());
+        let times = Times { idle: clock.idle(), worked: processor_time() };
+        let stopped = udp.map_or(0, Udp::stopped);
         let (counts, overloaded) = self.inbox(|inbox| {
             inbox.look(now);
-            (inbox.counters.counts(stopped, idle), inbox.admission.is_overloaded())
+            (inbox.counters.counts(stopped, times, self.unread.get()), inbox.admission.is_overloaded())
         });
-        let Some(steered) = steering.look(now, counts, overloaded) else { return };
+        if let Some(udp) = udp {
+            udp.look_at_trains(now);
+            udp.note_times(overloaded);
+        }
+        let receiving_share = self.costs.borrow().receiving_share();
+        let Some(steered) = steering.look(now, counts, receiving_share, overloaded) else { return };
         self.inbox(|inbox| inbox.admit(steered.admitted));
         let (Some(share), Some(udp)) = (steered.share, udp) else { return };
         self.let_through.set(share);

@@ -11,6 +11,7 @@ mod args;
 mod arrivals;
 mod clock;
 mod config;
+mod costs;
 mod dns;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;

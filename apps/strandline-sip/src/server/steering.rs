@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::arrivals::{Arrivals, Counts};
-use super::socket::Gate;
+use super::socket::{Came, Gate};
 
 /// Minimum interval between measurements. Each one costs a system call while the filter is attached.
 const EVERY: Duration = Duration::from_millis(10);
@@ -40,9 +40,18 @@ impl Steering {
     }
 
     /// Returns the adjustment, if a measurement interval has ended.
-    pub(super) fn look(&mut self, now: Duration, counts: Counts, overloaded: bool) -> Option<Steered> {
-        let came = self.arrivals.look(now, counts)?;
+    pub(super) fn look(
+        &mut self,
+        now: Duration,
+        counts: Counts,
+        receiving_share: f64,
+        overloaded: bool,
+    ) -> Option<Steered> {
+        let came = Came { receiving_share, ..self.arrivals.look(now, counts)? };
         let share = self.gate.look(now, came, overloaded);
+        if overloaded {
+            tracing::trace!(gate = ?self.gate, ?came, "overload filter");
+        }
         Some(Steered { share, admitted: self.gate.admitted() })
     }
 }

@@ -47,3 +47,18 @@ fn stalled_server_samples_every_two_seconds() {
         (0..6000).step_by(60).filter(|ms| arrivals.look(at(*ms), counts(*ms)).is_some()).collect();
     assert_eq!(looks, [2040, 4080]);
 }
+
+#[test]
+fn unread_datagrams_lengthen_an_interval() {
+    let mut arrivals = Arrivals::default();
+    let unread = |first: u64| Counts { unread: true, ..counts(first) };
+    // It began with an empty socket.
+    let came = (10..=100).step_by(10).find_map(|ms| arrivals.look(at(ms), unread(ms)));
+    assert!(came.is_some_and(|came| !came.began_unread));
+    // Unread at both ends.
+    let looks: Vec<u64> =
+        (110..=310).step_by(10).filter(|ms| arrivals.look(at(*ms), unread(*ms)).is_some()).collect();
+    assert_eq!(looks, [300]);
+    let came = (320..=410).step_by(10).find_map(|ms| arrivals.look(at(ms), counts(ms)));
+    assert!(came.is_some_and(|came| came.began_unread && came.elapsed == at(100)));
+}

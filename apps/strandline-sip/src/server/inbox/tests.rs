@@ -47,7 +47,7 @@ fn push(inbox: &mut Inbox, now: Duration, names: &[&str]) {
 
 fn add(inbox: &mut Inbox, now: Duration, flow: Flow, bytes: Bytes, known: bool) {
     let phone = if known { Phone::Known } else { Phone::Unknown };
-    inbox.push(now, flow, &bytes, || bytes.clone(), |_| phone);
+    inbox.push(Arrived::at(now), flow, &bytes, || bytes.clone(), |_| phone);
 }
 
 fn name(waiting: &Waiting) -> String {
@@ -184,6 +184,19 @@ fn overload_rejects_on_arrival() {
 }
 
 #[test]
+fn long_waits_in_the_socket_are_rejected() {
+    let waited = |inbox: &mut Inbox, now: u64, waited: u64, number: u32| {
+        let text = Bytes::from(format!("INVITE sip:a SIP/2.0\r\nX: {number}\r\n\r\n"));
+        let arrived = Arrived { now: at(now), waited: at(waited) };
+        inbox.push(arrived, flow(5060), &text, || text.clone(), |_| Phone::Unknown);
+    };
+    let mut inbox = overloaded();
+    // One is too old already, and one will be when it is its turn.
+    (1..).zip([101, 60, 40]).for_each(|(number, old)| waited(&mut inbox, 210, old, number));
+    assert_eq!(take(&mut inbox, at(255)), ["3", "-1", "-2"]);
+}
+
+#[test]
 fn silent_rejects_are_repeated_and_answered_later() {
     let mut inbox = overloaded();
     let text = |number: u32| Bytes::from(format!("INVITE sip:a SIP/2.0\r\nX: {number}\r\n\r\n"));
@@ -209,7 +222,13 @@ fn returning_phones_wait_their_turn() {
     let connection = |port| Flow { protocol: Protocol::Tcp, ..flow(port) };
     let register = Bytes::from_static(b"REGISTER sip:a SIP/2.0\r\nX: arrival\r\n\r\n");
     for port in 1..=10_000 {
-        inbox.push(at(210), connection(port), &register, || register.clone(), |_| Phone::Arriving);
+        inbox.push(
+            Arrived::at(at(210)),
+            connection(port),
+            &register,
+            || register.clone(),
+            |_| Phone::Arriving,
+        );
     }
     // Calls and known phones are handled first, in turns.
     push(&mut inbox, at(210), &["INVITE", "REGISTER2"]);
@@ -265,4 +284,23 @@ fn what_each_message_takes_besides_its_bytes_counts() {
     }
     assert!(inbox.next(at(200)).is_none());
     assert_eq!((inbox.len(), inbox.bytes), (0, 0));
+}
+
+#[test]
+fn rejected_registers_are_served_when_sent_again() {
+    let text = |method: &str| Bytes::from(format!("{method} sip:a SIP/2.0\r\nX: {method}\r\n\r\n"));
+    for (method, again) in [("REGISTER", "REGISTER"), ("INVITE", "-INVITE")] {
+        let mut inbox = overloaded();
+        inbox.set_rejections_max(0);
+        let arrived = Arrived { now: at(210), waited: at(101) };
+        inbox.push(arrived, flow(5060), &text(method), || text(method), |_| Phone::Unknown);
+        assert_eq!(inbox.counters.rejected_silently, 1);
+        inbox.set_rejections_max(10);
+        add(&mut inbox, at(300), flow(5060), text(method), false);
+        assert_eq!(take(&mut inbox, at(300)), [again]);
+        // The gate's trial holds it up no more.
+        inbox.admit(0.0);
+        add(&mut inbox, at(301), flow(5060), text(method), false);
+        assert_eq!(take(&mut inbox, at(301)), [again]);
+    }
 }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::codec::Datagram;
+use crate::server::clock::processor_time;
 use crate::server::hub::Hub;
 use crate::server::socket::Udp;
 
@@ -37,10 +38,11 @@ pub(super) fn take(udp: &Udp, hub: &Hub) -> (usize, bool) {
     let mut taken = 0;
     while taken < TAKEN_MAX {
         let (mut count, mut more) = (0, false);
+        let measured = hub.intake.measures_costs().then(processor_time);
         hub.take_in(|taking| {
-            (count, more) = udp.take(|kind, flow, bytes| match kind {
+            (count, more) = udp.take(|kind, flow, bytes, waited| match kind {
                 Datagram::Sip => {
-                    taking.push_copy(flow, bytes);
+                    taking.push_waited(flow, bytes, waited);
                     true
                 }
                 Datagram::Stun => taking.admits(flow.peer.ip()),
@@ -48,6 +50,10 @@ pub(super) fn take(udp: &Udp, hub: &Hub) -> (usize, bool) {
             });
         });
         taken += count;
+        hub.intake.unread.set(more);
+        if let Some(measured) = measured {
+            hub.intake.costs.borrow_mut().on_received(count, processor_time().saturating_sub(measured));
+        }
         hub.steer();
         if !more {
             return (taken, false);

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::server::clock::processor_time;
 use crate::server::hub::Hub;
 use crate::server::urgency::Urgency;
 
@@ -98,12 +99,6 @@ impl RejectionBudget {
     }
 }
 
-/// Processor time of this thread.
-fn processor_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
-}
-
 /// Handles messages until the task is ended.
 pub(in crate::server) async fn work(hub: Rc<Hub>) {
     let mut budget = RejectionBudget::new(hub.intake.refusals_per_sec.get());
@@ -166,7 +161,8 @@ fn work_until(hub: &Rc<Hub>, end: Duration, budget: &mut RejectionBudget) {
 fn handle_batch(hub: &Rc<Hub>) -> bool {
     let mut more = true;
     let begin = hub.clock.elapsed();
-    let (mut came, mut count) = ([Duration::ZERO; BATCH], 0);
+    let measured = hub.intake.measures_costs().then(processor_time);
+    let (mut came, mut count, mut handled) = ([Duration::ZERO; BATCH], 0, 0);
     hub.with(|service, now| {
         hub.intake.inbox(|inbox| {
             for _ in 0..BATCH {
@@ -179,9 +175,13 @@ fn handle_batch(hub: &Rc<Hub>) -> bool {
                     count += 1;
                 }
                 service.handle_message(now, waiting.flow, &waiting.bytes);
+                handled += 1;
             }
         });
     });
+    if let Some(measured) = measured {
+        hub.intake.costs.borrow_mut().on_handled(handled, processor_time().saturating_sub(measured));
+    }
     if count > 0 {
         let (now, mut watch) = (hub.clock.elapsed(), hub.watch.borrow_mut());
         came.iter().take(count).for_each(|came| watch.on_handled(now.saturating_sub(*came)));

@@ -4,7 +4,8 @@
 //!
 //! The decision depends on a hash of the message, so a retransmission is treated like the original: a request
 //! that passes does so at the first attempt. Emergency requests (recognised by their URI), requests within
-//! dialogs and all other messages always pass.
+//! dialogs and all other messages always pass. Datagrams that the kernel has coalesced are judged together, by
+//! the first; [`super::trains`] says when they may be coalesced.
 
 use std::time::Duration;
 
@@ -114,17 +115,22 @@ pub(super) fn filter(share: f64) -> Vec<SockFilter> {
 /// The hash that the kernel compares with the share: a request passes if its hash is less than the
 /// [`threshold`] of the share. `None` if the message always passes, emergencies aside.
 pub(in crate::server) fn mark(message: &[u8]) -> Option<u32> {
-    let len = MESSAGE + message.len() as u32;
-    let begins = BEGINS.iter().any(|method| message.starts_with(&method[..]));
-    if !begins || len < HASHED.start {
+    if !may_be_dropped(message) {
         return None;
     }
+    let len = MESSAGE + message.len() as u32;
     let whole = message.len().saturating_sub((HASHED.start - MESSAGE) as usize) / PART as usize;
     let hashed = message.get((HASHED.start - MESSAGE) as usize..).unwrap_or(&[]);
     let parts = whole.min(HASHED.len() / PART as usize);
     let (words, _) = hashed.get(..parts * PART as usize).unwrap_or(&[]).as_chunks::<4>();
     let mixed = words.iter().fold(len, |hash, word| (u32::from_be_bytes(*word) ^ hash).wrapping_mul(FACTOR));
     Some((mixed >> 15 ^ mixed).wrapping_mul(FACTOR))
+}
+
+/// Returns true if the filter may drop the message. It is dropped with what follows in a coalesced batch.
+pub(super) fn may_be_dropped(message: &[u8]) -> bool {
+    let begins = BEGINS.iter().any(|method| message.starts_with(&method[..]));
+    begins && MESSAGE + message.len() as u32 >= HASHED.start
 }
 
 /// The threshold for a share: hashes below it pass.
@@ -140,6 +146,11 @@ pub(in crate::server) struct Came {
     /// First transmissions, as far as known, without those on trial.
     pub(in crate::server) first: f64,
     pub(in crate::server) all: f64,
+    /// Those of `all` that are REGISTERs.
+    pub(in crate::server) registers: f64,
+    /// True if datagrams may have been unread when the interval began, so that fewer have arrived than were
+    /// received.
+    pub(in crate::server) began_unread: bool,
     /// Datagrams dropped by the kernel.
     pub(in crate::server) stopped: f64,
     /// Requests handled, over all transports.
@@ -149,6 +160,11 @@ pub(in crate::server) struct Came {
     /// The share of the time, from 0 to 1, in which the server was not idle. Time in which other processes
     /// had the processor is included, because the server could not use it.
     pub(in crate::server) busy: f64,
+    /// The share of the time, from 0 to 1, in which the server had the processor.
+    pub(in crate::server) worked: f64,
+    /// The cost of receiving and silently dropping a request, as a share of the cost of receiving and handling
+    /// one.
+    pub(in crate::server) receiving_share: f64,
 }
 
 /// Decides which share of the requests passes.
@@ -165,19 +181,22 @@ pub(in crate::server) struct Gate {
     busy: f64,
     /// The busy time that these averages cover.
     looked: Duration,
+    /// The share of the processor that the server gets when it has enough to do: below 1 with a quota, or
+    /// beside other processes.
+    speed: f64,
+    /// The time that this average covers.
+    saturated: Duration,
     /// The estimated capacity in requests per second: the rate at full use of the time. The maximum of recent
     /// values.
     can: f64,
     /// Number of intervals in a row with too many requests.
     much: u32,
     little: u32,
-    /// The rates of first transmissions in the intervals with spare time, added up.
-    little_first: f64,
+    /// The work that came per second in the intervals with spare time, added up.
+    little_came: f64,
     overloaded: bool,
 }
 
-/// The cost of reading and silently dropping a request, as a share of the cost of handling one (measured).
-const READING: f64 = 1.0 / 20.0;
 /// The busy time after which the capacity is known. A tenth of a second is too short on a shared processor,
 /// and most of the first one goes into work that began before.
 const AVERAGED: Duration = Duration::from_secs(1);
@@ -193,16 +212,18 @@ const COUNTS_MIN: f64 = 0.02;
 const BUSY_MIN: f64 = 0.5;
 /// Maximum length of an interval. After a longer one, the server was stalled.
 const LOOK_MAX: Duration = Duration::from_millis(200);
-/// The gate closes if more than this multiple of the capacity arrives, including retransmissions. Below that,
-/// reading and rejecting them costs little.
-const CLOSE_AT: f64 = 2.0;
-/// The multiple of the capacity that is then let in. Slightly too much costs little, while too little can't
-/// be corrected before a trial ends.
-const WANTED: f64 = 1.15;
+/// How much more may arrive than can be handled: as much as receiving it takes this share of the capacity, but
+/// at most this multiple of the capacity. First what closes the gate, with retransmissions.
+const CLOSE_AT: Surplus = Surplus { cost: 0.05, max: 1.0 };
+/// What is then let in. Slightly too much costs little, and makes sure that the time is used. Each surplus
+/// request may be sent five times and more.
+const WANTED: Surplus = Surplus { cost: 0.01, max: 0.15 };
 /// As [`WANTED`], while the capacity is not well known.
-const WANTED_FIRST: f64 = 1.5;
+const WANTED_FIRST: Surplus = Surplus { cost: 0.03, max: 0.5 };
 /// Tolerance within which the share is not changed.
-const NEARLY: f64 = 1.1;
+const NEARLY: Surplus = Surplus { cost: 0.013, max: 0.1 };
+/// The least factor by which the gate closes at a time if datagrams of before may have been counted.
+const CLOSING_MIN: f64 = 0.5;
 /// Number of intervals in a row with too many requests before the gate closes. Bursts alone don't close it.
 const LOOKS_UNTIL_CLOSED: u32 = 3;
 /// Multiple of the wanted rate at which the gate closes at once.
@@ -212,6 +233,11 @@ const OPEN_AT: f64 = 0.92;
 /// Number of intervals in a row with spare time before more requests are let in. Pauses between bursts alone
 /// don't open the gate.
 const LOOKS_UNTIL_OPEN: u32 = 5;
+/// The share of REGISTERs from which no trial is needed, because they are served however often they were
+/// dropped. The gate then opens sooner, and closes again if that was too much.
+const MOSTLY: f64 = 0.9;
+const OPEN_AT_REGISTERS: f64 = 0.96;
+const LOOKS_UNTIL_OPEN_REGISTERS: u32 = 1;
 /// The gate opens without trial once no request is rejected and the kernel drops no more than this multiple
 /// of the capacity.
 const OVER_AT: f64 = 0.5;
@@ -222,6 +248,13 @@ const OPENING: f64 = 1.3;
 /// fourth transmission of an INVITE). They are remembered and rejected from then on. Serving them would be
 /// too late for their users and delay new requests.
 const TRIAL: Duration = Duration::from_secs(4);
+/// Share of the time in use from which the server has enough to do.
+const SATURATED: f64 = 0.95;
+/// Factor by which the estimated speed grows per second while the server has too little to do, because a
+/// quota or other processes may have gone.
+const SPEEDING_UP: f64 = 1.05;
+/// Factor by which more requests are let in while others are on trial, if the load has fallen since.
+const TRIAL_MORE: f64 = 1.25;
 /// Factor by which the capacity estimate decays per second of busy time; it halves in seven seconds. A server
 /// that other processes delay for a second has the same capacity afterwards.
 const FORGETTING: f64 = 0.9;
@@ -235,10 +268,12 @@ impl Gate {
             work: 0.0,
             busy: 0.0,
             looked: Duration::ZERO,
+            speed: 1.0,
+            saturated: Duration::ZERO,
             can: 0.0,
             much: 0,
             little: 0,
-            little_first: 0.0,
+            little_came: 0.0,
             overloaded: false,
         }
     }
@@ -251,14 +286,14 @@ impl Gate {
     /// Returns the new share for the kernel, if it changes. Call it about every tenth of a second.
     pub(in crate::server) fn look(&mut self, now: Duration, came: Came, overloaded: bool) -> Option<f64> {
         let before = self.share;
-        self.learn(&came, overloaded);
+        let busy = self.learn(&came, overloaded);
         if self.trial_ends.is_some_and(|end| now >= end) {
             (self.admitted, self.trial_ends) = (self.share, None);
         }
         // Dropped clients retransmit without having got a response. While there are many, the overload isn't
         // over, even if all requests that pass are served.
         if overloaded || came.stopped > self.can * OVER_AT {
-            self.look_at_overload(now, came);
+            self.look_at_overload(now, came, busy);
         } else {
             self.share = (self.share * OPENING).min(1.0);
             (self.admitted, self.trial_ends) = (self.share, None);
@@ -269,27 +304,43 @@ impl Gate {
         (self.share != before).then_some(self.share)
     }
 
-    /// Updates the estimate of the capacity.
-    fn learn(&mut self, came: &Came, overloaded: bool) {
+    /// Updates the estimates of the speed and the capacity. Returns the share of the time in use.
+    fn learn(&mut self, came: &Came, overloaded: bool) -> f64 {
         if overloaded && !self.overloaded {
             (self.looked, self.can) = (self.looked.min(BEFORE), 0.0);
+            self.saturated = self.saturated.min(BEFORE);
         }
         self.overloaded = overloaded;
-        let refusing = came.refused * READING;
+        let busy = self.learn_speed(came);
+        let refusing = came.refused * came.receiving_share;
         if self.is_known() && came.handled < refusing {
             // Only rejections of retransmissions were sent, which says little about the capacity.
-            return;
+            return busy;
         }
         let elapsed = came.elapsed.min(LOOK_MAX).as_secs_f64();
-        let used = elapsed * came.busy.max(COUNTS_MIN);
+        let used = elapsed * busy.max(COUNTS_MIN);
         self.looked += Duration::from_secs_f64(used);
         let weight = used / self.looked.min(AVERAGED).as_secs_f64().max(1e-3);
-        let average = |of: &mut f64, now: f64| *of += (now - *of) * weight.min(1.0);
-        average(&mut self.work, came.handled + refusing);
-        average(&mut self.busy, came.busy);
+        average(&mut self.work, came.handled + refusing, weight);
+        average(&mut self.busy, busy, weight);
         let rate = self.work / self.busy.max(BUSY_MIN);
         let before = if self.is_known() { self.can * FORGETTING.powf(used) } else { 0.0 };
         self.can = rate.max(before);
+        busy
+    }
+
+    /// Updates the estimate of the speed. Returns the share of the time in use: of that which a quota and
+    /// other processes leave.
+    fn learn_speed(&mut self, came: &Came) -> f64 {
+        let elapsed = came.elapsed.min(LOOK_MAX);
+        if came.busy >= SATURATED {
+            self.saturated += elapsed;
+            let weight = elapsed.as_secs_f64() / self.saturated.min(AVERAGED).as_secs_f64().max(1e-3);
+            average(&mut self.speed, came.worked / came.busy, weight);
+        } else {
+            self.speed = (self.speed * SPEEDING_UP.powf(elapsed.as_secs_f64())).min(1.0);
+        }
+        came.busy.max(came.worked / self.speed.max(SPEED_MIN)).min(1.0)
     }
 
     /// Returns true if the capacity is known well enough.
@@ -297,26 +348,81 @@ impl Gate {
         self.looked >= AVERAGED
     }
 
-    fn look_at_overload(&mut self, now: Duration, came: Came) {
-        let Came { first, all, .. } = came;
-        let wanted = self.can * if self.is_known() { WANTED } else { WANTED_FIRST };
-        let much = all > self.can * CLOSE_AT && first > wanted * NEARLY;
+    fn look_at_overload(&mut self, now: Duration, came: Came, busy: f64) {
+        if self.can <= 0.0 {
+            return;
+        }
+        // In requests that are handled.
+        let work = came.first + (came.all - came.first) * came.receiving_share;
+        let receiving = came.receiving_share;
+        let wanted = if self.is_known() { WANTED } else { WANTED_FIRST };
+        let wanted = self.can * wanted.multiple(receiving);
+        let much =
+            came.all > self.can * CLOSE_AT.multiple(receiving) && work > wanted * NEARLY.multiple(receiving);
         self.much = if much { self.much + 1 } else { 0 };
-        if self.much >= LOOKS_UNTIL_CLOSED || (much && first > wanted * FAR_TOO_MUCH) {
-            self.admitted *= wanted / first;
-            (self.share, self.trial_ends, self.much) = (self.admitted, None, 0);
+        if self.much >= LOOKS_UNTIL_CLOSED || (much && work > wanted * FAR_TOO_MUCH) {
+            self.close(wanted / work, came.began_unread);
         }
-        let (little, before) =
-            if came.busy < OPEN_AT { (self.little + 1, self.little_first) } else { (0, -first) };
-        (self.little, self.little_first) = (little, before + first);
-        if little >= LOOKS_UNTIL_OPEN && self.trial_ends.is_none() && self.share < 1.0 {
-            let came = (self.little_first / f64::from(little)).max(1.0);
-            self.share = (self.admitted * (wanted / came).max(1.0)).min(1.0);
-            self.trial_ends = Some(now + TRIAL);
+        let registers = came.registers > came.all * MOSTLY;
+        let (open_at, looks) = if registers {
+            (OPEN_AT_REGISTERS, LOOKS_UNTIL_OPEN_REGISTERS)
+        } else {
+            (OPEN_AT, LOOKS_UNTIL_OPEN)
+        };
+        (self.little, self.little_came) =
+            if busy < open_at { (self.little + 1, self.little_came + work) } else { (0, 0.0) };
+        if self.little >= looks && self.share < 1.0 {
+            let came_before = (self.little_came / f64::from(self.little)).max(1.0);
+            let needed = self.admitted * (wanted / came_before).max(1.0);
+            let share = needed.min(self.share + self.affordable(&came, busy)).clamp(self.share, 1.0);
+            (self.little, self.little_came) = (0, 0.0);
+            if registers {
+                (self.share, self.admitted, self.trial_ends) = (share, share, None);
+            } else if self.trial_ends.is_none() || share > self.share * TRIAL_MORE {
+                // Those on trial since before are on trial for longer.
+                (self.share, self.trial_ends) = (share, Some(now + TRIAL));
+            }
         }
+    }
+
+    /// Closes the gate by a factor. Requests on trial are the first to stay out.
+    fn close(&mut self, factor: f64, began_unread: bool) {
+        if self.trial_ends.is_none() || self.share <= self.admitted {
+            self.admitted *= if began_unread { factor.max(CLOSING_MIN) } else { factor };
+        }
+        (self.share, self.trial_ends, self.much) = (self.admitted, None, 0);
+    }
+
+    /// By how much the share can be raised in the unused time. Retransmissions of the requests that the kernel
+    /// drops now come with it. On trial, they are received and rejected.
+    fn affordable(&self, came: &Came, busy: f64) -> f64 {
+        let registers = came.registers / came.all.max(1.0);
+        let cost = registers + (1.0 - registers) * came.receiving_share;
+        (1.0 - self.share) * self.can * (1.0 - busy) / (came.stopped * cost).max(1e-3)
     }
 }
 
+/// A limit for requests that can't be handled; both values are shares of the capacity.
+#[derive(Debug, Clone, Copy)]
+struct Surplus {
+    /// What receiving them may take.
+    cost: f64,
+    /// The maximum, however little that is.
+    max: f64,
+}
+
+impl Surplus {
+    /// The multiple of the capacity that may arrive.
+    fn multiple(self, receiving_share: f64) -> f64 {
+        1.0 + (self.cost * (1.0 - receiving_share) / receiving_share.max(1e-3)).min(self.max)
+    }
+}
+
+fn average(of: &mut f64, now: f64, weight: f64) {
+    *of += (now - *of) * weight.min(1.0);
+}
+
+const SPEED_MIN: f64 = 0.001;
 const SHARE_MIN: f64 = 0.001;
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod handshake_memory;
 mod mail;
 mod sctp;
 mod tls;
+mod trains;
 mod udp;
 mod unidentified;
 mod watch;

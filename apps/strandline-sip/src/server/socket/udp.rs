@@ -4,15 +4,18 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
+use std::time::Duration;
 
-use strandline_udp::{BATCH, Receiving, Sending, TRAIN, dropped, take_trains};
+use strandline_udp::{BATCH, Receiving, Sending, TRAIN, dropped, note_times, take_trains};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::codec::{Datagram, binding_answer};
+use crate::server::clock::Clock;
 use crate::transaction::{Flow, Outbox, Protocol};
 
 use super::gate::filter;
+use super::trains::Trains;
 
 /// Requested size of the kernel's socket buffers, in bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
@@ -26,6 +29,18 @@ pub(in crate::server) struct Udp {
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
     gate: Cell<Closed>,
+    trains: RefCell<Trains>,
+    coalescing: Cell<Coalescing>,
+    /// True while the kernel notes when it receives a datagram.
+    notes_times: Cell<bool>,
+}
+
+/// Whether datagrams are received coalesced.
+#[derive(Debug, Clone, Copy)]
+struct Coalescing {
+    is_on: bool,
+    /// It is switched off once nothing coalesced waits in the socket: that would lose all but its first message.
+    is_wanted: bool,
 }
 
 /// Datagrams dropped by the kernel.
@@ -35,8 +50,9 @@ struct Closed {
     is_closed: bool,
     /// The socket's drop counter when it was last read.
     dropped: u32,
-    /// Number of datagrams dropped since the start while a filter was attached.
-    stopped: u64,
+    /// Number of datagrams dropped since the start while a filter was attached. The kernel counts a train as
+    /// one; its length is estimated.
+    stopped: f64,
 }
 
 impl Udp {
@@ -63,6 +79,9 @@ impl Udp {
             sending: RefCell::default(),
             receiving,
             gate: Cell::default(),
+            trains: RefCell::default(),
+            coalescing: Cell::new(Coalescing { is_on: true, is_wanted: true }),
+            notes_times: Cell::default(),
         }))
     }
 
@@ -95,43 +114,57 @@ impl Udp {
         self.watch.take();
     }
 
+    /// Sets whether [`take`](Self::take) is told how long datagrams have waited in the socket.
+    pub(in crate::server) fn note_times(&self, times: bool) {
+        if self.notes_times.replace(times) != times
+            && let Err(error) = note_times(&self.socket, times)
+        {
+            tracing::debug!(%error, "the times of datagrams are not known");
+        }
+    }
+
     /// Takes the datagrams of one system call, and returns their number and whether more may be available. A
-    /// datagram is valid until `take` returns, which decides whether a STUN request is answered.
+    /// datagram is valid until `take` returns, which decides whether a STUN request is answered. The last
+    /// argument of `take` is how long the datagram has waited in the socket, if [`note_times`](Self::note_times)
+    /// asks for that.
     pub(in crate::server) fn take(
         &self,
-        mut take: impl FnMut(Datagram, Flow, &[u8]) -> bool,
+        mut take: impl FnMut(Datagram, Flow, &[u8], Duration) -> bool,
     ) -> (usize, bool) {
         let mut receiving = self.receiving.borrow_mut();
-        let watch = self.watch.borrow();
-        let received = match watch.as_ref() {
+        let received = match self.watch.borrow().as_ref() {
             Some(watch) => watch.try_io(Interest::READABLE, |socket| receiving.receive(socket)),
             None => receiving.receive(&self.socket),
         };
         let more = match received {
             Ok(BATCH) => true,
             Ok(_) => {
-                // No more datagrams are available, and the next ones will be reported. This marks the socket
-                // as not ready without another system call.
-                let none = |_: &UdpSocket| Err::<(), _>(ErrorKind::WouldBlock.into());
-                if let Some(watch) = watch.as_ref() {
-                    let _ = watch.try_io(Interest::READABLE, none);
-                }
+                self.on_empty();
                 false
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return (0, false),
-            // An ICMP error from a closed peer, which can't be handled.
             Err(error) => {
-                tracing::debug!(%error, "receiving datagrams failed");
+                // Otherwise an ICMP error from a closed peer, which can't be handled.
+                if error.kind() == ErrorKind::WouldBlock {
+                    self.stop_coalescing();
+                } else {
+                    tracing::debug!(%error, "receiving datagrams failed");
+                }
                 return (0, false);
             }
         };
         let (mut count, mut answers) = (0, Vec::new());
-        for (peer, bytes) in receiving.datagrams() {
-            count += 1;
-            let Some(peer) = peer else { continue };
-            let kind = Datagram::of(bytes);
-            if take(kind, Flow::to(Protocol::Udp, peer), bytes) && kind == Datagram::Stun {
-                answers.extend(binding_answer(bytes, peer).map(|answer| (peer, answer)));
+        let now = self.notes_times.get().then(Clock::unix);
+        let mut trains = self.trains.borrow_mut();
+        for train in receiving.trains() {
+            trains.count(train.datagrams());
+            let waited = now.zip(train.at).map_or(Duration::ZERO, |(now, at)| now.saturating_sub(at));
+            for bytes in train.datagrams() {
+                count += 1;
+                let Some(peer) = train.peer else { continue };
+                let kind = Datagram::of(bytes);
+                if take(kind, Flow::to(Protocol::Udp, peer), bytes, waited) && kind == Datagram::Stun {
+                    answers.extend(binding_answer(bytes, peer).map(|answer| (peer, answer)));
+                }
             }
         }
         if !answers.is_empty() {
@@ -141,23 +174,65 @@ impl Udp {
         (count, more)
     }
 
+    /// No more datagrams are available, and the next ones will be reported. Marks the socket as not ready without
+    /// another system call.
+    fn on_empty(&self) {
+        let none = |_: &UdpSocket| Err::<(), _>(ErrorKind::WouldBlock.into());
+        if let Some(watch) = self.watch.borrow().as_ref() {
+            let _ = watch.try_io(Interest::READABLE, none);
+        }
+        self.stop_coalescing();
+    }
+
+    /// Switches coalescing off if that is wanted. Call it when the socket is empty.
+    fn stop_coalescing(&self) {
+        let Coalescing { is_on, is_wanted } = self.coalescing.get();
+        if is_on && !is_wanted {
+            self.coalesce(false);
+        }
+    }
+
+    fn coalesce(&self, is_on: bool) {
+        self.coalescing.set(Coalescing { is_on, is_wanted: is_on });
+        if let Err(error) = take_trains(&self.socket, is_on) {
+            tracing::debug!(%error, is_on, "setting UDP GRO failed");
+        }
+    }
+
+    /// Decides whether datagrams may be received coalesced while a filter is attached. Call it about every ten
+    /// milliseconds.
+    pub(in crate::server) fn look_at_trains(&self, now: Duration) {
+        let is_filtered = self.gate.get().is_closed;
+        let mut trains = self.trains.borrow_mut();
+        trains.look(now, is_filtered);
+        self.want_trains(!is_filtered || trains.are_allowed());
+    }
+
+    fn want_trains(&self, is_wanted: bool) {
+        let Coalescing { is_on, .. } = self.coalescing.get();
+        self.coalescing.set(Coalescing { is_on, is_wanted });
+        if is_wanted && !is_on {
+            self.coalesce(true);
+        }
+    }
+
     /// Passes this share of the requests that begin a transaction; 1 passes all. The kernel drops the others.
     pub(in crate::server) fn let_through(&self, share: f64) -> io::Result<()> {
         self.stopped();
         let socket = socket2::SockRef::from(&self.socket);
         if share >= 1.0 {
             self.gate.set(Closed { is_closed: false, ..self.gate.get() });
-            socket.detach_filter()?;
-            return take_trains(&self.socket, true);
+            self.want_trains(true);
+            return socket.detach_filter();
         }
-        // The filter is run once for a GRO batch, and would drop all of it or nothing.
-        take_trains(&self.socket, false)?;
         let gate = self.gate.get();
         if !gate.is_closed {
             // Earlier drops were caused by a full buffer.
             let dropped = dropped(&self.socket).unwrap_or_default();
             self.gate.set(Closed { is_closed: true, dropped, ..gate });
         }
+        // The filter drops all of a train or nothing.
+        self.want_trains(self.trains.borrow().are_allowed());
         socket.attach_filter(&filter(share))
     }
 
@@ -168,11 +243,12 @@ impl Udp {
         if gate.is_closed
             && let Ok(dropped) = dropped(&self.socket)
         {
-            gate.stopped += u64::from(dropped.wrapping_sub(gate.dropped));
+            gate.stopped +=
+                f64::from(dropped.wrapping_sub(gate.dropped)) * self.trains.borrow().dropped_len();
             gate.dropped = dropped;
             self.gate.set(gate);
         }
-        gate.stopped
+        gate.stopped as u64
     }
 
     /// Sends all UDP messages. Datagrams for which the kernel has no room are lost.
@@ -182,3 +258,6 @@ impl Udp {
         self.sending.borrow_mut().send(&self.socket, datagrams);
     }
 }
+
+#[cfg(test)]
+mod tests;
