@@ -1,10 +1,13 @@
 //! What all connections of a gateway share.
 
 use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use strandline::{Association, MemoryAccount, TakenBytes};
+use strandline_tls::AcceptErrors;
 use tokio::sync::watch;
 
 use crate::config::{Access, Settings};
@@ -42,6 +45,23 @@ pub(crate) struct Gateway {
     /// Whether streams of peers are refused.
     refuses_streams: AtomicBool,
     stage: watch::Sender<Stage>,
+    /// Connections that came to the sockets of redirected ones by themselves.
+    pub(crate) unexpected: Unexpected,
+}
+
+/// Reports what strangers can bring about as often as they like: seldom, and then with the number of those in between.
+#[derive(Debug, Default)]
+pub(crate) struct Unexpected(Mutex<AcceptErrors>);
+
+impl Unexpected {
+    /// Reports a connection that was not redirected.
+    pub(crate) fn report(&self, client: SocketAddr) {
+        let error = io::Error::other("no destination: the connection was not redirected by nftables");
+        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).on_error(&error);
+        if let Some(unlogged) = found.log {
+            tracing::warn!(%client, %error, unlogged, "a connection is reset");
+        }
+    }
 }
 
 /// How far the end of a gateway is.
@@ -74,6 +94,7 @@ impl Gateway {
             moved: watch::Sender::new(false),
             refuses_streams: AtomicBool::new(false),
             stage: watch::Sender::new(Stage::Running),
+            unexpected: Unexpected::default(),
         }
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct Link {
     /// UDP flows of clients here.
     pub(crate) flows: Arc<Flows>,
     tokens: AtomicU32,
+    /// Attempts to set up an association that have failed: each takes other addresses of the peer's names.
+    failures: AtomicU32,
     /// Connections of clients here.
     pub(crate) clients: Arc<ClientShares>,
 }
@@ -121,6 +123,7 @@ impl Link {
             leaving: Arc::new(Semaphore::new(LEAVING_MAX)),
             flows: Arc::default(),
             tokens: AtomicU32::new(0),
+            failures: AtomicU32::new(0),
             clients: Arc::default(),
         }
     }
@@ -311,12 +314,24 @@ impl Link {
     }
 
     async fn set_up(&self) -> Result<Association> {
+        let result = self.try_set_up().await;
+        if result.is_err() {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    async fn try_set_up(&self) -> Result<Association> {
+        let turn = self.failures.load(Ordering::Relaxed) as usize;
         let mut addresses = Vec::new();
         for address in &self.peer.addresses {
             let found = timeout(SET_UP, tokio::net::lookup_host(address.to_string())).await;
             match found.context("resolving its name took too long").and_then(|found| Ok(found?)) {
-                // The first address of a name: the others are not sure to be of the same host.
-                Ok(mut found) => addresses.extend(found.next()),
+                // One address of a name: the others are not sure to be of the same host. The next attempt takes the next one.
+                Ok(found) => {
+                    let found: Vec<_> = found.collect();
+                    addresses.extend(found.get(turn % found.len().max(1)));
+                }
                 Err(error) => tracing::debug!(peer = %self.name, %address, %error, "resolving failed"),
             }
         }

@@ -51,7 +51,7 @@ pub(crate) async fn request_listener(
                     let _ = recv.recv().await;
                     reported = None;
                 }
-                Err(Reason::NoAssociation) => return,
+                Err(Reason::NoAssociation) if association.status().is_none() => return,
                 // An association of before may still listen there.
                 Err(Reason::AddressInUse) if attempts < LISTEN_ATTEMPTS => {}
                 Err(reason) if reported == Some(reason) => {}

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -62,6 +62,8 @@ pub(crate) struct Running {
 struct State {
     outgoing: ClientStacks,
     links: Vec<Arc<Link>>,
+    /// Those that a reload has removed, until their last connections end.
+    retired: Vec<Weak<Link>>,
     listeners: Vec<ActiveListener>,
 }
 
@@ -126,7 +128,12 @@ impl Running {
             listening,
             document,
             reloads: Reloads::default(),
-            state: RefCell::new(State { outgoing, links: Vec::new(), listeners: Vec::new() }),
+            state: RefCell::new(State {
+                outgoing,
+                links: Vec::new(),
+                retired: Vec::new(),
+                listeners: Vec::new(),
+            }),
             captures: Captures::default(),
             succession,
             changing: Mutex::default(),
@@ -195,7 +202,9 @@ impl Running {
     pub(crate) fn stacks(&self) -> Vec<Stack> {
         let state = self.state.borrow();
         let listening = self.listening.iter().chain(state.outgoing.stacks()).cloned();
-        listening.chain(state.links.iter().map(|link| link.stack())).collect()
+        let retired = state.retired.iter().filter_map(Weak::upgrade);
+        let links = state.links.iter().cloned().chain(retired);
+        listening.chain(links.map(|link| link.stack())).collect()
     }
 
     /// The number of reloads and the last error, for the status.
@@ -388,7 +397,9 @@ impl Running {
         }
         for old in old_links.iter().filter(|old| !links.iter().any(|link| Arc::ptr_eq(old, link))) {
             old.retire();
+            state.retired.push(Arc::downgrade(old));
         }
+        state.retired.retain(|link| link.strong_count() > 0);
         let mut old = std::mem::take(&mut state.listeners);
         let mut bound = bound;
         for (id, desired) in wanted(settings) {

@@ -157,12 +157,11 @@ pub(crate) struct ClientStacks {
     plain: Option<Stack>,
     /// The stack with the key of `[encryption]`.
     encrypted: Option<Stack>,
-    own: Vec<Stack>,
 }
 
 impl ClientStacks {
     pub(crate) const fn new(shared: Shared, runtimes: Vec<Handle>) -> Self {
-        Self { shared, runtimes, plain: None, encrypted: None, own: Vec::new() }
+        Self { shared, runtimes, plain: None, encrypted: None }
     }
 
     /// Returns the stack for a peer, whose association is driven by the runtime of this number.
@@ -178,9 +177,7 @@ impl ClientStacks {
         let stack = match &peer.security {
             Security::Own(_) => {
                 let own = self.runtimes.get(runtime..=runtime).unwrap_or(&self.runtimes);
-                let stack = open(&self.shared, encryption, own)?;
-                self.own.push(stack.clone());
-                return Ok(stack);
+                return open(&self.shared, encryption, own);
             }
             Security::Shared => &mut self.encrypted,
             Security::Plain => &mut self.plain,
@@ -202,8 +199,8 @@ impl ClientStacks {
         self.encrypted.as_ref()
     }
 
-    /// Returns all that are open.
+    /// Returns those that peers share.
     pub(crate) fn stacks(&self) -> impl Iterator<Item = &Stack> {
-        self.plain.iter().chain(&self.encrypted).chain(&self.own)
+        self.plain.iter().chain(&self.encrypted)
     }
 }

@@ -4,8 +4,8 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
 
 use strandline::{
-    Association, AssociationConfig, DynamicStreams, ExtensionsConfig, Peer, RecvStream, SendStream, Stack,
-    StreamCredit, StreamScheduler,
+    Association, AssociationConfig, Bind, DynamicStreams, ExtensionsConfig, Listener, Peer, RecvStream,
+    SendStream, Stack, StreamCredit, StreamScheduler,
 };
 use tokio::runtime::Runtime;
 
@@ -18,6 +18,20 @@ struct Bare {
     held: Vec<(RecvStream, SendStream)>,
 }
 
+fn config() -> AssociationConfig {
+    let extensions = ExtensionsConfig {
+        interleaving: true,
+        stream_credit: Some(StreamCredit::default()),
+        ..ExtensionsConfig::default()
+    };
+    AssociationConfig {
+        extensions,
+        send_buffer_max: 256 << 20,
+        stream_scheduler: StreamScheduler::RoundRobinPerPacket,
+        ..AssociationConfig::default()
+    }
+}
+
 impl Bare {
     fn connect(far: SocketAddr) -> Self {
         Self::connect_from([127, 0, 0, 1], far)
@@ -26,18 +40,7 @@ impl Bare {
     fn connect_from(from: [u8; 4], far: SocketAddr) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let association = runtime.block_on(async {
-            let extensions = ExtensionsConfig {
-                interleaving: true,
-                stream_credit: Some(StreamCredit::default()),
-                ..ExtensionsConfig::default()
-            };
-            let config = AssociationConfig {
-                extensions,
-                send_buffer_max: 256 << 20,
-                stream_scheduler: StreamScheduler::RoundRobinPerPacket,
-                ..AssociationConfig::default()
-            };
-            let stack = Stack::builder().association(config).udp((from, 0).into()).unwrap();
+            let stack = Stack::builder().association(config()).udp((from, 0).into()).unwrap();
             let association = Association::connect(&stack, Peer::encapsulated(far, 5101)).await.unwrap();
             association.set_dynamic_streams(DynamicStreams::default()).unwrap();
             association
@@ -187,6 +190,32 @@ fn peers_do_not_wait_for_names_of_others() {
     assert_eq!(silent_questions(&silent), 32, "questions that are asked at a time");
     let mut other = Bare::connect_from([127, 0, 0, 2], listen);
     assert_eq!(other.open(named("localhost", port)), 0);
+}
+
+/// A peer that resets the request to listen is asked again.
+#[test]
+fn requests_to_listen_are_repeated() {
+    const LISTEN: u8 = 2;
+    let at = free_address();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stack = Stack::builder().association(config()).udp(at).unwrap();
+        let listener = Listener::bind(&stack, Bind::port(5101)).unwrap();
+        let _near = Gateway::start(&format!("--peer far={at} --reverse 127.0.0.1:2222=127.0.0.1:1"));
+        let asked = async {
+            let association = listener.accept().await.unwrap();
+            association.set_dynamic_streams(DynamicStreams::default()).unwrap();
+            let mut count = 0;
+            while count < 2 {
+                let (mut recv, send) = association.accept_stream().await.unwrap().into_split();
+                let opening = recv.recv().await.unwrap().unwrap();
+                count += usize::from(opening.data[1] == LISTEN);
+                // Both directions are reset.
+                drop((recv, send));
+            }
+        };
+        tokio::time::timeout(PATIENCE, asked).await.expect("a second request");
+    });
 }
 
 /// Returns how many questions a name server has got.

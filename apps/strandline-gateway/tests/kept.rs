@@ -1,9 +1,12 @@
 //! The association: kept, set up again, or done without.
 
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 
-use crate::common::{Gateway, Home, World, at_last, free_address, patient, read_all, read_exactly};
+use crate::common::{
+    Gateway, Home, PROGRAM, World, at_last, free_address, free_port, patient, read_all, read_exactly,
+};
 
 /// Whether a connection through the gateways works.
 fn works(world: &World) -> bool {
@@ -45,6 +48,35 @@ fn connections_wait_for_the_association() {
     let _far = Gateway::start(&format!("--listen {listen} --allow {address}"));
     let mut served = patient(server.accept().unwrap().0);
     assert_eq!(read_exactly(&mut served, 5), b"early");
+}
+
+/// Of the addresses of a peer's name, one leads to it.
+#[test]
+fn all_addresses_of_a_name_are_tried() {
+    let home = Home::new("addresses");
+    let hosts = home.write("hosts", "127.0.0.2 far.test\n127.0.0.1 far.test\n");
+    let multiple = home.write("host.conf", "multi on\n");
+    for address in ["127.0.0.1", "127.0.0.2"] {
+        let listen = SocketAddr::new(address.parse().unwrap(), free_port());
+        let _far = Gateway::start(&format!("--listen {listen}"));
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c"]).env("XDG_CONFIG_HOME", "/nonexistent").arg(format!(
+            "mount --bind {hosts} /etc/hosts && mount --bind {multiple} /etc/host.conf && exec \"$@\""
+        ));
+        let peer = format!("far=far.test:{}", listen.port());
+        command.args([
+            "sh",
+            PROGRAM,
+            "--peer",
+            &peer,
+            "--forward",
+            "0=127.0.0.1:1",
+            "--admin",
+            "127.0.0.1:0",
+        ]);
+        let near = Gateway::spawn(command);
+        at_last("there is an association", || near.status()["peers"][0]["up"] == true);
+    }
 }
 
 #[test]

@@ -326,3 +326,15 @@ fn no_association_is_set_up_for_direct_connections() {
     udp.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
     assert!(udp.recv(&mut [0; 2000]).is_err(), "a packet to the peer");
 }
+
+/// Connections that nobody redirected don't fill the log.
+#[test]
+fn the_log_tells_seldom_of_connections_that_were_not_redirected() {
+    let near = Gateway::start("--peer far=127.0.0.1:9 --redirect 0");
+    for _ in 0..30 {
+        let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
+        assert!(client.read(&mut [0]).is_err(), "it is reset");
+    }
+    crate::common::at_last("it is logged", || near.log().contains("was not redirected"));
+    assert_eq!(near.log().matches("was not redirected").count(), 1);
+}

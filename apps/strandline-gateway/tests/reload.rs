@@ -211,3 +211,31 @@ fn systemd_accepts_the_unit() {
     assert_eq!(run(&["verify", "--man=no"]), "");
     run(&["security", "--offline=true", "--no-pager", "--threshold=20"]);
 }
+
+/// The sockets of a peer with a trust of its own go with it.
+#[test]
+fn changed_peers_leave_no_sockets() {
+    let home = Home::new("sockets");
+    let write = |port: u16| {
+        let peer = format!("[[peer]]\nname = \"far\"\naddresses = [\"127.0.0.1:{port}\"]\n");
+        home.write("near.toml", &format!("{peer}trust = [\"{}\"]\n", home.key))
+    };
+    let file = write(9);
+    home.trust("other", home.key);
+    let near = Gateway::start_in(
+        &home.path,
+        &format!("--config {file} --forward 0=127.0.0.1:1 --admin 127.0.0.1:0"),
+    );
+    let sockets = || {
+        let all = std::fs::read_dir(format!("/proc/{}/fd", near.pid())).unwrap();
+        let targets = all.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:[")).count()
+    };
+    let before = sockets();
+    for port in 10..40 {
+        write(port);
+        let (is_done, text) = reload(&near);
+        assert!(is_done, "{text}");
+    }
+    at_last("they are closed", || sockets() <= before + 4);
+}

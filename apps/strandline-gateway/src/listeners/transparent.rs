@@ -48,7 +48,7 @@ async fn pass(
     match to.filter(|to| to.port() != 0 && !own.is_some_and(|own| is_loop(*to, own))) {
         Some(to) => near.pass(listener, tcp, Destination::of(to)).await,
         None => {
-            tracing::warn!(client = %near.client, "no destination: the connection was not redirected by nftables");
+            near.gateway.unexpected.report(near.client);
             reset(tcp);
         }
     }

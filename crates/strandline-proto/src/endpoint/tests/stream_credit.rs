@@ -312,6 +312,23 @@ fn a_stream_queues_little_beyond_its_credit() {
     assert_eq!(try_send(&mut pair, a, 1, 4096), Err(SendError::StreamBlocked { stream: 1 }));
 }
 
+/// Small messages count as if they had 256 bytes, before their stream waits and while it does.
+#[test]
+fn small_messages_beyond_credit_are_few() {
+    const MOST: usize = ((128 << 10) + INITIAL as usize) / 256;
+    let (mut pair, a, _) = establish(configured(|config| config.send_buffer = Some(1 << 20)));
+    assert!(DynamicStreams::of(&mut pair.hosts[CLIENT].endpoint, a).begin(StreamId(1)).is_ok());
+    let fill = |pair: &mut Pair| (0..100_000).take_while(|_| try_send(pair, a, 1, 1).is_ok()).count();
+    assert!((MOST - 1..=MOST).contains(&fill(&mut pair)));
+    // One that needs more than the credit lets the stream wait.
+    pair.run();
+    for _ in 0..2 {
+        try_send(&mut pair, a, 1, INITIAL as usize).unwrap();
+        pair.run();
+    }
+    assert!(is_awaited(&mut pair, a, 1) && (400..=512).contains(&fill(&mut pair)));
+}
+
 /// Credit that arrives late, twice or in another order has no other effect.
 #[test]
 fn credit_out_of_order() {

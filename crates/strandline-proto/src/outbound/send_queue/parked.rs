@@ -13,6 +13,9 @@ const STREAM_DIVISOR: usize = 4;
 /// Bytes that a stream may have queued beyond its credit.
 pub(crate) const BEYOND_CREDIT_MAX: usize = 128 << 10;
 
+/// Bytes for which each message of a stream counts at least towards that: a small one takes as much memory.
+pub(crate) const COUNTED_MIN: usize = 256;
+
 /// Maximum number of times that the interval between STREAM BLOCKED chunks doubles.
 const BACK_OFF_MAX: u8 = 8;
 
@@ -22,6 +25,8 @@ struct Stream {
     list: List,
     /// Bytes without a TSN.
     bytes: usize,
+    /// Number of messages.
+    count: usize,
     /// A message was refused for lack of room.
     refused: bool,
     /// The credit that the first message waits for, in bytes.
@@ -70,6 +75,7 @@ impl Parked {
         let parked = self.streams.entry(stream).or_default();
         parked.list.push(messages, key);
         parked.bytes += len;
+        parked.count += 1;
         self.bytes += len;
         self.waiting += usize::from(!begun);
     }
@@ -120,7 +126,8 @@ impl Parked {
     ) -> Option<bool> {
         let parked = self.streams.get_mut(&stream)?;
         let most = (limit / STREAM_DIVISOR).min(BEYOND_CREDIT_MAX);
-        let room = parked.bytes + len <= most && self.bytes + len <= limit;
+        let held = parked.bytes.max(parked.count * COUNTED_MIN);
+        let room = held + len <= most && self.bytes + len <= limit;
         let fits = (parked.bytes == 0 || room) && self.waiting < messages_max;
         parked.refused |= !fits;
         Some(fits)

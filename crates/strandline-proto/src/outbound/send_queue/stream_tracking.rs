@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::held::Held;
+use super::parked::COUNTED_MIN;
 use crate::number::StreamId;
 
 /// The queued messages that a reset or the end of a stream waits for.
@@ -89,10 +90,11 @@ impl Unsent {
         }
     }
 
-    /// Returns whether the unsent messages of a stream, with another one of `len` bytes, have at most `most` bytes. Two may have
-    /// more: one of them is being sent. If not, [`StreamTracking::on_gone`] says when it may be different.
+    /// Returns whether the unsent messages of a stream, with another one of `len` bytes, have at most `most` bytes, each counted as
+    /// [`COUNTED_MIN`] at least. Two may have more: one of them is being sent. If not, [`StreamTracking::on_gone`] says when it may be different.
     pub(crate) fn has_room(&mut self, stream: StreamId, len: usize, most: usize) -> bool {
-        let fits = |count: &Count| count.messages < 2 || count.bytes + len <= most;
+        let fits =
+            |count: &Count| count.messages < 2 || count.bytes.max(count.messages * COUNTED_MIN) + len <= most;
         let has_room = self.counts.get(&stream).is_none_or(fits);
         if !has_room {
             self.refused.insert(stream);
