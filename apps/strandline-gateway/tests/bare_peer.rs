@@ -1,15 +1,21 @@
-//! A far gateway whose peer is a program with the library: it sends what near gateways don't.
+//! Gateways whose peer is a program with the library: it sends what gateways don't, and sees in which messages they send.
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
 
 use strandline::{
     Association, AssociationConfig, Bind, DynamicStreams, ExtensionsConfig, Listener, Peer, RecvStream,
-    SendStream, Stack, StreamCredit, StreamScheduler,
+    SendStream, Stack, StackBuilder, StreamCredit, StreamScheduler,
 };
 use tokio::runtime::Runtime;
 
 use crate::common::{Gateway, Home, PATIENCE, PROGRAM, free_address, patient, read_exactly};
+use crate::programs;
+
+/// Kinds of openings.
+const CONNECT: u8 = 1;
+const FLOW: u8 = 4;
 
 /// A peer that works while a method of it does.
 struct Bare {
@@ -18,33 +24,18 @@ struct Bare {
     held: Vec<(RecvStream, SendStream)>,
 }
 
-fn config() -> AssociationConfig {
-    let extensions = ExtensionsConfig {
-        interleaving: true,
-        stream_credit: Some(StreamCredit::default()),
-        ..ExtensionsConfig::default()
-    };
-    AssociationConfig {
-        extensions,
-        send_buffer_max: 256 << 20,
-        stream_scheduler: StreamScheduler::RoundRobinPerPacket,
-        ..AssociationConfig::default()
-    }
-}
-
 impl Bare {
     fn connect(far: SocketAddr) -> Self {
         Self::connect_from([127, 0, 0, 1], far)
     }
 
     fn connect_from(from: [u8; 4], far: SocketAddr) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = runtime();
         let association = runtime.block_on(async {
-            let stack = Stack::builder().association(config()).udp((from, 0).into()).unwrap();
-            let association = Association::connect(&stack, Peer::encapsulated(far, 5101)).await.unwrap();
-            association.set_dynamic_streams(DynamicStreams::default()).unwrap();
-            association
+            let stack = builder().udp((from, 0).into()).unwrap();
+            Association::connect(&stack, Peer::encapsulated(far, 5101)).await.unwrap()
         });
+        association.set_dynamic_streams(DynamicStreams::default()).unwrap();
         Self { runtime, association, held: Vec::new() }
     }
 
@@ -75,6 +66,32 @@ impl Bare {
         })
     }
 
+    /// Waits for the association of a near gateway.
+    fn accept(listen: SocketAddr) -> Self {
+        let runtime = runtime();
+        let association = runtime.block_on(async {
+            let stack = builder().udp(listen).unwrap();
+            Listener::bind(&stack, 5101).unwrap().accept().await.unwrap()
+        });
+        association.set_dynamic_streams(DynamicStreams::default()).unwrap();
+        Self { runtime, association, held: Vec::new() }
+    }
+
+    /// Waits for the next stream of a connection or a flow. Returns what its first message has behind the header.
+    fn first_data(&mut self) -> Vec<u8> {
+        loop {
+            let (stream, message) = self.runtime.block_on(async {
+                let (mut recv, send) = self.association.accept_stream().await.unwrap().into_split();
+                let message = recv.recv().await.unwrap().unwrap();
+                ((recv, send), message.data)
+            });
+            self.held.push(stream);
+            if let [_, CONNECT | FLOW, high, low, ..] = message[..] {
+                return message[usize::from(u16::from_be_bytes([high, low]))..].to_vec();
+            }
+        }
+    }
+
     /// Opens a stream with this message. Returns the code of the reply.
     fn open(&mut self, opening: Vec<u8>) -> u8 {
         let (stream, code) = self.runtime.block_on(async {
@@ -86,6 +103,25 @@ impl Bare {
         self.held.push(stream);
         code
     }
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A stack that supports what gateways need.
+fn builder() -> StackBuilder {
+    let extensions = ExtensionsConfig {
+        interleaving: true,
+        stream_credit: Some(StreamCredit::default()),
+        ..ExtensionsConfig::default()
+    };
+    Stack::builder().association(AssociationConfig {
+        extensions,
+        send_buffer_max: 256 << 20,
+        stream_scheduler: StreamScheduler::RoundRobinPerPacket,
+        ..AssociationConfig::default()
+    })
 }
 
 /// An opening of this kind with a destination, other fields, and data.
@@ -255,7 +291,7 @@ fn unknown_clients_have_a_header() {
     let access = format!("[[access]]\nallow = [\"{to}\"]\nproxy_protocol = true\n");
     let _far = Gateway::start(&format!("--listen {listen} --config {}", home.write("far.toml", &access)));
     let mut peer = Bare::connect(listen);
-    assert_eq!(peer.open(opening(1, to, &[], b"data")), 0);
+    assert_eq!(peer.open(opening(CONNECT, to, &[], b"data")), 0);
     let mut served = patient(server.accept().unwrap().0);
     let bytes = read_exactly(&mut served, 20);
     assert_eq!(bytes[..16], *b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0");
@@ -265,7 +301,6 @@ fn unknown_clients_have_a_header() {
 /// A flow that is refused delivers nothing.
 #[test]
 fn a_token_in_use_delivers_nothing() {
-    const FLOW: u8 = 4;
     let (server, listen) = (UdpSocket::bind("127.0.0.1:0").unwrap(), free_address());
     let to = server.local_addr().unwrap();
     let _far = Gateway::start(&format!("--listen {listen} --allow-udp {to}"));
@@ -279,4 +314,39 @@ fn a_token_in_use_delivers_nothing() {
         room[..len].to_vec()
     });
     assert_eq!(received, [b"first", b"other"]);
+}
+
+/// What a client has sent before there is an association needs no message, and no round trip, of its own.
+#[test]
+fn first_bytes_travel_with_the_opening() {
+    let (listen, home, to) = (free_address(), Home::new("first"), "192.0.2.7:80");
+    let file = home.write(
+        "near.toml",
+        &format!("[[peer]]\nname = \"far\"\naddresses = [\"{listen}\"]\nwait_ms = 60000\n"),
+    );
+    let near = Gateway::start(&format!(
+        "--config {file} --early-reply --socks 0 --http-connect 0 --preload 0 --forward 0={to} --forward udp/0={to}"
+    ));
+    let connect = |listener| patient(TcpStream::connect(near.listener(listener)).unwrap());
+    let (mut socks, mut http, mut forwarded) = (connect(0), connect(1), connect(3));
+    socks.write_all(&[5, 1, 0]).unwrap();
+    read_exactly(&mut socks, 2);
+    socks.write_all(b"\x05\x01\0\x01\xc0\0\x02\x07\0\x50by SOCKS").unwrap();
+    write!(http, "CONNECT {to} HTTP/1.1\r\n\r\nby CONNECT").unwrap();
+    forwarded.write_all(b"by forward").unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.send_to(b"by UDP", near.listener(4)).unwrap();
+    let code = "import socket, sys; s = socket.create_connection(('192.0.2.7', 80)); s.sendall(b'by program'); \
+                print('sent', flush=True); sys.stdin.read()";
+    let mut program = programs::command(&format!("--gateway {}", near.listener(2)), &["python3", "-c", code]);
+    let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "sent\n");
+    let mut peer = Bare::accept(listen);
+    let mut found = [(); 5].map(|()| String::from_utf8(peer.first_data()).unwrap());
+    found.sort_unstable();
+    assert_eq!(found, ["by CONNECT", "by SOCKS", "by UDP", "by forward", "by program"]);
+    drop(program.stdin.take());
+    program.wait().unwrap();
 }

@@ -2,14 +2,19 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use strandline::encryption::Fingerprint;
 
 use crate::common::{Gateway, Home, at_last, free_address, patient, read_all, read_exactly};
 use crate::failures::socks;
+use crate::slow_path::path;
 
 /// The homes of a far and a near gateway that trust each other.
-fn homes(test: &str) -> (Home, Home) {
+pub fn homes(test: &str) -> (Home, Home) {
     let (far, near) = (Home::new(&format!("{test}-far")), Home::new(&format!("{test}-near")));
     far.trust("laptop", near.key);
     near.trust("127.0.0.1", far.key);
@@ -89,13 +94,29 @@ fn an_unknown_near_gateway_is_refused() {
     assert_eq!(far.status()["associations"].as_array().unwrap().len(), 0);
 }
 
+/// First byte of the datagrams that begin a handshake (docs/encryption.md).
+const INITIAL: u8 = 8;
+
+/// A far gateway that was killed, and has started again, answers what it can't read: the near one sets up an association at once.
 #[test]
 fn a_killed_far_gateway_is_noticed_at_once() {
     let (far_home, near_home) = homes("killed");
     let (server, address) = server();
     let options = format!("--listen {} --allow {address}", free_address());
     let mut far = Gateway::start_in(&far_home.path, &options);
-    let near = start_near(&near_home, &far, &format!("--forward 0={address}"));
+    // Handshakes that the near one has begun, and datagrams of an established connection that it has sent before.
+    let [begun, lost] = [(); 2].map(|()| Arc::<AtomicU32>::default());
+    let counters = [Arc::clone(&begun), Arc::clone(&lost)];
+    let count = move |datagram: &[u8]| {
+        let is_first = datagram.first() == Some(&INITIAL);
+        if is_first || counters[0].load(Ordering::Relaxed) == 0 {
+            counters[usize::from(!is_first)].fetch_add(1, Ordering::Relaxed);
+        }
+        true
+    };
+    let peer = path(far.listens().parse().unwrap(), count, |_| true);
+    let near = format!("--peer far={peer} --admin 127.0.0.1:0 --forward 0={address}");
+    let near = Gateway::start_in(&near_home.path, &near);
     let connect = || {
         let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
         client.write_all(b"hello").unwrap();
@@ -105,7 +126,14 @@ fn a_killed_far_gateway_is_noticed_at_once() {
     };
     let (mut client, _served) = connect();
     far.kill();
+    for counter in [&begun, &lost] {
+        counter.store(0, Ordering::Relaxed);
+    }
     let _far = Gateway::start_in(&far_home.path, &options);
+    at_last("a handshake begins", || begun.load(Ordering::Relaxed) > 0);
+    // One is sent each second, or more rarely once several have had no answer.
+    let lost = lost.load(Ordering::Relaxed);
+    assert!(lost <= 5, "the near one had sent {lost} before it began anew");
     at_last("the new one says so", || near.log().contains("the peer has restarted"));
     assert_eq!(read_all(&mut client), (Vec::new(), false));
     drop(connect());
@@ -152,6 +180,57 @@ fn access_follows_keys() {
         let near = start_near(home, &far, "--socks 0");
         assert!(is_allowed(&near, allowed) && !is_allowed(&near, denied));
     }
+}
+
+/// Files for a far and a near gateway whose certificates an authority has signed: the options of both.
+fn certified(home: &Home, far_name: &str) -> [String; 2] {
+    let mut authority = CertificateParams::new([]).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let file = home.write("authority.pem", &authority.self_signed(&key).unwrap().pem());
+    let issuer = Issuer::new(authority, key);
+    [
+        ("far", far_name, ExtendedKeyUsagePurpose::ServerAuth),
+        ("near", "laptop", ExtendedKeyUsagePurpose::ClientAuth),
+    ]
+    .map(|(side, name, usage)| {
+        let (mut params, key) =
+            (CertificateParams::new([name.to_owned()]).unwrap(), KeyPair::generate().unwrap());
+        params.extended_key_usages = vec![usage];
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        let own = home.path.join(format!("{side}-{name}.pem"));
+        let mut options = std::fs::OpenOptions::new();
+        let mut written = options.write(true).create(true).truncate(true).mode(0o600).open(&own).unwrap();
+        write!(written, "{}{}", key.serialize_pem(), certificate.pem()).unwrap();
+        format!("--key {} --trust {file}", own.display())
+    })
+}
+
+/// Neither side lists the other's key.
+#[test]
+fn an_authority_vouches_for_both_sides() {
+    let home = Home::new("authority");
+    let (_server, address) = server();
+    let [far, near] = certified(&home, "127.0.0.1");
+    let far = start_far(&home, &format!("--allow {address} {far}"));
+    assert!(is_allowed(&start_near(&home, &far, &format!("--socks 0 {near}")), address));
+    // It vouches for another host, and for clients only.
+    let [other, near] = certified(&home, "other.example");
+    for options in [&other, &near] {
+        let far = start_far(&home, &format!("--allow {address} {options}"));
+        let near = start_near(&home, &far, &format!("--socks 0 {near}"));
+        at_last("the near one says so", || near.log().contains("certificate is not valid"));
+        assert_eq!(far.status()["associations"].as_array().unwrap().len(), 0);
+    }
+    // A client that nobody vouches for.
+    let [far, _] = certified(&home, "127.0.0.1");
+    let far = start_far(&home, &format!("--allow {address} {far}"));
+    let trust = home.write("known", &format!("127.0.0.1 {}\n", far.announced["key"].as_str().unwrap()));
+    let stranger = Home::new("stranger-to-it");
+    let near = start_near(&stranger, &far, &format!("--socks 0 --trust {trust}"));
+    at_last("the far one says so", || far.log().contains("certificate is not valid"));
+    assert_eq!(far.status()["associations"].as_array().unwrap().len(), 0);
+    drop(near);
 }
 
 #[test]

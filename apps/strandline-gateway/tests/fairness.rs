@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::common::{Gateway, Home, World, at_last, patient, read_all, read_exactly, while_it_moves};
 use crate::slow_path::slow_path;
 
-/// Two gateways with a slow path between them, and a server that sends without end (first byte 1), 100 kB (2), or 400 kB and
-/// then what it gets (3).
+/// Two gateways with a slow path between them, and servers that send without end (first byte 1), 100 kB (2), 400 kB and then what
+/// they get (3), or 800 kB (4).
 struct Slow {
     _far: Gateway,
     near: Gateway,
@@ -20,27 +20,46 @@ struct Slow {
 const LITTLE: usize = 100_000;
 /// What a server sends before it answers: more than the beginning of a connection.
 const BEFORE: usize = 400_000;
+/// An answer that is much longer than the beginning of a connection.
+const MUCH: usize = 800_000;
+
+/// The addresses of servers that a near gateway forwards to.
+const SERVERS: usize = 2;
 
 impl Slow {
     fn new() -> Self {
-        let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = server.local_addr().unwrap();
-        std::thread::spawn(move || {
-            while let Ok((stream, _)) = server.accept() {
-                std::thread::spawn(move || serve(stream));
-            }
+        Self::with(|_| String::new())
+    }
+
+    /// With options of the far gateway, which may depend on the addresses of the servers.
+    fn with(options: impl FnOnce([SocketAddr; SERVERS]) -> String) -> Self {
+        let addresses = [(); SERVERS].map(|()| {
+            let server = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = server.local_addr().unwrap();
+            std::thread::spawn(move || {
+                while let Ok((stream, _)) = server.accept() {
+                    std::thread::spawn(move || serve(stream));
+                }
+            });
+            address
         });
-        let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
+        let [allow, forward] = ["--allow ", "--forward 0="]
+            .map(|option| addresses.map(|one| format!("{option}{one}")).join(" "));
+        let far = Gateway::start(&format!("--listen 127.0.0.1:0 {allow} {}", options(addresses)));
         let path = slow_path(far.listens().parse().unwrap(), u64::MAX);
-        let near = Gateway::start(&format!("--peer far={path} --forward 0={address} --admin 127.0.0.1:0"));
+        let near = Gateway::start(&format!("--peer far={path} {forward} --admin 127.0.0.1:0"));
         Self { _far: far, near }
     }
 
-    /// Connects from an address of this host, and asks the server for something, or sends it something.
+    /// Connects from an address of this host, and asks the first server for something, or sends it something.
     fn connect(&self, from: [u8; 4], what: u8) -> TcpStream {
+        self.connect_to(0, from, what)
+    }
+
+    fn connect_to(&self, server: usize, from: [u8; 4], what: u8) -> TcpStream {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
-        socket.connect(&self.near.listener(0).into()).unwrap();
+        socket.connect(&self.near.listener(server).into()).unwrap();
         let mut stream = patient(socket.into());
         stream.write_all(&[what]).unwrap();
         stream
@@ -66,6 +85,7 @@ fn serve(mut stream: TcpStream) {
     match read_exactly(&mut stream, 1)[0] {
         1 => while stream.write_all(&data).is_ok() {},
         2 => stream.write_all(&vec![7; LITTLE]).unwrap(),
+        4 => stream.write_all(&vec![7; MUCH]).unwrap(),
         3 => {
             stream.write_all(&vec![7; BEFORE]).unwrap();
             let mut byte = [0];
@@ -176,4 +196,37 @@ fn bytes_of_old_connections_overtake_downloads() {
     println!("meanwhile the downloads moved {meanwhile:?}");
     // In turns, each of them would have moved a message of 64 KiB.
     assert!(meanwhile[4] < DOWNLOADS * (64 << 10) / 2, "meanwhile the downloads moved {meanwhile:?}");
+}
+
+/// Returns how much eight downloads move while a server sends much whose connections have this class: the lesser of two times.
+fn moved_beside(class: &str) -> u64 {
+    let home = Home::new(&format!("priority-{class}"));
+    let slow = Slow::with(|[_, server]| {
+        let rule = format!("[[priority]]\nto = [\"{server}\"]\nclass = \"{class}\"\n");
+        format!("--config {}", home.write("far.toml", &rule))
+    });
+    let (bulk, over) = (Arc::default(), Arc::default());
+    for _ in 0..8 {
+        slow.download([127, 0, 0, 1], &bulk, &over);
+    }
+    let bytes = |count: &Arc<AtomicU64>| count.load(Ordering::Relaxed);
+    while_it_moves("the downloads fill the path", || bytes(&bulk), || bytes(&bulk) > 6 << 20);
+    let meanwhile = [(); 2].map(|()| {
+        let before = bytes(&bulk);
+        let mut asked = slow.connect_to(1, [127, 0, 0, 1], 4);
+        read_exactly(&mut asked, MUCH);
+        bytes(&bulk) - before
+    });
+    over.store(true, Ordering::Relaxed);
+    println!("{class}: the downloads moved {meanwhile:?}");
+    meanwhile.into_iter().min().unwrap()
+}
+
+/// Rules for destinations decide what overtakes downloads: by default, the beginning of a connection does.
+#[test]
+fn rules_give_and_take_priority() {
+    let [interactive, bulk] = ["interactive", "bulk"].map(moved_beside);
+    // In equal shares they move eight times as much as the answer.
+    assert!(interactive < 3 * MUCH as u64, "beside interactive {interactive}");
+    assert!(bulk > 5 * MUCH as u64, "beside bulk {bulk}");
 }

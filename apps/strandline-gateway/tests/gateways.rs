@@ -3,11 +3,13 @@
 
 mod bare_peer;
 mod common;
+mod datagrams;
 mod encryption;
 mod ends;
 mod failures;
 mod fairness;
 mod interception;
+mod ipv6;
 mod kept;
 mod leaving;
 mod listeners;

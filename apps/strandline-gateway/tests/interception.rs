@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::common::{Gateway, Home, PATIENCE, PROGRAM, at_last, children, patient, read_all};
+use crate::programs;
 
 /// What a captured connection comes from at the server, and what a direct one does.
 const BY_GATEWAYS: &str = "10.2.0.7";
@@ -160,18 +161,34 @@ fn static_program(home: &Home) -> String {
     program.display().to_string()
 }
 
+/// Builds the program in Go.
+fn go_program(home: &Home) -> String {
+    let program = home.path.join("connect-go");
+    // Where its packages put it, if not in the path.
+    let places = ["go", "/usr/local/go/bin/go"].map(|go| {
+        let mut compiler = Command::new(go);
+        compiler.args(["build", "-buildvcs=false", "-o"]).arg(&program).arg("tests/programs/connect.go");
+        compiler.env("CGO_ENABLED", "0").current_dir(env!("CARGO_MANIFEST_DIR")).status()
+    });
+    let built = places.into_iter().find_map(Result::ok).expect("go: tests/interop/setup quick installs it");
+    assert!(built.success());
+    program.display().to_string()
+}
+
 #[test]
 fn own_connections_of_a_host_are_captured() {
     let (row, home) = (Row::new("own"), Home::new("static"));
-    let program = static_program(&home);
+    let programs = [static_program(&home), go_program(&home)];
     let (_far, _requests) = (row.far(""), row.serve("10.2.0.7:80"));
     let _left_out = row.serve("10.2.0.7:81");
     let url = "http://10.2.0.7/";
     assert_eq!(row.curl("near", url), DIRECTLY);
     let mut near = row.near("--capture 10.2.0.0/16 --capture !10.2.0.0/16:81");
     assert_eq!(row.curl("near", url), BY_GATEWAYS);
-    let answer = row.told("near", &[&program, "10.2.0.7", "80"]);
-    assert!(answer.ends_with(&format!("\r\n\r\n{BY_GATEWAYS}")), "{answer}");
+    for program in &programs {
+        let answer = row.told("near", &[program, "10.2.0.7", "80"]);
+        assert!(answer.ends_with(&format!("\r\n\r\n{BY_GATEWAYS}")), "{program}: {answer}");
+    }
     assert_eq!(row.curl("near", "http://10.2.0.7:81/"), DIRECTLY);
     // Killed, it leaves nothing behind.
     assert_ne!(row.rules("near"), "");
@@ -267,6 +284,32 @@ fn wide_rules_leave_out_the_far_host() {
     }
     let _far = row.far("");
     assert!(fetch(&row.near("--socks 0"), "http://10.2.0.7/").status.success(), "it is listed");
+}
+
+/// What the routes of the far gateway's host say of a destination is the error of the application.
+#[test]
+fn unreachable_destinations_are_told_apart() {
+    let row = Row::new("unreach");
+    ip(&format!("-n {} route add unreachable 10.2.8.0/24", row.at("far")));
+    let allow = "--allow 10.2.8.1:80 --allow 10.3.0.1:80";
+    let _far = row.gateway("far", &format!("--listen 10.9.0.2:9899 --insecure {allow}"));
+    let near = row.near("--socks 0 --preload 0");
+    let code = "import errno, socket, sys\n\
+                for to in sys.argv[1:]: print(errno.errorcode[socket.socket().connect_ex((to, 80))])";
+    let gateway = near.listener(1).to_string();
+    let mut program = row.command("near", PROGRAM);
+    program.args(["run", "--gateway", &gateway, "--", "python3", "-c", code, "10.2.8.1", "10.3.0.1"]);
+    let output = program.env("STRANDLINE_PRELOAD_LIBRARY", &*programs::LIBRARY).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(told, "EHOSTUNREACH\nENETUNREACH\n", "{}", String::from_utf8_lossy(&output.stderr));
+    // Codes of RFC 1928 section 6.
+    let proxy = format!("socks5h://{}", near.listener(0));
+    for (host, code) in [("10.2.8.1", "(4)"), ("10.3.0.1", "(3)")] {
+        let url = format!("http://{host}/");
+        let output = row.run("near", &["curl", "-sS", "-x", &proxy, "--max-time", "60", &url]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains(code), "{host}: {errors}");
+    }
 }
 
 /// A connection that nothing has redirected has no destination: it is reset.

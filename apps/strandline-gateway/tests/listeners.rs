@@ -2,12 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 use socket2::{Domain, Socket, Type};
 
+use serde_json::Value;
+
 use crate::common::{
-    Gateway, Home, PATIENCE, World, at_last, bytes, free_address, patient, read_all, read_exactly,
+    Gateway, Home, PATIENCE, PROGRAM, World, at_last, bytes, free_address, patient, read_all, read_exactly,
 };
 use crate::failures::socks;
 
@@ -178,6 +180,41 @@ fn status_and_metrics_show_connections() {
         assert!(metrics.contains(&format!("strandline_gateway_{line}\n")), "{metrics}");
     }
     assert!(world.near.end(), "it ends although a connection is open");
+}
+
+/// Runs `strandline gateway status` with each of these options, at the same time: it lasts for an interval of a second.
+fn statuses<const N: usize>(admin: &str, options: [&str; N]) -> [Output; N] {
+    let begun = options.map(|option| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["status", "--admin", admin, option]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    });
+    begun.map(|program| program.wait_with_output().unwrap())
+}
+
+#[test]
+fn the_status_command_shows_connections() {
+    let world = World::new();
+    let (mut client, mut server) = world.connect();
+    client.write_all(&[7; 1000]).unwrap();
+    read_exactly(&mut server, 1000);
+    let [table, json] = statuses(world.near.announced["admin"].as_str().unwrap(), ["--once", "--json"]);
+    assert!(table.status.success() && json.status.success());
+    let table = String::from_utf8(table.stdout).unwrap();
+    for part in ["peer far  up", "1 associations, 1 connections\n", "\nforward ", " 1.0 kB "] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let one = &json["connections"][0];
+    assert_eq!((one["bytes_up"].as_u64(), one["up_per_sec"].as_f64()), (Some(1000), Some(0.0)), "{json}");
+    // A probe finds out whether a gateway serves.
+    let nobody = free_address().to_string();
+    let [table, json] = statuses(&nobody, ["--once", "--json"]);
+    for output in [table, json] {
+        assert!(!output.status.success() && output.stdout.is_empty());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(&nobody) && error.contains("--admin"), "{error}");
+    }
 }
 
 #[test]

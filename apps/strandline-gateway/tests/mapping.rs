@@ -224,3 +224,24 @@ fn counters_of_mapping_never_fall() {
     assert!(!metrics.contains("mapping_total{"), "what is counted would be taken back: {metrics}");
     drop((client, silent));
 }
+
+/// The first set-up has a moment of its own, from its beginning on, before connections go directly: only those that come in it
+/// wait for its end.
+#[test]
+fn the_first_set_up_delays_nothing_twice() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, silent) = (server.local_addr().unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let near = Gateway::start(&format!(
+        "--peer far={} --fallback-tcp --map auto=127.0.0.0/8:* --forward 0={address} --admin 127.0.0.1:0",
+        silent.local_addr().unwrap()
+    ));
+    assert_eq!(pass(&near, 0, &server), found(true, "first_set_up"));
+    // An attempt to set it up lasts for 5 s, and sends more packets in this time.
+    silent.set_nonblocking(true).unwrap();
+    let attempts = std::iter::from_fn(|| silent.recv(&mut [0; 2048]).ok()).count();
+    assert!(attempts <= 2, "{attempts}");
+    // If each of these waited for the moment, the attempt would be over before the last one.
+    for _ in 0..25 {
+        assert_eq!(pass(&near, 0, &server), found(true, "first_set_up"));
+    }
+}

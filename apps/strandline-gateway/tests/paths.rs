@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{Gateway, PROGRAM, at_last};
+use crate::common::{Gateway, Home, PROGRAM, at_last};
+use crate::encryption::homes;
 
 /// Bytes of the file that is fetched.
 const BYTES: usize = 24 << 20;
@@ -77,11 +78,14 @@ impl Drop for Program {
     }
 }
 
-/// Starts a gateway without a key in a namespace.
-fn gateway(namespace: &str, arguments: &str) -> Gateway {
+/// Starts a gateway in a namespace, with the key of its home if it has one.
+fn gateway(namespace: &str, home: Option<&Home>, arguments: &str) -> Gateway {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace, PROGRAM]).args(arguments.split_whitespace());
-    command.env("XDG_CONFIG_HOME", "/nonexistent");
+    match home {
+        Some(home) => command.env("XDG_CONFIG_HOME", &home.path),
+        None => command.arg("--insecure").env("XDG_CONFIG_HOME", "/nonexistent"),
+    };
     Gateway::spawn(command)
 }
 
@@ -95,21 +99,31 @@ fn folder(name: &str) -> std::path::PathBuf {
     folder
 }
 
+/// Homes of gateways that trust each other at both addresses of the far one.
+fn keys(name: &str) -> Option<(Home, Home)> {
+    let (far, near) = homes(name);
+    for link in 1..=2 {
+        near.trust(&format!("10.91.{link}.2"), far.key);
+    }
+    Some((far, near))
+}
+
 /// Fetches a file while the first link fails, and compares it.
-fn fetch_while_a_link_fails(name: &str, options: &str) {
+fn fetch_while_a_link_fails(name: &str, keys: Option<(Home, Home)>, options: &str) {
+    let (far_home, near_home) = keys.unzip();
     let network = Network::new(name);
     let folder = folder(name);
     let _server = Program::start(&network.far, &folder, "python3 -m http.server 8000 --bind 127.0.0.1");
     let ready = "curl -s -o /dev/null --retry 30 --retry-connrefused --retry-delay 1 http://127.0.0.1:8000/";
     assert!(Program::start(&network.far, &folder, ready).0.wait().unwrap().success());
-    let far = format!("--insecure --allow 127.0.0.1:8000 --listen 10.91.1.2:9899,10.91.2.2:9899 {options}");
-    let far = gateway(&network.far, &far);
-    let near = "--insecure --peer far=10.91.1.2:9899,10.91.2.2:9899 --forward 8001=127.0.0.1:8000";
-    let near = gateway(&network.near, &format!("{near} {options}"));
+    let far = format!("--allow 127.0.0.1:8000 --listen 10.91.1.2:9899,10.91.2.2:9899 {options}");
+    let far = gateway(&network.far, far_home.as_ref(), &far);
+    let near = "--peer far=10.91.1.2:9899,10.91.2.2:9899 --forward 8001=127.0.0.1:8000";
+    let near = gateway(&network.near, near_home.as_ref(), &format!("{near} {options}"));
     let fetched = folder.join("fetched");
     let url = "http://127.0.0.1:8001/file";
-    // 4 MB/s: it takes 6 s, or longer on a slow host.
-    let curl = format!("curl -sS --max-time 600 --limit-rate 4M -o {} {url}", fetched.display());
+    // 12 MB/s: it takes 2 s, or longer on a slow host.
+    let curl = format!("curl -sS --max-time 600 --limit-rate 12M -o {} {url}", fetched.display());
     let mut curl = Program::start(&network.near, &folder, &curl);
     at_last("a part of the file", || {
         std::fs::metadata(&fetched).is_ok_and(|file| file.len() > BYTES as u64 / 6)
@@ -124,10 +138,21 @@ fn fetch_while_a_link_fails(name: &str, options: &str) {
 
 #[test]
 fn connections_survive_a_failed_link() {
-    fetch_while_a_link_fails("gw-reserve", "");
+    fetch_while_a_link_fails("gw-reserve", None, "");
 }
 
 #[test]
 fn connections_survive_it_with_both_in_use() {
-    fetch_while_a_link_fails("gw-both", "--multipath independent");
+    fetch_while_a_link_fails("gw-both", None, "--multipath independent");
+}
+
+#[test]
+fn encrypted_connections_survive_a_failed_link() {
+    fetch_while_a_link_fails("gw-reserve-keys", keys("gw-reserve-keys"), "");
+}
+
+/// Records of both links arrive in another order than they were sent in.
+#[test]
+fn encrypted_connections_survive_it_with_both_in_use() {
+    fetch_while_a_link_fails("gw-both-keys", keys("gw-both-keys"), "--multipath independent");
 }

@@ -10,7 +10,7 @@ use crate::common::{Home, PROGRAM, World, free_address};
 use crate::listeners::serve_http;
 
 /// The library, built as `make build` does, only without optimisation.
-static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
+pub static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
     let test = std::env::current_exe().unwrap();
     let target = test.ancestors().nth(3).unwrap();
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -23,7 +23,7 @@ static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 /// Returns a command by `strandline run` with these options.
-fn command(options: &str, program: &[&str]) -> Command {
+pub fn command(options: &str, program: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("run").args(options.split_whitespace()).arg("--").args(program);
     command.env("STRANDLINE_PRELOAD_LIBRARY", &*LIBRARY);
@@ -243,4 +243,16 @@ fn programs_know_their_peers_after_a_restart() {
     writeln!(program.stdin.take().unwrap()).unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), port);
     assert!(program.wait().unwrap().success());
+}
+
+/// A limit of the far gateway is an error of its own.
+#[test]
+fn programs_beyond_the_limit_find_no_buffers() {
+    let home = Home::new("no-buffers");
+    let file = home.write("far.toml", "[limits]\nconnections_max = 1\n");
+    let world = World::with(&format!("--config {file}"), "--preload 0");
+    let port = serve_echo(&world.server).port().to_string();
+    let code = "import errno, socket, sys; to = ('127.0.0.1', int(sys.argv[1])); first = socket.create_connection(to); \
+                print(errno.errorcode[socket.socket().connect_ex(to)])";
+    assert_eq!(told(&by(&world), &["python3", "-c", code, &port]), "ENOBUFS\n");
 }

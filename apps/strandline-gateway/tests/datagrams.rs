@@ -1,0 +1,122 @@
+//! Datagrams over a path that loses some.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::{Gateway, Home, at_last};
+use crate::slow_path::path;
+
+/// A datagram whose packets the path loses.
+const LOST: [u8; 100] = [b'L'; 100];
+/// Type of an I-FORWARD-TSN chunk (RFC 8260), by which a sender says that it gave messages up.
+const I_FORWARD_TSN: u8 = 194;
+
+/// Two gateways, a server for datagrams behind them, and a client. The path between loses some datagrams of the client.
+struct Lossy {
+    _gateways: [Gateway; 2],
+    server: UdpSocket,
+    client: UdpSocket,
+    /// Whether the path loses datagrams, and whether the near gateway has given some up.
+    loses: Arc<AtomicBool>,
+    has_given_up: Arc<AtomicBool>,
+}
+
+impl Lossy {
+    fn new(name: &str, lifetime_ms: u32) -> Self {
+        let [server, client] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let to = server.local_addr().unwrap();
+        let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow-udp {to}"));
+        let (loses, has_given_up) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let flags = (Arc::clone(&loses), Arc::clone(&has_given_up));
+        let up = move |packet: &[u8]| {
+            if has_chunk(packet, I_FORWARD_TSN) {
+                flags.1.store(true, Ordering::Relaxed);
+            }
+            !flags.0.load(Ordering::Relaxed) || !packet.windows(32).any(|part| part == &LOST[..32])
+        };
+        let peer = path(far.listens().parse().unwrap(), up, |_| true);
+        let forward = format!(
+            "[[forward]]\nprotocol = \"udp\"\nlisten = \"0\"\nto = \"{to}\"\nlifetime_ms = {lifetime_ms}\n"
+        );
+        let file = Home::new(name);
+        let near =
+            Gateway::start(&format!("--peer far={peer} --config {}", file.write("near.toml", &forward)));
+        client.connect(near.listener(0)).unwrap();
+        server.set_nonblocking(true).unwrap();
+        let lossy = Self { _gateways: [far, near], server, client, loses, has_given_up };
+        lossy.pass("the flow is there", |datagram| datagram == b"short");
+        lossy
+    }
+
+    /// Sends short datagrams until one has arrived of which the closure returns true.
+    fn pass(&self, what: &str, mut is_it: impl FnMut(&[u8]) -> bool) {
+        let mut room = [0; 200];
+        at_last(what, || {
+            self.client.send(b"short").unwrap();
+            while let Ok(len) = self.server.recv(&mut room) {
+                if is_it(&room[..len]) {
+                    return true;
+                }
+            }
+            false
+        });
+    }
+}
+
+/// Returns whether a packet (RFC 9260 section 3) has a chunk of this type.
+fn has_chunk(packet: &[u8], kind: u8) -> bool {
+    let mut rest = packet.get(12..).unwrap_or_default();
+    while let [first, _, high, low, ..] = *rest {
+        if first == kind {
+            return true;
+        }
+        let len = usize::from(u16::from_be_bytes([high, low])).max(4).next_multiple_of(4);
+        rest = rest.get(len..).unwrap_or_default();
+    }
+    false
+}
+
+/// Datagrams have no order: later ones pass those that were lost, which are sent again.
+#[test]
+fn a_lost_datagram_delays_no_other() {
+    let lossy = Lossy::new("unordered", 600_000);
+    for _ in 0..3 {
+        lossy.client.send(&LOST).unwrap();
+    }
+    lossy.client.send(b"later").unwrap();
+    let mut arrived = 0;
+    lossy.pass("later ones arrive", |datagram| {
+        arrived += usize::from(datagram == b"short");
+        arrived > 3
+    });
+    lossy.loses.store(false, Ordering::Relaxed);
+    let mut found = 0;
+    lossy.pass("each of the lost ones arrives", |datagram| {
+        found += usize::from(datagram == LOST);
+        found == 3
+    });
+    let mut arrived = 0;
+    lossy.pass("they came once", |datagram| {
+        assert_ne!(datagram, LOST);
+        arrived += 1;
+        arrived > 3
+    });
+}
+
+/// Datagrams that were lost are not sent again after their lifetime.
+#[test]
+fn datagrams_are_given_up_in_time() {
+    let lossy = Lossy::new("lifetime", 1);
+    for _ in 0..3 {
+        lossy.client.send(&LOST).unwrap();
+    }
+    at_last("they are given up", || lossy.has_given_up.load(Ordering::Relaxed));
+    lossy.loses.store(false, Ordering::Relaxed);
+    let mut arrived = 0;
+    lossy.pass("later ones arrive", |datagram| {
+        assert_ne!(datagram, LOST);
+        arrived += 1;
+        arrived > 3
+    });
+}
