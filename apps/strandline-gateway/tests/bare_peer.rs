@@ -235,7 +235,7 @@ fn requests_to_listen_are_repeated() {
     let at = free_address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let stack = Stack::builder().association(config()).udp(at).unwrap();
+        let stack = builder().udp(at).unwrap();
         let listener = Listener::bind(&stack, Bind::port(5101)).unwrap();
         let _near = Gateway::start(&format!("--peer far={at} --reverse 127.0.0.1:2222=127.0.0.1:1"));
         let asked = async {

@@ -218,7 +218,6 @@ fn moved_beside(class: &str) -> u64 {
         bytes(&bulk) - before
     });
     over.store(true, Ordering::Relaxed);
-    println!("{class}: the downloads moved {meanwhile:?}");
     meanwhile.into_iter().min().unwrap()
 }
 

@@ -366,7 +366,7 @@ fn no_association_is_set_up_for_direct_connections() {
 
 /// Connections that nobody redirected don't fill the log.
 #[test]
-fn the_log_tells_seldom_of_connections_that_were_not_redirected() {
+fn the_log_seldom_tells_of_unredirected_connections() {
     let near = Gateway::start("--peer far=127.0.0.1:9 --redirect 0");
     for _ in 0..30 {
         let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
