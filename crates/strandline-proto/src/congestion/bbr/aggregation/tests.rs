@@ -11,10 +11,10 @@ fn moment(now: Time, rounds: u32) -> Moment {
     Moment { now, bandwidth: BANDWIDTH, rounds, steady: true }
 }
 
-/// Acknowledges `packets` packets each time, `times` times and as fast as the path delivers them. Each begins a round.
-fn run(aggregation: &mut Aggregation, from_us: &mut u64, packets: u32, times: u32) {
+/// Acknowledges `packets` packets each time, `times` times, at the bandwidth divided by `slower`. Each begins a round.
+fn run(aggregation: &mut Aggregation, from_us: &mut u64, packets: u32, times: u32, slower: u64) {
     for _ in 0..times {
-        *from_us += u64::from(packets) * 100;
+        *from_us += u64::from(packets) * 100 * slower;
         let rounds = (*from_us / 100) as u32;
         aggregation.on_ack(packets * PACKET, 10_000_000, moment(us(*from_us), rounds));
     }
@@ -23,18 +23,18 @@ fn run(aggregation: &mut Aggregation, from_us: &mut u64, packets: u32, times: u3
 #[test]
 fn steady_acknowledgements_exceed_nothing_but_one_of_them() {
     let (mut aggregation, mut now) = (Aggregation::new(us(0)), 0);
-    run(&mut aggregation, &mut now, 2, 2_000);
+    run(&mut aggregation, &mut now, 2, 2_000, 1);
     assert_eq!(aggregation.excess(), u64::from(2 * PACKET));
 }
 
 #[test]
 fn bunches_count_whole_and_are_forgotten() {
     let (mut aggregation, mut now) = (Aggregation::new(us(0)), 0);
-    run(&mut aggregation, &mut now, 200, 20);
+    run(&mut aggregation, &mut now, 200, 20, 1);
     assert_eq!(aggregation.excess(), u64::from(200 * PACKET), "20 ms of the bandwidth");
-    run(&mut aggregation, &mut now, 2, 400);
+    run(&mut aggregation, &mut now, 2, 200, 2);
     assert_eq!(aggregation.excess(), u64::from(200 * PACKET), "for 100 ms at least");
-    run(&mut aggregation, &mut now, 2, 1_000);
+    run(&mut aggregation, &mut now, 2, 1_000, 2);
     assert_eq!(aggregation.excess(), u64::from(2 * PACKET));
 }
 
