@@ -79,7 +79,7 @@ impl Context {
         self.is_left.load(Ordering::Relaxed)
     }
 
-    /// Returns how it does; `None` if it has ended.
+    /// Returns its state; `None` if it has ended.
     pub(crate) fn look(&self) -> Option<Seen> {
         let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
         health::look(&self.association, &mut meter, now().saturating_duration_since(self.begun))
@@ -94,7 +94,7 @@ impl Context {
         *self.down() = Some(flow);
     }
 
-    /// Bytes of its windows for each stream, with another one.
+    /// Window in bytes that each stream would have if one more were opened.
     fn share(&self) -> u64 {
         let up = self.look().map_or(0, |seen| seen.flow.window);
         let down = (*self.down()).map_or(up, |flow| flow.window);
@@ -109,16 +109,16 @@ pub(crate) struct Contexts(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     more: Vec<Arc<Context>>,
-    /// Those that are being set up.
+    /// Number of associations that are being set up.
     coming: u32,
     /// How often the peer has left for another process.
     moves: u32,
-    /// After a failure none is set up until then, and for how long that was.
+    /// No association is set up before this time, and the current back-off.
     not_before: Option<Instant>,
     pause: Duration,
 }
 
-/// One that is being set up.
+/// An association that is being set up.
 #[derive(Debug)]
 pub(crate) struct Coming {
     moves: u32,
@@ -140,13 +140,14 @@ impl Contexts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how many there are, with those that are being set up.
+    /// Returns the number of associations, with those that are being set up.
     pub(crate) fn count(&self) -> u32 {
         let state = self.lock();
         1 + state.coming + state.more.len() as u32
     }
 
-    /// Counts one that is being set up. `None` if there are as many as there may be, or the last one has failed lately.
+    /// Counts a further association that is being set up. `None` if the maximum is reached, or the last one
+    /// has failed recently.
     pub(crate) fn begin(&self, most: u32, now: Instant) -> Option<Coming> {
         let mut state = self.lock();
         let may = 1 + state.coming + (state.more.len() as u32) < most && !state.pauses(now);
@@ -154,8 +155,7 @@ impl Contexts {
         may.then_some(Coming { moves: state.moves })
     }
 
-    /// Adds the one that was being set up. Returns false if it is of no use: the peer has left the process meanwhile that it may
-    /// be with.
+    /// Adds the association that was being set up. Returns false if the peer has meanwhile restarted.
     pub(crate) fn finish(&self, coming: Coming, context: Arc<Context>) -> bool {
         let mut state = self.lock();
         state.coming = state.coming.saturating_sub(1);
@@ -164,14 +164,14 @@ impl Contexts {
         is_of_use
     }
 
-    /// Notes that the one that was being set up has failed.
+    /// Records that the set-up of a further association has failed.
     pub(crate) fn fail(&self, _coming: Coming, now: Instant) {
         let mut state = self.lock();
         state.coming = state.coming.saturating_sub(1);
         state.pause_from(now);
     }
 
-    /// Notes that one has ended: after which time, and whether that was wanted.
+    /// Records that an association ended after `lasted`; a short one delays the next attempt.
     pub(crate) fn end(&self, lasted: Duration, now: Instant) {
         let mut state = self.lock();
         if lasted >= STEADY {
@@ -185,7 +185,7 @@ impl Contexts {
         self.lock().more.retain(|other| !Arc::ptr_eq(other, context));
     }
 
-    /// Forgets further ones, which are with a process that the peer leaves: they end with their last stream.
+    /// Forgets further associations, with a process that the peer leaves: they end with their last stream.
     pub(crate) fn forget(&self) {
         let mut state = self.lock();
         state.moves = state.moves.wrapping_add(1);
@@ -194,7 +194,7 @@ impl Contexts {
         }
     }
 
-    /// Returns the one with the largest window for another stream.
+    /// Returns the association with the largest window for another stream.
     pub(crate) fn best(&self, first: Arc<Context>) -> Arc<Context> {
         let more = self.lock().more.clone();
         if more.is_empty() {
@@ -204,12 +204,12 @@ impl Contexts {
         all.max_by_key(|context| context.share()).unwrap_or(first)
     }
 
-    /// Returns how the context does that another stream would use.
+    /// Returns the state of the context that another stream would use.
     pub(crate) fn health(&self, first: Arc<Context>, most: u32) -> Option<Health> {
         let best = self.best(first);
         let seen = best.look()?;
         let contexts = self.count();
-        // None is to be had for a while: as if there were as many as there may be.
+        // During the back-off none can be added: report the maximum as reached.
         let most = if self.lock().pauses(now()) { contexts.min(most) } else { most };
         Some(Health {
             answers: seen.answers,

@@ -1,8 +1,9 @@
-//! The order in which connections fill the send buffer of an association.
+//! Fair sharing of an association's send buffer among clients.
 //!
-//! While the buffer is full, messages wait in one line, and get in as room becomes free. Each client has one place in that line
-//! for short messages, one for the beginnings of its connections, and one for the rest: so clients share the association, however many connections they
-//! have. In the buffer, beginnings overtake by the weight of their streams, and datagrams overtake them.
+//! While the buffer is full, messages wait in one queue for room. Each client has at most three messages in
+//! that queue: a short one, one of the beginning of a connection, and one other. Clients therefore get equal
+//! shares, however many connections they have. Inside the buffer, beginnings overtake other data by the
+//! weight of their streams, and datagrams overtake beginnings.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -13,15 +14,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use strandline::{Association, SendError, SendStream, StreamId};
 
-/// Weights of datagrams, and of the beginnings of connections. All else has 1.
+/// Weights of datagrams, and of the beginnings of connections. Other streams have weight 1.
 const DATAGRAMS: u16 = u16::MAX;
 const BEGINNING: u16 = 1000;
 
-/// Bytes of a short message, a packet at most: what somebody types, a query, an answer. While the buffer is full, connections
-/// with much to send have longer ones.
+/// Maximum length of a short message in bytes: at most one packet, such as a keystroke, a query or an answer.
+/// While the buffer is full, connections with more to send have longer messages.
 const SHORT_MAX: usize = 1200;
 
-/// What one customer has: an IPv4 address, or an IPv6 network of 64 bits.
+/// A client: an IPv4 address, or an IPv6 /64 network.
 type Client = (bool, u64);
 
 /// The clients of an association.
@@ -31,14 +32,14 @@ pub(crate) struct FairSharing {
     clients: Mutex<HashMap<Client, Known>>,
 }
 
-/// A client, and how many lanes it has.
+/// A client, and the number of its streams.
 #[derive(Debug, Default)]
 struct Known {
     turns: Arc<Turns>,
     lanes: usize,
 }
 
-/// The places of a client: whoever holds one waits in the line.
+/// A lock for each of a client's three places in the queue.
 #[derive(Debug, Default)]
 struct Turns {
     short: tokio::sync::Mutex<()>,
@@ -53,7 +54,7 @@ pub(crate) struct ClientShare {
     client: Client,
     turns: Arc<Turns>,
     stream: StreamId,
-    /// Bytes of the beginning that are left.
+    /// Number of bytes of the beginning that are not sent yet.
     left: u64,
 }
 

@@ -26,7 +26,7 @@ use crate::proxy_protocol;
 use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
 use crate::relay::{self, Preamble, arrived, prepare, reset};
 
-/// Time between two reports of how this side's direction does.
+/// Interval of reports about the loss and the window of what this side sends.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 
 /// Accepts streams until the association ends.
@@ -58,7 +58,7 @@ async fn serve(
         Err((reason, text)) => return refuse(send, reason, text).await,
     };
     if matches!(opening, Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report) {
-        // They hold little here, and connections count for themselves.
+        // These streams hold little memory, and each of their connections takes a permit of its own.
         drop((place, coming, data));
         return serve_long(association, peer, opening, (recv, send)).await;
     }
@@ -123,7 +123,7 @@ fn admit(
     Ok(Some((opening, place, begun.data)))
 }
 
-/// Serves a stream that is open as long as the peer wants something: to listen here, or reports.
+/// Serves a long-lived request of the peer: to listen here, or to report.
 async fn serve_long(
     association: Association,
     peer: Arc<FarPeer>,
@@ -264,7 +264,8 @@ async fn listen(
     let _ = send.finish();
 }
 
-/// Reports how this side's direction does, whenever that has changed, until the peer ends the stream or the association ends.
+/// Reports the loss and the window of this side's direction whenever they have changed, until the peer ends
+/// the stream or the association ends.
 async fn report(association: Association, mut recv: RecvStream, mut send: SendStream) {
     if send.send(Reply::Done { at: None }.encode().into()).await.is_err() {
         return;

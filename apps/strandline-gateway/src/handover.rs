@@ -1,4 +1,4 @@
-//! A hot restart: the sockets go from a process to its successor, which it has started.
+//! The protocol between a process and its successor: sockets, and notes.
 //!
 //! The two are joined by a stream on the successor's standard input:
 //!
@@ -8,10 +8,10 @@
 //! | new | a byte, once it serves |
 //! | old | every second, 4 bytes: how many connections it still has |
 //! | new | a note with a socket: a [question](crate::questions) |
-//! | new | a note: end, since the new one is told to |
+//! | new | a note: shut down |
 //! | new | a note: read keys and trust again |
 //!
-//! Its end tells each of them that the other is gone.
+//! When the stream ends, the other process is gone.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -48,13 +48,13 @@ const END: u8 = b'E';
 const KEYS: u8 = b'K';
 /// Time for a successor to start.
 const START: Duration = Duration::from_secs(60);
-/// Time between two looks whether a process that has given up has ended, and their number.
+/// Interval and maximum number of checks whether a failed successor has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LAST_WORDS: u32 = 250;
-/// Time for a successor to end, or to serve, after it was told to end while it starts.
+/// Time in which a successor that is cancelled during its start must end or serve.
 const CANCELLED: Duration = Duration::from_secs(5);
 
-/// What stays the same of a socket while its target changes. Several may have an address with port 0.
+/// The identity of a listener across restarts. Several may have an address with port 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ListenerId {
     pub(crate) listen: SocketAddr,
@@ -71,7 +71,7 @@ pub(crate) enum SocketKind {
     Udp,
 }
 
-/// A process of before that still has connections.
+/// A predecessor that still has connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Predecessor {
     pub(crate) pid: u32,
@@ -97,7 +97,7 @@ pub(crate) struct Inherited {
     pub(crate) admin: Option<(SocketAddr, OwnedFd)>,
     /// The sockets for associations.
     pub(crate) group: Vec<(OwnedFd, Owner)>,
-    /// Processes of before, each with the stream to it.
+    /// Predecessors, each with the stream to it.
     pub(crate) formers: Vec<(Predecessor, UnixStream)>,
 }
 
@@ -303,7 +303,7 @@ pub(crate) struct Successor {
     keys: Notify,
 }
 
-/// How far the process that serves now is, as it has told one of before.
+/// How far the process that serves now is, as it has told a predecessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SuccessorState {
     Serving,
@@ -371,19 +371,19 @@ impl Successor {
     }
 }
 
-/// Tells a process of before to end.
+/// Tells a predecessor to end.
 pub(crate) fn send_end(stream: &UnixStream) {
     // One that has ended need not be told.
     let _ = send_note(stream, END, None);
 }
 
-/// Lets a process of before read keys and trust again.
+/// Lets a predecessor read keys and trust again.
 pub(crate) fn send_new_keys(stream: &UnixStream) {
     // One that has ended has no associations.
     let _ = send_note(stream, KEYS, None);
 }
 
-/// Reads what a process of before tells. Returns `None` at its end.
+/// Reads what a predecessor tells. Returns `None` at its end.
 pub(crate) async fn receive_count(stream: &mut tokio::net::UnixStream) -> Option<u32> {
     stream.read_u32().await.ok()
 }

@@ -1,4 +1,4 @@
-//! The processes of a gateway that restarts hot: those of before, and the next one.
+//! Hot restart: the state of a process between its predecessors and its successor.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::gateway::Gateway;
 use crate::handover::{self, Inherited, ListenerId, Predecessor, Program, SocketManifest, Successor};
 use crate::{init, listeners};
 
-/// What a process got from the one before it, and what it hands over.
+/// What a process inherited, and what it will hand over.
 pub(crate) struct HotRestart {
     program: Program,
     inherited: RefCell<Option<Inherited>>,
@@ -26,11 +26,13 @@ pub(crate) struct HotRestart {
     formers: RefCell<Vec<PredecessorProcess>>,
     admin: RefCell<Option<Admin>>,
     successor: RefCell<Option<Rc<Successor>>>,
-    /// A next process is starting, or has taken over: it may lead already, so that this one must not.
+    /// True while a successor starts, or once it has taken over: this process must not change the steering
+    /// rule then.
     hands_over: Rc<Cell<bool>>,
-    /// Notified when a next process has taken over.
+    /// Notified when a successor has taken over.
     succeeded: Notify,
-    /// Notified when this process is told to end while a next one is starting, and when that start is over.
+    /// Notified when this process must end while its successor starts, and when the start of the successor
+    /// has succeeded or failed.
     cancelled: Notify,
     settled: Notify,
 }
@@ -43,7 +45,7 @@ struct Admin {
     task: AbortHandle,
 }
 
-/// A process of before.
+/// A predecessor.
 struct PredecessorProcess {
     former: Predecessor,
     stream: Arc<std::os::unix::net::UnixStream>,
@@ -56,7 +58,7 @@ struct PredecessorProcess {
 impl Drop for PredecessorProcess {
     fn drop(&mut self) {
         self.task.abort();
-        // The stream must not stay open here: its end tells the process of before that it is alone.
+        // The stream must not stay open here: its end tells the predecessor that it is alone.
         self.gateway.questions.remove(self.former.pid);
     }
 }
@@ -77,12 +79,12 @@ impl HotRestart {
         }
     }
 
-    /// Takes the socket of a listener that the process before had.
+    /// Takes the socket of a listener that the predecessor had.
     pub(crate) fn take_listener(&self, id: ListenerId) -> Option<OwnedFd> {
         self.inherited.borrow_mut().as_mut()?.take_listener(id)
     }
 
-    /// Returns the listener for status and metrics: that of the process before, or a new one.
+    /// Returns the listener for status and metrics: that of the predecessor, or a new one.
     ///
     /// # Errors
     /// If it can't listen.
@@ -139,15 +141,15 @@ impl HotRestart {
         Ok(opened)
     }
 
-    /// Takes over what is new, and tells the process before that it need not.
+    /// Takes over what is new, and tells the predecessor that it need not.
     ///
     /// # Errors
-    /// If the kernel refuses to steer packets here, or the process before has ended.
+    /// If the kernel refuses to steer packets here, or the predecessor has ended.
     pub(crate) fn lead(&self, gateway: &Arc<Gateway>) -> Result<()> {
         if let Some(group) = &*self.group.borrow() {
             group.lead()?;
         }
-        // Before the process of before may end: a container, or a unit of systemd, ends with the process known as its main one.
+        // Before the predecessor may end: a container, or a unit of systemd, ends with the process known as its main one.
         init::notify();
         handover::notify_systemd();
         let Some(inherited) = self.inherited.borrow_mut().take() else { return Ok(()) };
@@ -162,7 +164,7 @@ impl HotRestart {
         Ok(())
     }
 
-    /// Follows a process of before until it ends: then its sockets are free.
+    /// Follows a predecessor until it ends: then its sockets are free.
     fn follow(
         &self,
         former: Predecessor,
@@ -175,7 +177,7 @@ impl HotRestart {
             let (Some(group), Some(generation)) = (group.as_mut(), former.generation) else { return };
             group.release(generation);
             if hands_over.get() {
-                // The next process may lead already, and learns of this end as well. If it fails, this one leads again.
+                // The successor may lead already, and learns of this end as well. If it fails, this one leads again.
                 return;
             }
             if let Err(error) = group.lead() {
@@ -187,7 +189,7 @@ impl HotRestart {
         Ok(())
     }
 
-    /// Starts the next process, and hands over the sockets of the listeners and those kept here. Returns its process ID.
+    /// Starts the successor, and hands over the sockets of the listeners and those kept here. Returns its process ID.
     ///
     /// # Errors
     /// If it does not start: nothing has changed then.
@@ -220,7 +222,7 @@ impl HotRestart {
         handed
     }
 
-    /// Ends the next process, since this one is told to end, unless none is starting. Returns it if it serves already: it was
+    /// Ends the successor, since this one is told to end, unless none is starting. Returns it if it serves already: it was
     /// told to end, too.
     pub(crate) async fn end_next(&self) -> Option<Rc<Successor>> {
         let served = self.successor.borrow().clone();
@@ -261,7 +263,7 @@ impl HotRestart {
         Ok(listing)
     }
 
-    /// Waits until the next process has taken over.
+    /// Waits until the successor has taken over.
     pub(crate) async fn succeeded(&self) -> Rc<Successor> {
         loop {
             if let Some(successor) = &*self.successor.borrow() {
@@ -271,7 +273,7 @@ impl HotRestart {
         }
     }
 
-    /// Closes the sockets that are kept for the next process. If there is none, the processes of before are told to end, too.
+    /// Closes the sockets that are kept for the successor. If there is none, the predecessors are told to end, too.
     pub(crate) fn stop(&self) {
         let admin = self.admin.borrow_mut().take();
         if self.successor.borrow().is_none() {
@@ -285,12 +287,12 @@ impl HotRestart {
         self.formers.borrow_mut().clear();
     }
 
-    /// Lets the processes of before read keys and trust again.
+    /// Lets the predecessors read keys and trust again.
     pub(crate) fn send_new_keys(&self) {
         self.formers.borrow().iter().for_each(|process| handover::send_new_keys(&process.stream));
     }
 
-    /// Waits until the processes of before have ended.
+    /// Waits until the predecessors have ended.
     pub(crate) async fn formers_ended(&self) {
         let all: Vec<_> = self.formers.borrow().iter().map(|process| process.is_over.clone()).collect();
         for mut is_over in all {
@@ -299,7 +301,7 @@ impl HotRestart {
         }
     }
 
-    /// Returns sockets of the process before that this one does not take: listeners that are not wanted, and the listener for status
+    /// Returns sockets of the predecessor that this one does not take: listeners that are not wanted, and the listener for status
     /// and metrics unless it has this address.
     ///
     /// # Errors
@@ -315,7 +317,7 @@ impl HotRestart {
         }
     }
 
-    /// Returns the processes of before that still have connections, for the status.
+    /// Returns the predecessors that still have connections, for the status.
     pub(crate) fn status(&self) -> Value {
         let formers = self.formers.borrow();
         let open = formers.iter().filter(|process| !*process.is_over.borrow());
@@ -325,7 +327,7 @@ impl HotRestart {
 }
 
 impl PredecessorProcess {
-    /// Follows a process of before until it ends, and calls `on_end` then.
+    /// Follows a predecessor until it ends, and calls `on_end` then.
     fn follow(
         former: Predecessor,
         stream: std::os::unix::net::UnixStream,

@@ -1,4 +1,4 @@
-//! The association with a far gateway: set up, kept, and set up again when it breaks.
+//! A far gateway and the associations with it: set up, kept, and set up again after a failure.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,15 +26,15 @@ use crate::peer_requests::{request_listener, request_reports};
 use crate::protocol::{Destination, Host, Reason};
 use crate::stacks::{StackFactory, check_extensions, dynamic_streams};
 
-/// Time for setting up an association.
+/// Maximum time to set up an association.
 const SET_UP: Duration = Duration::from_secs(5);
-/// Associations with processes of the peer that have handed over: it may have three of them.
+/// Maximum number of associations with old processes of the peer: it may have three.
 const LEAVING_MAX: usize = 4;
 /// Time between two attempts while connections wait.
 const WANTED_EVERY: Duration = Duration::from_millis(500);
-/// Time between two looks for connections of a peer that was removed.
+/// Interval of the checks for connections of a peer that was removed.
 const OVER_EVERY: Duration = Duration::from_millis(250);
-/// Time between two looks at a further context, and time without streams after which it ends.
+/// Interval of the checks of a further context, and time without streams after which it ends.
 const CONTEXT_EVERY: Duration = Duration::from_secs(1);
 const CONTEXT_IDLE: Duration = Duration::from_secs(60);
 
@@ -43,7 +43,7 @@ const CONTEXT_IDLE: Duration = Duration::from_secs(60);
 pub(crate) struct Link {
     pub(crate) peer: config::Peer,
     pub(crate) name: Arc<str>,
-    /// Where the peer is asked to listen.
+    /// Listeners that the peer is asked to open.
     reverses: Vec<config::Reverse>,
     /// The stack of the association, and what opens one for the next process of a peer that restarts.
     stack: Mutex<Stack>,
@@ -53,7 +53,7 @@ pub(crate) struct Link {
     retired: watch::Sender<bool>,
     /// The association while there is one.
     up: watch::Sender<Option<Arc<Context>>>,
-    /// Further ones with the peer.
+    /// Further associations with the peer.
     contexts: Contexts,
     attempt: Mutex<Attempt>,
     /// Notified when a connection needs the association, and when one waits for it.
@@ -74,14 +74,14 @@ pub(crate) struct Link {
     pub(crate) clients: Arc<ClientShares>,
 }
 
-/// How setting up the association goes, while there is none.
+/// The state of set-up while there is no association.
 #[derive(Debug, Clone, Copy)]
 enum Attempt {
-    /// It was not tried, or the association was not needed any more.
+    /// None was made, or the association was idle.
     None,
-    /// For the first time, since then.
+    /// The first one is under way, since this time.
     First(Instant),
-    /// The last one failed, or the association has broken.
+    /// The latest one failed, or the association was lost.
     Failed,
 }
 
@@ -133,7 +133,7 @@ impl Link {
         self.stack.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces key and trust, also of its association. Returns whether they were others.
+    /// Replaces key and trust, also of its association. Returns true if they have changed.
     ///
     /// # Errors
     /// If nothing is encrypted.
@@ -167,7 +167,7 @@ impl Link {
         }
     }
 
-    /// Returns how long the association lasts. One that nothing needs is not kept.
+    /// Returns how long the association lasts. An association that no rule needs is set up on demand.
     fn keeps(&self) -> Keep {
         if self.peer.is_needed { self.peer.keep } else { Keep::OnDemand }
     }
@@ -177,7 +177,7 @@ impl Link {
         self.up.borrow().is_some()
     }
 
-    /// Returns a name for a UDP flow. Those of the side that listens have the highest bit.
+    /// Returns the token of a new UDP flow. Tokens of the listening side have the highest bit set.
     pub(crate) fn next_token(&self) -> u32 {
         self.tokens.fetch_add(1, Ordering::Relaxed) & (u32::MAX >> 1)
     }
@@ -186,7 +186,7 @@ impl Link {
         self.attempt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how the association does, for a new connection.
+    /// Returns the state of the association, for a new connection.
     pub(crate) fn state(&self) -> State {
         if let Some(health) = self.health() {
             return State::Up(health);
@@ -198,13 +198,13 @@ impl Link {
         }
     }
 
-    /// Returns how the context does that another stream would use; `None` if there is no association.
+    /// Returns the state of the context that another stream would use; `None` if there is no association.
     fn health(&self) -> Option<Health> {
         let first = self.up.borrow().clone()?;
         self.contexts.health(first, self.peer.contexts_max)
     }
 
-    /// Has the association set up, if it is not kept, without haste: no connection waits for it.
+    /// Requests that an on-demand association is set up; no connection waits for it.
     pub(crate) fn want(&self) {
         self.wanted.notify_one();
     }
@@ -231,7 +231,7 @@ impl Link {
                 let best = if any { self.contexts.best(Arc::clone(&first)) } else { Arc::clone(&first) };
                 // One may just have ended.
                 for context in [best, first] {
-                    // It counts before, so that the association is not shut down meanwhile.
+                    // Count the use first, so that the association is not shut down meanwhile.
                     let used = context.take();
                     let opened = timeout_at(deadline, context.association.open_stream()).await;
                     if let Ok(Ok(stream)) = opened {
@@ -248,7 +248,7 @@ impl Link {
         }
     }
 
-    /// Keeps the association until the gateway ends.
+    /// Sets the association up and keeps it until the gateway ends.
     pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Gateway>) {
         let keeping = async {
             let mut pace = Pace::default();
@@ -262,7 +262,8 @@ impl Link {
                 let result = self.set_up().await;
                 *self.attempt() = if result.is_ok() { Attempt::None } else { Attempt::Failed };
                 if result.as_ref().is_err_and(|error| error.is::<ConnectError>()) {
-                    // That of a process that ends, and refuses new streams: there is no next one.
+                    // The previous association was with a process that has handed over and refuses new
+                    // streams; no successor was reached.
                     self.up.send_replace(None);
                 }
                 match result {
@@ -341,7 +342,7 @@ impl Link {
         let peer = addresses.fold(Peer::encapsulated(first, self.peer.sctp_port), |peer, address| {
             peer.address_encapsulated(strandline::Address::of(address), address.port())
         });
-        // By which known hosts and certificates are looked up.
+        // The name for the look-up of known hosts and certificates.
         let name = |address: &Destination| match &address.host {
             Host::Name(name) => Some(name.to_string()),
             Host::Ip(_) => None,
@@ -414,7 +415,7 @@ impl Link {
                 association.shutdown().await
             }
             leaving = self.moved(&peer) => {
-                // What would keep the association.
+                // Stop the tasks that would keep the association in use.
                 left.send_replace(true);
                 reports.abort();
                 self.contexts.forget();
@@ -428,7 +429,7 @@ impl Link {
             }
         };
         drop(listed);
-        // Before the connections that come next ask.
+        // Set before `up`, which wakes waiting connections.
         *self.attempt() = next;
         self.up.send_replace(None);
         match ended {
@@ -440,7 +441,8 @@ impl Link {
         ending
     }
 
-    /// Waits until the peer has handed over to another process, and there is room for one more association that is left.
+    /// Waits until the peer has handed over to another process, and one more association with an old process
+    /// is allowed.
     async fn moved(&self, peer: &FarPeer) -> Option<OwnedSemaphorePermit> {
         peer.moved.notified().await;
         if *self.retired.borrow() {
@@ -473,7 +475,7 @@ impl Link {
         let is_up = || self.up.borrow().as_ref().is_some_and(|up| Arc::ptr_eq(up, &context));
         let is_used = || is_up() || !context.is_unused() || association.control().dynamic_streams() > 0;
         let unused = async {
-            // Who has found it before it was replaced has used it by the second time.
+            // A task that took this context before it was replaced has counted itself by the second check.
             let mut unused = 0;
             while unused < 2 {
                 tokio::time::sleep(OVER_EVERY).await;

@@ -1,4 +1,4 @@
-//! Whether a connection becomes a stream, or goes straight over TCP: values in, a decision and its reason out. No I/O.
+//! Whether a connection becomes a stream, or a direct TCP connection: values in, a decision and its reason out. No I/O.
 //!
 //! docs/gateway.md, section Mapping, has the policy in the order in which [`decide`] applies it.
 
@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// Losses below this share don't make a window small.
+/// Loss rates below this do not limit a window.
 const LOSS_MIN: f64 = 0.001;
-/// Window of a sender for whom losses of a share p are congestion, in packets: sqrt(1.5 / p) (Mathis and others, 1997). One that
-/// is at most this many times as large is limited by them.
+/// A window counts as limited by loss up to this many times sqrt(1.5 / p) packets, the window of TCP Reno at
+/// loss rate p (Mathis et al., 1997).
 const LOSS_WINDOW_FACTOR: f64 = 2.0;
-/// A direct connection is nearer if the round-trip time to the gateway is this many times its own, and longer by
-/// [`NEARER_MIN`]: it needs one to be set up, and one for the answer.
+/// A direct connection counts as nearer if the RTT to the gateway is more than this many times the direct
+/// RTT, and at least [`NEARER_MIN`] longer. Directly, two round trips pass until the answer: one for the
+/// set-up.
 const NEARER_FACTOR: u32 = 2;
 const NEARER_MIN: Duration = Duration::from_millis(2);
 /// Direct connections are faster if they have moved this many times the bytes per second.
@@ -22,7 +23,7 @@ const FASTER_FACTOR: f64 = 2.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Map {
-    /// As [`decide`] finds.
+    /// [`decide`] chooses.
     Auto,
     /// A stream whenever there is an association.
     Always,
@@ -38,8 +39,8 @@ pub(crate) struct Inputs {
     pub(crate) has_fallback: bool,
     /// The destination is an address that may be reached from here, and means the same host.
     pub(crate) is_direct: bool,
-    /// The destination is an address of a gateway's own host or link, here another than there, and no rule lists it: it is
-    /// never connected to from here. If it is no stream either, the connection fails.
+    /// The destination is an address of a gateway's own host or link, which is another host here than there,
+    /// and no rule lists it. It is never connected to from here: without a stream the connection fails.
     pub(crate) is_special: bool,
     pub(crate) association: State,
     pub(crate) direct: Direct,
@@ -55,17 +56,17 @@ pub(crate) enum State {
     Up(Health),
 }
 
-/// How an association does.
+/// The state of an established association.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Health {
-    /// The path in use answers.
+    /// True if the path in use is answered.
     pub(crate) answers: bool,
     /// Smoothed round-trip time to the far gateway.
     pub(crate) rtt: Option<Duration>,
     /// What this side sends, and what the peer does, if it says so.
     pub(crate) up: Measurement,
     pub(crate) down: Option<Measurement>,
-    /// Associations with the peer, and the most of them.
+    /// Number of associations with the peer, and its maximum.
     pub(crate) contexts: u32,
     pub(crate) contexts_max: u32,
 }
@@ -86,11 +87,11 @@ pub(crate) struct Measurement {
 /// What is known of direct connections to the network of the destination.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Direct {
-    /// The last one failed, so lately that it is not tried again.
+    /// The last one failed recently, so none is tried.
     pub(crate) has_failed: bool,
     /// Round-trip time of the handshake, or as the kernel knows it.
     pub(crate) rtt: Option<Duration>,
-    /// Bytes per second of the best one lately.
+    /// Highest recent rate in bytes per second.
     pub(crate) rate: Option<f64>,
 }
 
@@ -173,7 +174,7 @@ pub(crate) fn decide(question: &Inputs) -> Decision {
     let rate = health.rtt.map(|rtt| flow.rate(rtt) * f64::from(health.contexts.max(1)));
     match (rate, question.direct.rate) {
         (Some(rate), Some(other)) if other > rate * FASTER_FACTOR => direct("faster"),
-        // It is known that one more connection gets no more than all of the association.
+        // A direct connection is known to be slower than the whole association.
         (Some(rate), Some(other)) if limited.is_some() && other * FASTER_FACTOR < rate => stream("slower"),
         _ if limited.is_some() => direct("small_window"),
         _ => stream("open_window"),
@@ -181,12 +182,12 @@ pub(crate) fn decide(question: &Inputs) -> Decision {
 }
 
 impl Measurement {
-    /// There is more than the window takes.
+    /// True if more data is queued than the window holds.
     fn is_full(&self) -> bool {
         self.queued > self.window
     }
 
-    /// Losses keep the window small, and data waits for it: one more window would carry more.
+    /// True if losses limit the window and data waits for it, so that another association would carry more.
     fn is_limited_by_loss(&self) -> bool {
         let Some(loss) = self.loss.filter(|loss| *loss >= LOSS_MIN) else { return false };
         let packets = f64::from(self.window) / f64::from(self.packet.max(1));

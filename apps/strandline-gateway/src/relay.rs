@@ -1,12 +1,14 @@
 //! Passes data between a TCP connection and a stream of an association, in one task.
 //!
-//! Each direction is a straight line. What is read of TCP becomes a message, without a copy unless it is short, and messages
-//! are written together by one system call. A direction that waits holds no buffer. What a connection can hold at most is said by stream
-//! credit, for what the reader has not taken, and by the send buffer, of which one stream may fill a quarter.
+//! Bytes read from TCP become a message, and are copied only if they are few. Messages received from the
+//! stream are gathered and written by one system call. A direction that waits holds no buffer. Stream credit
+//! limits what the receiver holds for a slow reader; the sender queues at most 128 KiB beyond it (decision
+//! 153).
 //!
-//! An end is a message, so that it arrives with the data before it: the end of the stream itself follows a round trip later.
-//! It passes only after all data before it. Anything else is a reset on both sides: the TCP connection is closed with
-//! SO_LINGER 0, also if this process is killed, and a stream whose writer is dropped unfinished is reset.
+//! The end of the data is a message of its own ([`END`]), so that it arrives together with the data before
+//! it: the end of the stream follows a round trip later. Any other end is a reset on both sides. The TCP
+//! connection has SO_LINGER 0, so that it is reset even if this process is killed, and a stream whose writer
+//! is dropped unfinished is reset.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -31,27 +33,28 @@ use crate::first_message::{of_recv, reply};
 use crate::protocol::Reason;
 use crate::registry::{CloseReason, ConnectionGuard, Entry};
 
-/// Bytes that one read takes, and so the largest message.
+/// Maximum number of bytes of one read, and so of a message.
 const READ_MAX: usize = 64 << 10;
-/// A buffer with less room is replaced.
+/// A read buffer with less free room, in bytes, is replaced.
 const READ_MIN: usize = 8 << 10;
-/// A message of less has memory of its own.
+/// Shorter messages, in bytes, are copied, so that they do not keep the read buffer alive.
 const COPIED_BELOW: usize = 16 << 10;
-/// Bytes that an opening takes along.
+/// Maximum number of bytes of client data in an opening.
 pub(crate) const FIRST_MAX: usize = 16 << 10;
-/// Messages that are written together.
+/// Maximum number of messages, and of bytes, that one system call writes.
 const BATCH: usize = 16;
 const BATCH_BYTES: usize = 256 << 10;
-/// Payload protocol identifier of the message that says that nothing follows. All others have 0.
+/// Payload protocol identifier of the message that ends the data; all others have 0.
 const END: Ppid = Ppid(1);
-/// Time for what was written before a reset, and between two looks.
+/// Maximum wait for the acknowledgement of written data before a reset, and the shortest and longest time
+/// between two checks.
 const SENT_MAX: Duration = Duration::from_secs(30);
 const SENT_LOOK_MIN: Duration = Duration::from_millis(1);
 const SENT_LOOK_MAX: Duration = Duration::from_millis(250);
-/// Probes of a silent TCP connection, in as much time again as it was silent before.
+/// Number of keepalive probes. Together they take as long as the silence that precedes the first.
 const PROBES: u32 = 6;
 
-/// Prepares a TCP connection: no delay, a reset unless it ends completely, and probes while nothing arrives. There is no
+/// Prepares a TCP connection: no delay, a reset unless both directions have ended, and probes while nothing arrives. There is no
 /// TCP_USER_TIMEOUT: it also ends connections whose reader answers, but has stopped. Urgent data is read with the rest.
 pub(crate) fn prepare(tcp: &TcpStream, limits: &Limits) -> io::Result<()> {
     SockRef::from(tcp).set_out_of_band_inline(true)?;
@@ -70,13 +73,13 @@ pub(crate) fn prepare_program(tcp: &TcpStream, limits: &Limits) -> io::Result<()
     socket.set_linger(Some(Duration::ZERO))
 }
 
-/// Ends a connection by a reset: a clean end would say that there was no more to come.
+/// Resets a connection. A FIN would tell the application that the data is complete.
 pub(crate) fn reset(tcp: TcpStream) {
-    // It may be over already.
+    // The socket may have failed already; then it needs no reset.
     let _ = SockRef::from(&tcp).set_linger(Some(Duration::ZERO));
 }
 
-/// Reads what has already arrived, for the opening message. Returns nothing if that is so of data, too.
+/// Reads what has already arrived, for the opening message. Returns an empty buffer if nothing has arrived.
 pub(crate) fn arrived(tcp: &TcpStream) -> Bytes {
     let mut buffer = Vec::with_capacity(FIRST_MAX);
     let room = rustix::buffer::spare_capacity(&mut buffer);
@@ -95,9 +98,9 @@ pub(crate) enum Preamble {
     Data(Bytes),
 }
 
-/// Starts to move data in both directions, until both are complete or one fails. The TCP connection was [prepared](prepare).
-/// The task is one of its own, so that nothing else is held while a connection lasts. What waits for a reader is counted in
-/// `unread`. `held` is dropped at its end.
+/// Spawns a task that moves data in both directions until both have ended or one fails. The TCP connection
+/// must be [prepared](prepare). The task owns only what the connection needs. `unread` counts bytes that the
+/// TCP reader has not taken. `held` is dropped when the task ends.
 pub(crate) fn start<H: Send + 'static>(
     tcp: TcpStream,
     (recv, send, lane): (RecvStream, SendStream, ClientShare),
@@ -128,7 +131,7 @@ async fn relay(
     };
     match result {
         Ok((Sent::Whole, ())) => {
-            // What is left in the kernel is delivered.
+            // Let the kernel deliver what it still holds.
             let _ = SockRef::from(&tcp).set_linger(None);
             CloseReason::Complete
         }
@@ -140,23 +143,23 @@ async fn relay(
     }
 }
 
-/// Waits until the other end has acknowledged what was written, since a reset throws the rest away: the sender was told that it has
-/// arrived. One that takes nothing is not waited for much longer than this.
+/// Waits until the TCP peer has acknowledged everything that was written, for at most [`SENT_MAX`]: a reset
+/// discards the rest, although the sender was told that it arrived.
 async fn wait_sent(tcp: &TcpStream) {
     let end = now() + SENT_MAX;
     let mut pause = SENT_LOOK_MIN;
     while now() < end && tcp_figures(tcp).is_ok_and(|figures| figures.is_sending) {
-        // The kernel tells nobody.
+        // The kernel has no notification for this.
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(SENT_LOOK_MAX);
     }
 }
 
-/// How a direction ended that did not fail.
+/// How a direction ended, other than by failing.
 enum Sent {
-    /// The other side has everything.
+    /// The peer has everything.
     Whole,
-    /// The other side takes nothing more. What it sends is still delivered.
+    /// The peer accepts no more data. Data that it sends is still delivered.
     Stopped,
 }
 
@@ -205,7 +208,8 @@ async fn upstream(
     }
 }
 
-/// Takes what was read. A little of it leaves the buffer, which would otherwise stay as long as the message.
+/// Takes the bytes that were read. Few bytes are copied out, since a message would keep the whole buffer
+/// alive.
 fn take(buffer: &mut BytesMut) -> Bytes {
     if buffer.len() >= COPIED_BELOW {
         return buffer.split().freeze();
@@ -235,7 +239,7 @@ async fn downstream(
     let mut has_ended = false;
     loop {
         if queue.is_empty() {
-            // Until there is something again.
+            // Free the queue while nothing arrives.
             queue = VecDeque::new();
             let message = tokio::select! {
                 biased;
@@ -247,7 +251,7 @@ async fn downstream(
                 _ => has_ended = true,
             }
         }
-        // While all associations hold as much as they may, a message at a time waits here.
+        // At the limit for unread data of all associations, take one message at a time.
         if !has_ended && !unread.is_full() {
             has_ended = gather(&mut recv, &mut queue).await?;
         }
@@ -260,7 +264,8 @@ async fn downstream(
         tokio::task::consume_budget().await;
     }
     SockRef::from(tcp).shutdown(std::net::Shutdown::Write).map_err(|_| CloseReason::ResetHere)?;
-    // Everything has arrived; to drop the reader before the end of the stream would ask the peer to stop.
+    // All data has arrived. Wait for the end of the stream: to drop the reader earlier would ask the peer to
+    // stop.
     tokio::select! {
         biased;
         _ = recv.recv() => Ok(()),
@@ -341,9 +346,9 @@ fn advance(queue: &mut VecDeque<Bytes>, mut written: usize) {
     }
 }
 
-/// Waits until the TCP connection is reset whose end was read: no read would find that.
+/// Waits for the reset of a TCP connection whose end was already read, which no read would report.
 async fn broken(tcp: &TcpStream, read_end: &AtomicBool) -> CloseReason {
-    // Polled again with the other direction, which is in the same task.
+    // Needs no waker: the other direction runs in the same task.
     poll_fn(|_| if read_end.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }).await;
     // An error means that the runtime ends.
     let _ = tcp.ready(Interest::ERROR).await;
@@ -365,7 +370,7 @@ fn of_send(error: &SendError) -> CloseReason {
     }
 }
 
-/// Returns why there is no connection, for an error of the stream before the answer.
+/// Converts the failure of a stream before its reply to the reason for the client.
 pub(crate) fn reason(end: CloseReason) -> Reason {
     match end {
         CloseReason::Failed(reason) => reason,

@@ -1,4 +1,4 @@
-//! From an accepted connection to a stream, or straight to the destination.
+//! From an accepted connection to a stream, or to a direct TCP connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
 use crate::relay::{self, Preamble, arrived, prepare};
 use crate::rules::{Rules, is_special};
 
-/// Time from the beginning of the first set-up of an association until connections try a direct connection, too (RFC 8305 section 8:
-/// Connection Attempt Delay).
+/// Head start of the first set-up of an association before a direct connection is tried too (RFC 8305 section
+/// 8: Connection Attempt Delay).
 const RACE: Duration = Duration::from_millis(250);
-/// Time for a direct connection that is chosen although there is an association.
+/// Maximum time for a direct connection that is preferred to an existing association.
 const DIRECT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What an accepted connection needs.
@@ -45,7 +45,7 @@ pub(super) struct Near {
     share: Arc<ClientPermit>,
 }
 
-/// The route to the destination, before its answer.
+/// The route to the destination, before the reply.
 pub(super) enum Started {
     /// A stream, on which the opening was sent.
     Stream(RecvStream, SendStream, ClientShare, InUse),
@@ -53,7 +53,7 @@ pub(super) enum Started {
     Direct(TcpStream),
 }
 
-/// What was there first.
+/// The winner of a race between association and direct connection.
 enum RaceWinner {
     Association((Association, Stream, InUse)),
     Tcp(TcpStream),
@@ -94,7 +94,7 @@ impl Near {
         })
     }
 
-    /// Passes a connection whose client needs no answer, and says nothing before.
+    /// Carries a connection to whose client the gateway sends nothing and from which it reads no request.
     pub(super) async fn pass(self, listener: &'static str, tcp: TcpStream, to: Destination) {
         let mut tracked = self.track(listener, &to);
         // From here on a failure is a reset.
@@ -124,8 +124,8 @@ impl Near {
         found
     }
 
-    /// Begins a connection to a destination. `first` is what the client has sent so far; if that is nothing, what has arrived
-    /// at `tcp` goes with it.
+    /// Begins a connection to a destination. `first` is what the client has sent so far; if it is empty, the
+    /// data that `tcp` has received is sent with the opening.
     ///
     /// # Errors
     /// If there is no association, or a direct connection failed.
@@ -147,7 +147,7 @@ impl Near {
             Route::Stream => self.send_opening(self.link.open().await?, to, tcp, first, tracked).await,
             Route::Direct if matches!(association, State::Up(_)) && question.map == Map::Auto => {
                 match self.connect(to, listed, DIRECT_PATIENCE).await {
-                    // What it has been given is not sent by a stream as well.
+                    // Bytes given to the direct connection are not sent on a stream too.
                     Ok(tcp) => begin_direct(tcp, first, tracked).await,
                     Err(_) => {
                         tracked.set_decision(Decision {
@@ -161,7 +161,7 @@ impl Near {
             }
             Route::Direct => {
                 if question.map != Map::Never {
-                    // For the next connections.
+                    // Set the association up for later connections.
                     self.link.want();
                 }
                 let tcp = self.connect(to, listed, self.connect_timeout()).await?;
@@ -247,7 +247,7 @@ impl Near {
         }
     }
 
-    /// Connects directly, and notes what that tells of the network. An address of this host or its links is left alone, also
+    /// Connects directly, and records its round-trip time or failure. An address of this host or its links is left alone, also
     /// if a name stands for it, unless a rule lists the destination.
     async fn connect(&self, to: &Destination, listed: bool, limit: Duration) -> Result<TcpStream, Reason> {
         let known = &self.gateway.direct;
@@ -269,7 +269,7 @@ impl Near {
             }
             Err((reason, text)) => {
                 tracing::debug!(destination = %to, %reason, %text, "no direct connection");
-                // A server that refuses can be reached.
+                // A refusal shows that the network is reachable.
                 let tells = !matches!(reason, Reason::Refused | Reason::NotAllowed);
                 if let (Host::Ip(ip), true) = (&to.host, tells) {
                     known.on_failed(*ip, now());
@@ -279,8 +279,8 @@ impl Near {
         }
     }
 
-    /// Moves the data of a connection. Returns while it does, if there is a stream, and otherwise at its end. `held` is dropped
-    /// at its end.
+    /// Moves the data of a connection: in a task of its own for a stream, and until its end for a direct
+    /// connection. `held` is dropped when the connection ends.
     pub(super) async fn carry<H: Send + 'static>(
         &self,
         tcp: TcpStream,
@@ -307,7 +307,7 @@ impl Near {
 }
 
 impl Answered {
-    /// The answer is not waited for: it comes before the data.
+    /// Does not wait for the reply: [`relay`] reads it before the data.
     pub(super) fn not_yet(started: Started) -> Self {
         Self { started, at: None, before: Preamble::Reply }
     }

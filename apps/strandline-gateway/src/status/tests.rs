@@ -38,7 +38,11 @@ fn alerts_are_documented_and_have_metrics() {
     assert_eq!(page.lines().filter(|line| line.starts_with("| Gateway")).count(), alerts.len());
     for alert in alerts {
         let name = alert.lines().next().unwrap();
-        assert!(page.contains(&format!("| {name} |")), "{name} isn't in the table");
+        let severity =
+            alert.split_once("        labels:\n          severity: ").unwrap_or_else(|| panic!("{name}")).1;
+        let severity = severity.lines().next().unwrap();
+        assert!(["critical", "warning"].contains(&severity), "{name}: {severity}");
+        assert!(page.contains(&format!("| {name} | {severity} |")), "{name} isn't in the table");
         for rest in alert.split("strandline_gateway_").skip(1) {
             let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_').unwrap();
             assert!(page.contains(&format!("| `strandline_gateway_{}", &rest[..end])), "{}", &rest[..end]);
