@@ -11,8 +11,8 @@ use super::Each;
 /// Maximum deviation that doesn't count as a change, in percent.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
-/// How much dearer than the baseline a figure may be, in percent. The extensions cost the sender of large messages 2.4 %
-/// where they are not negotiated; the goal is 2 %.
+/// How much dearer than the baseline a figure may be, in percent. The extensions cost the sender of large
+/// messages 2.4 % where they are not negotiated; the goal is 2 %.
 const BASELINE_PERCENT: f64 = 3.0;
 
 /// A measured figure.

@@ -23,6 +23,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Violation> {
         if name.ends_with(".rs") {
             found.extend(code::check(name, content));
             found.extend(prose::check_rust(name, content));
+            found.extend(prose::check_comments(name, content));
         }
         if name.ends_with(".md") {
             found.extend(links::check(tree, name, content));

@@ -1,4 +1,5 @@
-//! Checks that tests and files named in the documents exist, and that each requirement of docs/conformance.md has a test.
+//! Checks that tests and files named in the documents exist, and that each requirement of docs/conformance.md
+//! has a test.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,8 @@ const DOCUMENTS: [&str; 2] = [CONFORMANCE, FAULTS];
 /// Minimum number of underscores that make a word outside a column of tests a test name.
 const UNDERSCORES: usize = 3;
 
-/// What stands in a row for a test: the harness of all tests, the tests of the row before, or the reason why there is none.
+/// What stands in a row for a test: the harness of all tests, the tests of the row before, or the reason why
+/// there is none.
 const INSTEAD: [&str; 5] = ["harness", "the same", "as above", "**not done**", "**no test**"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {

@@ -1,10 +1,13 @@
-//! Prose, as far as a machine can judge it: the width of Markdown, how doc comments begin, how long names of
-//! tests are.
+//! Prose, as far as a machine can judge it: the width of Markdown and of comments, how doc comments begin,
+//! how long names of tests are.
 
 use crate::tree::Violation;
 
 /// The most columns of a line of Markdown. Tables and code may be wider, and lines that end in a link.
 pub(super) const COLUMNS_MAX: usize = 100;
+
+/// The most columns of a line of a comment. Tables, code and targets of links may be wider.
+pub(super) const COMMENT_COLUMNS_MAX: usize = 120;
 
 /// The most words of a test's name.
 pub(super) const WORDS_MAX: usize = 8;
@@ -42,6 +45,28 @@ fn ends_in_link(line: &str) -> bool {
     let start = line[..limit].rfind(' ').map_or(0, |space| space + 1);
     let last = &line[start..];
     !last.contains(' ') && (last.contains("](") || last.contains("://"))
+}
+
+/// Lines of comments that are too wide.
+pub(super) fn check_comments(name: &str, content: &str) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for (number, line) in (1..).zip(content.lines()) {
+        let Some(text) = line.trim_start().strip_prefix("//") else {
+            fenced = false;
+            continue;
+        };
+        let text = text.trim_start_matches(['/', '!']).trim_start();
+        fenced ^= text.starts_with("```");
+        let is_target = text.starts_with('[') && text.contains("]: ");
+        let may_be_wide = fenced || is_target || text.starts_with('|') || !text.contains(' ');
+        let columns = line.chars().count();
+        if columns > COMMENT_COLUMNS_MAX && !may_be_wide {
+            let message = format!("a comment of {columns} columns: wrap at {COMMENT_COLUMNS_MAX}");
+            found.push(Violation::new(name, number, message));
+        }
+    }
+    found
 }
 
 /// Doc comments that need what stands before them, and tests whose names are sentences.

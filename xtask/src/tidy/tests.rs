@@ -332,6 +332,22 @@ fn dangling_doc_comments_are_told() {
 }
 
 #[test]
+fn wide_comments_are_told() {
+    let words = |columns: usize| "word ".repeat(columns / 5).trim_end().to_owned();
+    let wide = words(130);
+    let fine = format!(
+        "// {}\n/// | {wide}|\n/// ```\n/// {wide}\n/// ```\n/// [`a`]: {wide}\nfn f() {{}} // {wide}\n",
+        words(110)
+    );
+    assert_eq!(found(&[("a.rs", &fine)]), Vec::<String>::new());
+    for begin in ["//", "///", "    //!", "/// ```\n/// ```\n///", "/// ```\nfn f() {}\n//"] {
+        let found = found(&[("a.rs", &format!("{begin} {wide}\nfn g() {{}}\n"))]);
+        assert_eq!(found.len(), 1, "{begin}: {found:?}");
+        assert!(found[0].contains("wrap at 120"), "{found:?}");
+    }
+}
+
+#[test]
 fn long_names_of_tests_are_told() {
     let eight = "#[test]\nfn a_b_c_d_e_f_g_h() {}\nfn a_b_c_d_e_f_g_h_i() {}\n";
     assert_eq!(found(&[("a.rs", eight)]), Vec::<String>::new());

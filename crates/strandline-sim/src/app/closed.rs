@@ -71,7 +71,7 @@ impl App {
             {
                 Ok(())
             }
-            // A host that comes back without the authentication that its association agreed on is refused (RFC 4895 section 9).
+            // A host that comes back without the agreed authentication is refused (RFC 4895 section 9).
             CloseReason::PeerAborted { code: MISSING_PARAMETER, .. }
                 if !self.up && end.life > 0 && cx.ledger.at_times_authenticated.contains(&end.host) =>
             {
@@ -83,9 +83,9 @@ impl App {
             CloseReason::TimedOut => {
                 // Losses before the calm may cause one expiry after it.
                 let late = self.calm.is_some_and(|since| cx.now > since + cx.last_expiry);
-                // A crashed host no longer knows its own cookies, and one whose association ended abnormally refuses
-                // its cookie for a second one. In both cases a COOKIE ECHO stays unanswered. So it does if the cookie's key
-                // is gone (RFC 9260 section 5.1.5); the INIT ACK of a set-up that began before the calm may be that old.
+                // A COOKIE ECHO stays unanswered if the host has crashed, if its association ended abnormally, or if
+                // the cookie's key is gone (RFC 9260 section 5.1.5): the INIT ACK of a set-up that began before the
+                // calm may be that old.
                 let outdated = self.calm.is_some_and(|since| self.began < since)
                     && cx.now.since(self.began) > cx.keys_last;
                 let forgotten = !self.up && (outdated || cx.ledger.may_have_forgotten(self.peer_host));
