@@ -1,8 +1,8 @@
-//! Two endpoints with any choice of extensions on each side, and a sequence of commands, deliveries, losses, repetitions,
-//! damage, marks, restarts, other encapsulation ports and time: nothing panics or loops, and without damage each message
-//! arrives at most once and unaltered, ordered ones of a stream in their order, none that was reported as never sent, and
-//! only those with a limit are given up. Once no packet is lost any more, each message of an association that lives has
-//! arrived or was reported as failed.
+//! Two endpoints with any choice of extensions on each side, and a sequence of commands, deliveries, losses,
+//! repetitions, damage, marks, restarts, other encapsulation ports and time: nothing panics or loops, and
+//! without damage each message arrives at most once and unaltered, ordered ones of a stream in their order,
+//! none that was reported as never sent, and only those with a limit are given up. Once no packet is lost any
+//! more, each message of an association that lives has arrived or was reported as failed.
 #![no_main]
 
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,5 @@
-//! Any bytes as a SIP message: everything that can be asked of it ends and never panics; what was accepted is written out
-//! again as it was; an answer to what was rejected can be written.
+//! Any bytes as a SIP message: everything that can be asked of it ends and never panics; what was accepted is
+//! written out again as it was; an answer to what was rejected can be written.
 #![no_main]
 
 use bytes::BytesMut;
@@ -48,7 +48,8 @@ fn walk(message: &Message<'_>) -> usize {
     count
 }
 
-/// What stands in a header can be written into another, and is the same there, in one line or in several; it begins no other.
+/// What stands in a header can be written into another, and is the same there, in one line or in several; it
+/// begins no other.
 fn copy_values(message: &Message<'_>) {
     for header in message.headers() {
         let (value, line) = (header.value(), unfold(header.value()));

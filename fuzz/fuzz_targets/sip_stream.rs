@@ -1,5 +1,5 @@
-//! Any bytes as a stream, in pieces: the same comes out as from the whole, every message that comes out is as long as it
-//! says, and nothing is looked at twice.
+//! Any bytes as a stream, in pieces: the same comes out as from the whole, every message that comes out is as
+//! long as it says, and nothing is looked at twice.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

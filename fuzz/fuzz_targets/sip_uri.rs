@@ -1,5 +1,5 @@
-//! Any bytes as a URI, a host, an address and a Via: no panic, a URI means the same as itself, and all that was found lies
-//! within the text.
+//! Any bytes as a URI, a host, an address and a Via: no panic, a URI means the same as itself, and all that
+//! was found lies within the text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -72,8 +72,8 @@ pub fn options(chunks: &[u8], secret: Option<&str>) -> String {
 }
 
 impl Session {
-    /// Both sides change their key while messages are exchanged: each accepts the old one until the other has changed. The
-    /// peer echoes, and both have the key [`SECRET`].
+    /// Both sides change their key while messages are exchanged: each accepts the old one until the other has
+    /// changed. The peer echoes, and both have the key [`SECRET`].
     ///
     /// # Panics
     /// If a message doesn't return.
@@ -98,8 +98,8 @@ impl Session {
         self.shut_down();
     }
 
-    /// Exchanges messages with a peer that echoes, or echoes 200 of its messages, and checks with which algorithm each side
-    /// has authenticated its chunks.
+    /// Exchanges messages with a peer that echoes, or echoes 200 of its messages, and checks with which
+    /// algorithm each side has authenticated its chunks.
     ///
     /// # Panics
     /// If it was another one.

@@ -384,7 +384,8 @@ impl World {
 
 /// Messages that are given up (RFC 3758).
 impl World {
-    /// Sends messages with a limit from the engine. Each arrives, or is reported as given up. Those of a stream stay in order.
+    /// Sends messages with a limit from the engine. Each arrives, or is reported as given up. Those of a
+    /// stream stay in order.
     ///
     /// # Panics
     /// If that isn't so, or nothing was given up.
@@ -415,8 +416,8 @@ impl World {
         check_limits(plan, &received, Some(&failed));
     }
 
-    /// Sends messages with a limit from dcsctp, `batch_len` at a time. Each arrives, or dcsctp reports that it has given it up.
-    /// Those of a stream stay in order.
+    /// Sends messages with a limit from dcsctp, `batch_len` at a time. Each arrives, or dcsctp reports that
+    /// it has given it up. Those of a stream stay in order.
     ///
     /// # Panics
     /// If that isn't so, or nothing was given up.

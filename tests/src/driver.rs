@@ -151,7 +151,8 @@ impl Driver {
         self.cut.extend(addresses);
     }
 
-    /// Puts a NAT between this side and the peers: packets from `inside` come from `outside`, which packets are sent to in turn.
+    /// Puts a NAT between this side and the peers: packets from `inside` come from `outside`, which packets
+    /// are sent to in turn.
     pub fn translate(&mut self, inside: IpAddr, outside: IpAddr) {
         self.translation = Some((inside, outside));
     }
@@ -161,8 +162,8 @@ impl Driver {
         self.mark_every = nth;
     }
 
-    /// Marks every `nth` packet sent from now on over raw IPv4, of those that may be marked, as congested routers do (ECN); 0:
-    /// none.
+    /// Marks every `nth` packet sent from now on over raw IPv4, of those that may be marked, as congested
+    /// routers do (ECN); 0: none.
     ///
     /// # Panics
     /// Without the privilege.

@@ -64,8 +64,8 @@ impl Opened {
         self.ended.len() == self.streams.len()
     }
 
-    /// Returns whether both directions of all streams are closed. Their numbers can be used again then: forgets that they
-    /// were.
+    /// Returns whether both directions of all streams are closed. Their numbers can be used again then:
+    /// forgets that they were.
     pub fn take_closed(&mut self) -> bool {
         let all = self.have_ended() && self.closed.len() == self.streams.len();
         if all {

@@ -39,8 +39,8 @@ impl Session {
         self.driver.lose(0);
     }
 
-    /// Transfers messages under losses to a peer that interleaves, has skipped the parameter of stream credit, and reports
-    /// nothing: it echoes, or sends `count` messages and waits for their echoes.
+    /// Transfers messages under losses to a peer that interleaves, has skipped the parameter of stream
+    /// credit, and reports nothing: it echoes, or sends `count` messages and waits for their echoes.
     ///
     /// # Panics
     /// If the peer has agreed on it, or reports it.
@@ -56,15 +56,16 @@ impl Session {
         self.shut_down();
     }
 
-    /// Each side reports the other's adaptation layer (RFC 5061 section 4.2.6): this side's is 7, that of the peer, started
-    /// with `-A 9`, is 9.
+    /// Each side reports the other's adaptation layer (RFC 5061 section 4.2.6): this side's is 7, that of the
+    /// peer, started with `-A 9`, is 9.
     pub fn indicates_adaptation_layers(mut self) {
         self.hears_of_the_adaptation_layer(9);
         self.expect_or_seen("ADAPTATION 7");
         self.shut_down();
     }
 
-    /// As [`finds_the_path_mtu`](Self::finds_the_path_mtu), while three of a hundred packets are lost in each direction.
+    /// As [`finds_the_path_mtu`](Self::finds_the_path_mtu), while three of a hundred packets are lost in each
+    /// direction.
     pub fn finds_the_path_mtu_under_losses(mut self) {
         self.driver.lose(LOSS_PER_MILLE);
         self.finds_the_path_mtu();

@@ -76,8 +76,8 @@ impl Session {
         });
     }
 
-    /// Waits until the peer has the response to its request for more outgoing streams, before which it refuses to send on
-    /// them. usrsctp reports how many it has, the kernel how many it has added.
+    /// Waits until the peer has the response to its request for more outgoing streams, before which it
+    /// refuses to send on them. usrsctp reports how many it has, the kernel how many it has added.
     fn peer_may_use(&mut self, outgoing: u16, added: u16) {
         let reports = [outgoing, added].map(|count| format!(" out={count}"));
         loop {
@@ -115,8 +115,8 @@ impl Session {
         self.shut_down();
     }
 
-    /// Sends messages without losses, and waits until the peer has them. If it `echoes` them, waits until they have come
-    /// back and are acknowledged. Losses begin afterwards.
+    /// Sends messages without losses, and waits until the peer has them. If it `echoes` them, waits until
+    /// they have come back and are acknowledged. Losses begin afterwards.
     fn number_messages(&mut self, echoes: bool) {
         self.driver.lose(0);
         assert_eq!(self.ssns_at_the_peer(7, 3), ["0", "1", "2"]);
@@ -136,8 +136,9 @@ impl Session {
 
     /// Resets all numbers, at this side's request and, if `also_peer`, at the peer's.
     ///
-    /// The peers perform our request while DATA of their own is missing here, which is then never delivered: so nothing is on
-    /// its way when one side asks. If the peer `echoes` messages, they have come back before.
+    /// The peers perform our request while DATA of their own is missing here, which is then never delivered:
+    /// so nothing is on its way when one side asks. If the peer `echoes` messages, they have come back
+    /// before.
     ///
     /// # Panics
     /// If one isn't performed, or a number doesn't begin anew.
@@ -190,9 +191,9 @@ impl Session {
         self.shut_down();
     }
 
-    /// Opens and closes streams at run time, like data channels (RFC 8831 section 6.7): this side some and the peer others.
-    /// Each side resets its direction once the other one has, and the numbers are used again. The peer was started with
-    /// `echo -v`, or `-x` if it `closes` by itself.
+    /// Opens and closes streams at run time, like data channels (RFC 8831 section 6.7): this side some and
+    /// the peer others. Each side resets its direction once the other one has, and the numbers are used
+    /// again. The peer was started with `echo -v`, or `-x` if it `closes` by itself.
     ///
     /// # Panics
     /// If a message is lost, or a request refused.

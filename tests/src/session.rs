@@ -108,8 +108,9 @@ impl Session {
         });
     }
 
-    /// Sends messages with a limit to a peer that prints what it receives, while three of a hundred packets are lost in
-    /// each direction, and all for `BLACKOUT` in the middle. Each arrives, or is reported as given up. Those of a stream stay in order.
+    /// Sends messages with a limit to a peer that prints what it receives, while three of a hundred packets
+    /// are lost in each direction, and all for `BLACKOUT` in the middle. Each arrives, or is reported as
+    /// given up. Those of a stream stay in order.
     ///
     /// # Panics
     /// If that isn't so, or nothing was given up.
@@ -132,9 +133,9 @@ impl Session {
         check_limits(plan, &received, Some(&self.driver.failed));
     }
 
-    /// Receives messages with a limit of a peer that sends them once told to, while all packets are lost until it gives some
-    /// up, and then three of a hundred in each direction. `reports` is true if that stack reports messages that it has given
-    /// up. Returns the PPIDs of those that arrived.
+    /// Receives messages with a limit of a peer that sends them once told to, while all packets are lost
+    /// until it gives some up, and then three of a hundred in each direction. `reports` is true if that stack
+    /// reports messages that it has given up. Returns the PPIDs of those that arrived.
     ///
     /// # Panics
     /// If one neither arrives nor is reported to the peer's application, or messages of a stream change their order, or
@@ -151,8 +152,8 @@ impl Session {
         self.receive_rest_with_limits(plan, skips, reports)
     }
 
-    /// As [`receive_with_limits`](Self::receive_with_limits), with a peer that was started with `-P LOW`: its first `low`
-    /// messages give way to the others (RFC 7496 section 4.1).
+    /// As [`receive_with_limits`](Self::receive_with_limits), with a peer that was started with `-P LOW`: its
+    /// first `low` messages give way to the others (RFC 7496 section 4.1).
     ///
     /// # Panics
     /// If the others don't all arrive.
@@ -190,9 +191,9 @@ impl Session {
         received
     }
 
-    /// Sends 30 messages of low priority and 15 of high priority (RFC 7496 section 4.1) to a peer that prints what it
-    /// receives, while everything is lost. The latter arrive, and only some of the others are reported as given up. The send
-    /// buffer must have 64 KiB.
+    /// Sends 30 messages of low priority and 15 of high priority (RFC 7496 section 4.1) to a peer that prints
+    /// what it receives, while everything is lost. The latter arrive, and only some of the others are
+    /// reported as given up. The send buffer must have 64 KiB.
     ///
     /// # Panics
     /// If that isn't so.
@@ -235,7 +236,8 @@ impl Session {
         assert!(self.both_have_data(there), "{:?}", self.driver.data_packets);
     }
 
-    /// Returns whether each of these addresses, of one side, has received at least a quarter of the packets with data to both.
+    /// Returns whether each of these addresses, of one side, has received at least a quarter of the packets
+    /// with data to both.
     #[must_use]
     pub fn both_have_data(&self, addresses: &[IpAddr; 2]) -> bool {
         let counts = addresses.map(|address| self.driver.data_packets.get(&address).copied().unwrap_or(0));
@@ -258,8 +260,8 @@ impl Session {
         self.nothing_was_reported();
     }
 
-    /// The network marks packets in both directions, which each side reports and answers, while messages are exchanged: the
-    /// peer echoes, or sends 1,000 messages and waits for their echoes.
+    /// The network marks packets in both directions, which each side reports and answers, while messages are
+    /// exchanged: the peer echoes, or sends 1,000 messages and waits for their echoes.
     ///
     /// # Panics
     /// If no report or no answer came, or the reports don't end.
@@ -320,8 +322,8 @@ impl Session {
         assert!(!kinds.contains(&kind::ERROR) && !kinds.contains(&kind::ABORT), "{kinds:?}");
     }
 
-    /// Sends messages until this side has found that packets of 1,500 bytes pass on all paths (RFC 8899), by HEARTBEATs that
-    /// are filled with a PAD chunk (RFC 4820).
+    /// Sends messages until this side has found that packets of 1,500 bytes pass on all paths (RFC 8899), by
+    /// HEARTBEATs that are filled with a PAD chunk (RFC 4820).
     ///
     /// # Panics
     /// If it finds it not, or has known it before.

@@ -136,8 +136,8 @@ pub fn check_limits(plan: &[Planned], received: &[u32], failed: Option<&[u32]>) 
     }
 }
 
-/// Takes the message out whose last part is the latest one: its parts are those of its stream and order. Others may have
-/// come in between.
+/// Takes the message out whose last part is the latest one: its parts are those of its stream and order.
+/// Others may have come in between.
 pub fn take_whole(parts: &mut Vec<Message>) -> Option<Message> {
     let last = parts.last().filter(|last| last.ends)?;
     let key = (last.stream, last.unordered);

@@ -1,5 +1,6 @@
-//! Interoperability of dynamic addresses (RFC 5061) with usrsctp and the Linux kernel's SCTP, over raw IP and on two paths,
-//! while three of a hundred packets are lost in each direction. `make interop` starts the peers' hosts.
+//! Interoperability of dynamic addresses (RFC 5061) with usrsctp and the Linux kernel's SCTP, over raw IP and
+//! on two paths, while three of a hundred packets are lost in each direction. `make interop` starts the
+//! peers' hosts.
 
 // A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used)]
@@ -185,8 +186,8 @@ fn the_kernel_connects() {
 }
 
 impl Other {
-    /// A NAT gives this side another address. Requests for the wildcard address, which stands for the source of their packet
-    /// (RFC 5061 sections 4.2.1, 4.2.2 and 4.2.4), move the association there.
+    /// A NAT gives this side another address. Requests for the wildcard address, which stands for the source
+    /// of their packet (RFC 5061 sections 4.2.1, 4.2.2 and 4.2.4), move the association there.
     fn moves_behind_a_nat(&self, mut session: Session, first: fn(&mut Session), traffic: fn(&mut Session)) {
         session.driver.lose(30);
         first(&mut session);

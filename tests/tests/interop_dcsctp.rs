@@ -341,7 +341,8 @@ fn messages_given_up_under_losses() {
     }
 }
 
-/// dcsctp skips the parameter of stream credit without a report, and the window of the association alone limits streams.
+/// dcsctp skips the parameter of stream credit without a report, and the window of the association alone
+/// limits streams.
 #[test]
 fn stream_credit_is_skipped() {
     for (seed, connects) in [(90, true), (91, false)] {
@@ -384,8 +385,8 @@ fn ended_at_dcsctp(world: &mut World, opened: &mut Opened) {
     });
 }
 
-/// Streams that either side opens and closes at run time, like data channels (RFC 8831 section 6.7): each side resets its
-/// direction once the other one has. The numbers are then used again, and no message is lost.
+/// Streams that either side opens and closes at run time, like data channels (RFC 8831 section 6.7): each
+/// side resets its direction once the other one has. The numbers are then used again, and no message is lost.
 #[test]
 fn streams_are_opened_and_closed_under_losses() {
     for (seed, interleaves) in [(92, false), (93, false), (94, true), (95, true)] {
@@ -423,8 +424,8 @@ fn streams_are_opened_and_closed_under_losses() {
     }
 }
 
-/// The search for the path MTU (RFC 8899), while data is sent, ends at that of the link: dcsctp skips the PAD chunk of RFC 4820, and answers the
-/// HEARTBEAT before it.
+/// The search for the path MTU (RFC 8899), while data is sent, ends at that of the link: dcsctp skips the PAD
+/// chunk of RFC 4820, and answers the HEARTBEAT before it.
 #[test]
 fn path_mtu_is_found() {
     for (seed, connects) in [(96, true), (97, false)] {

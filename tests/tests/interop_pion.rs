@@ -174,7 +174,8 @@ fn streams_are_opened_and_closed_under_losses() {
     session.driver.lose(30);
     for _ in 0..8 {
         let mut opened = Opened::new(&mut session.driver.endpoint, id, false, 1);
-        // pion performs a request of ours again if it is repeated: its numbers are not to be used again before that is over.
+        // pion performs a request of ours again if it is repeated: its numbers are not to be used again
+        // before that is over.
         session.peer.tell("go");
         session.driver.echo(id, 40);
         session.driver.until("the ends of the streams", |driver| {
@@ -252,8 +253,8 @@ fn stream_credit_is_skipped() {
     }
 }
 
-/// pion drops packets with a chunk that it doesn't know, such as PAD, so that the search for the path MTU (RFC 8899) finds no
-/// larger one, and messages pass in packets of the size that it began with.
+/// pion drops packets with a chunk that it doesn't know, such as PAD, so that the search for the path MTU
+/// (RFC 8899) finds no larger one, and messages pass in packets of the size that it began with.
 #[test]
 fn path_mtu_stays() {
     for (seed, connects) in [(30, true), (31, false)] {

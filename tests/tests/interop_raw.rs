@@ -188,8 +188,8 @@ fn fail_over_and_return_over_udp() {
     fails_over_and_returns(connected(driver, theirs, &format!("-u {theirs} -U {ours}")));
 }
 
-/// The peer's SHUTDOWN ACK comes again, as our SHUTDOWN COMPLETE was lost (RFC 9260 section 8.4, rule 5), and a packet of the
-/// association that it can't know to have ended (rule 8).
+/// The peer's SHUTDOWN ACK comes again, as our SHUTDOWN COMPLETE was lost (RFC 9260 section 8.4, rule 5), and
+/// a packet of the association that it can't know to have ended (rule 8).
 #[test]
 fn an_ended_association_is_answered_for() {
     let (here, there) = (ip("127.0.132.1"), ip("127.0.132.2"));

@@ -44,8 +44,8 @@ fn register_two_phones(server: &Server) {
     assert!(answer[..len].starts_with(b"SIP/2.0 200 "), "{}", String::from_utf8_lossy(&answer[..len]));
 }
 
-/// A server with 50 phones over TCP that have called one another, and a user with two more, once it has told of a second in which
-/// there were calls.
+/// A server with 50 phones over TCP that have called one another, and a user with two more, once it has told
+/// of a second in which there were calls.
 fn busy_server(folder: &std::path::Path) -> Server {
     let store = folder.join("sip.db");
     let server = Server::start(&["--metrics", "127.0.0.1:0", "--store", store.to_str().unwrap()]);
@@ -231,8 +231,8 @@ const LAYOUTS: [(u32, &str, &str); 7] = [
     (1400, "4+4", "3"),
 ];
 
-/// The page in frames of several widths, with an answer of the server's in place of asking it; below each stands what it
-/// looks like after that.
+/// The page in frames of several widths, with an answer of the server's in place of asking it; below each
+/// stands what it looks like after that.
 fn frames(page: &str, live: &str) -> String {
     let quoted = |text: &str| serde_json::to_string(text).unwrap().replace("</", "<\\/");
     let told = format!("<script>window.fetch = async () => ({{ json: async () => ({live}) }});</script>");

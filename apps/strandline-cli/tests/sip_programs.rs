@@ -1,5 +1,6 @@
-//! Real phones and tools beside `strandline sip` with its default settings: baresip and sipsak register, and fail2ban finds in the log
-//! whom it documents. In a network namespace, since baresip takes no loopback address for its own.
+//! Real phones and tools beside `strandline sip` with its default settings: baresip and sipsak register, and
+//! fail2ban finds in the log whom it documents. In a network namespace, since baresip takes no loopback
+//! address for its own.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Link-local peers on two links (RFC 4007), with the programs as a user runs them. Needs root: it makes network namespaces.
+//! Link-local peers on two links (RFC 4007), with the programs as a user runs them. Needs root: it makes
+//! network namespaces.
 
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};

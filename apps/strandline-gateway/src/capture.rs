@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::rules::Network;
 
-/// One entry of a list: `[!]NETWORK[:PORTS]`. The ports are numbers and ranges, separated by commas. An entry with `!` is left
-/// out, wherever it stands in the list.
+/// One entry of a list: `[!]NETWORK[:PORTS]`. The ports are numbers and ranges, separated by commas. An entry
+/// with `!` is left out, wherever it stands in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Capture {
     pub(crate) network: Network,

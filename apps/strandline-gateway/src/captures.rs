@@ -1,5 +1,5 @@
-//! The rules of captured connections of a gateway that runs: they are set, watched, and set again if something else removes them.
-//! What sets them runs programs, which other tasks don't wait for.
+//! The rules of captured connections of a gateway that runs: they are set, watched, and set again if
+//! something else removes them. What sets them runs programs, which other tasks don't wait for.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -47,7 +47,8 @@ impl Captures {
         spawn_blocking(move || interception::check(&rules)).await.context("checking rules")?
     }
 
-    /// Sets rules in the place of those that are set, unless they capture the same. Sets nothing after [`stop`](Self::stop).
+    /// Sets rules in the place of those that are set, unless they capture the same. Sets nothing after
+    /// [`stop`](Self::stop).
     ///
     /// # Errors
     /// If `nft` or `ip` is missing, the privilege is, or the kernel refuses the rules: nothing has changed then.
@@ -167,8 +168,8 @@ async fn remove(set: Option<Interception>) {
     }
 }
 
-/// Returns the number of a new set of rules: the time in microseconds, within the numbers of routing tables that nobody else
-/// uses.
+/// Returns the number of a new set of rules: the time in microseconds, within the numbers of routing tables
+/// that nobody else uses.
 pub(crate) fn number() -> u32 {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     // Two sets of this process may be of one microsecond, but are not as many as microseconds between two processes.

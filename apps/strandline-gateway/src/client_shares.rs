@@ -1,6 +1,6 @@
-//! Connections of clients with one peer, so that one client does not take all that the peer admits: a client may have seven
-//! times as many connections as are left for all, and open as many of those that may come in a second. Alone it gets seven
-//! eighths; others always find room.
+//! Connections of clients with one peer, so that one client does not take all that the peer admits: a client
+//! may have seven times as many connections as are left for all, and open as many of those that may come in a
+//! second. Alone it gets seven eighths; others always find room.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

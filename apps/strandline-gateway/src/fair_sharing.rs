@@ -87,8 +87,8 @@ impl FairSharing {
 }
 
 impl ClientShare {
-    /// Sends a message. Waits for the client's turn, and while the send buffer is full. A message for which the stream's reader
-    /// has no room waits without a turn: it holds up no other.
+    /// Sends a message. Waits for the client's turn, and while the send buffer is full. A message for which
+    /// the stream's reader has no room waits without a turn: it holds up no other.
     ///
     /// # Errors
     /// As those of [`SendStream::send`].

@@ -98,8 +98,8 @@ async fn serve(
     }
 }
 
-/// Returns what a stream is for, and its data; `None` if it was for a notice. The data of a stream that is refused is dropped
-/// at once.
+/// Returns what a stream is for, and its data; `None` if it was for a notice. The data of a stream that is
+/// refused is dropped at once.
 ///
 /// # Errors
 /// Why it is refused.

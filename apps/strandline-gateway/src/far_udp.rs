@@ -120,7 +120,8 @@ async fn pass(
     end
 }
 
-/// Listens for the peer until it ends the stream, the association ends, or the gateway does. Each client has a flow of its own.
+/// Listens for the peer until it ends the stream, the association ends, or the gateway does. Each client has
+/// a flow of its own.
 pub(crate) async fn listen(
     association: Association,
     peer: Arc<FarPeer>,
@@ -185,8 +186,8 @@ async fn arrive(
     drop(place);
 }
 
-/// Returns the token of a flow that this side opens for a client: another one than that of the process before, which the peer may
-/// still know.
+/// Returns the token of a flow that this side opens for a client: another one than that of the process
+/// before, which the peer may still know.
 fn token() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);

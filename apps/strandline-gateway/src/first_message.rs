@@ -1,8 +1,8 @@
 //! The first message of each direction of a stream: a header, and data behind it.
 //!
-//! It may be in parts. Only its header is gathered, which is small: a peer that has not said what it wants, or may have no
-//! connection, holds no more than that here. Data behind the header is counted while it waits for a connection, for each
-//! association and for all of them.
+//! It may be in parts. Only its header is gathered, which is small: a peer that has not said what it wants,
+//! or may have no connection, holds no more than that here. Data behind the header is counted while it waits
+//! for a connection, for each association and for all of them.
 
 use bytes::{Bytes, BytesMut};
 use strandline::{Ended, Message, RecvError, RecvStream, TakenBytes, TakenBytesGuard};

@@ -1,5 +1,6 @@
-//! UDP flows over an association. A stream opens a flow and ends it. Datagrams are messages of stream 0, which is not a dynamic
-//! one: unordered, and given up after a lifetime, so that a late one delays no other. Each begins with the token of its flow.
+//! UDP flows over an association. A stream opens a flow and ends it. Datagrams are messages of stream 0,
+//! which is not a dynamic one: unordered, and given up after a lifetime, so that a late one delays no other.
+//! Each begins with the token of its flow.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -102,7 +102,8 @@ pub(crate) struct Inherited {
 }
 
 impl Inherited {
-    /// Receives everything on standard input, which is empty afterwards. `None` if this process was not started for that.
+    /// Receives everything on standard input, which is empty afterwards. `None` if this process was not
+    /// started for that.
     ///
     /// # Errors
     /// If something else is on standard input.
@@ -137,8 +138,8 @@ impl Inherited {
         Some(self.listeners.swap_remove(at).1)
     }
 
-    /// Returns what will not be taken: listeners that are not wanted, and the listener for status and metrics if that has another
-    /// address now.
+    /// Returns what will not be taken: listeners that are not wanted, and the listener for status and metrics
+    /// if that has another address now.
     pub(crate) fn leaving(
         &self,
         is_wanted: impl Fn(ListenerId) -> bool,
@@ -199,8 +200,8 @@ impl Program {
         command
     }
 
-    /// Starts a successor, hands everything to it, and waits until it serves. Once `cancelled` is ready, the successor is told to
-    /// end: one that serves by then is returned all the same.
+    /// Starts a successor, hands everything to it, and waits until it serves. Once `cancelled` is ready, the
+    /// successor is told to end: one that serves by then is returned all the same.
     ///
     /// # Errors
     /// If it can't be started, or ends before.

@@ -149,7 +149,8 @@ impl HotRestart {
         if let Some(group) = &*self.group.borrow() {
             group.lead()?;
         }
-        // Before the predecessor may end: a container, or a unit of systemd, ends with the process known as its main one.
+        // Before the predecessor may end: a container, or a unit of systemd, ends with the process known as
+        // its main one.
         init::notify();
         handover::notify_systemd();
         let Some(inherited) = self.inherited.borrow_mut().take() else { return Ok(()) };
@@ -222,8 +223,8 @@ impl HotRestart {
         handed
     }
 
-    /// Ends the successor, since this one is told to end, unless none is starting. Returns it if it serves already: it was
-    /// told to end, too.
+    /// Ends the successor, since this one is told to end, unless none is starting. Returns it if it serves
+    /// already: it was told to end, too.
     pub(crate) async fn end_next(&self) -> Option<Rc<Successor>> {
         let served = self.successor.borrow().clone();
         if let Some(successor) = &served {
@@ -301,8 +302,8 @@ impl HotRestart {
         }
     }
 
-    /// Returns sockets of the predecessor that this one does not take: listeners that are not wanted, and the listener for status
-    /// and metrics unless it has this address.
+    /// Returns sockets of the predecessor that this one does not take: listeners that are not wanted, and the
+    /// listener for status and metrics unless it has this address.
     ///
     /// # Errors
     /// If there are too many descriptors.

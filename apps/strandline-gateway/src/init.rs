@@ -1,5 +1,6 @@
-//! The first process of a container. The kernel ends all others with it, and gives it those that have lost their parents. So it is
-//! no gateway itself: it starts one, passes signals on to the newest, and waits for what ends. A hot restart is as anywhere else.
+//! The first process of a container. The kernel ends all others with it, and gives it those that have lost
+//! their parents. So it is no gateway itself: it starts one, passes signals on to the newest, and waits for
+//! what ends. A hot restart is as anywhere else.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -1,8 +1,9 @@
 //! Sets the rules of captured connections, and removes them. Its functions block.
 //!
-//! A child process, `nft -i`, holds the table: the kernel removes a table with the flag `owner` when the socket that has made
-//! it is closed. The child ends when its standard input does, which is a pipe from this process. So the rules disappear however
-//! this process ends. Routes have no owner: the shell around `nft` deletes them afterwards.
+//! A child process, `nft -i`, holds the table: the kernel removes a table with the flag `owner` when the
+//! socket that has made it is closed. The child ends when its standard input does, which is a pipe from this
+//! process. So the rules disappear however this process ends. Routes have no owner: the shell around `nft`
+//! deletes them afterwards.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::process::CommandExt;

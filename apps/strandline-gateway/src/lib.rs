@@ -1,13 +1,15 @@
 //! `strandline gateway`: TCP connections of unmodified programs on the streams of one SCTP association.
 //!
-//! A gateway on each side: the near one accepts TCP connections, opens a stream for each, and says in its first message where
-//! it leads; the far one connects onward. The association lasts, so that a new connection begins with the window that others
-//! have opened, and needs no round trip of its own. docs/gateway.md is for operators.
+//! A gateway on each side: the near one accepts TCP connections, opens a stream for each, and says in its
+//! first message where it leads; the far one connects onward. The association lasts, so that a new connection
+//! begins with the window that others have opened, and needs no round trip of its own. docs/gateway.md is for
+//! operators.
 //!
-//! Modules from the bottom: `protocol`, `rules`, `socks`, `connect_request`, `preload_request` and `proxy_protocol` parse
-//! and decide, without I/O; so does `mapping`, by what `health`, `loss_meter` and `direct` know; `config` checks; `registry`
-//! and `limits` count; `relay` moves data; `dial`, `far` and `link` are the sides of an association; `listeners` are the
-//! listeners; `run` puts it together. `program` is `strandline run`.
+//! Modules from the bottom: `protocol`, `rules`, `socks`, `connect_request`, `preload_request` and
+//! `proxy_protocol` parse and decide, without I/O; so does `mapping`, by what `health`, `loss_meter` and
+//! `direct` know; `config` checks; `registry` and `limits` count; `relay` moves data; `dial`, `far` and
+//! `link` are the sides of an association; `listeners` are the listeners; `run` puts it together. `program`
+//! is `strandline run`.
 //!
 //! # The end of a connection
 //!

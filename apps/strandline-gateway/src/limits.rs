@@ -1,5 +1,5 @@
-//! What one peer may use: associations and connections at the same time, and new connections per second. Peers are told apart by
-//! their keys, or by their addresses if they have none.
+//! What one peer may use: associations and connections at the same time, and new connections per second.
+//! Peers are told apart by their keys, or by their addresses if they have none.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

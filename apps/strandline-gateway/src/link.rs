@@ -328,7 +328,8 @@ impl Link {
         for address in &self.peer.addresses {
             let found = timeout(SET_UP, tokio::net::lookup_host(address.to_string())).await;
             match found.context("resolving its name took too long").and_then(|found| Ok(found?)) {
-                // One address of a name: the others are not sure to be of the same host. The next attempt takes the next one.
+                // One address of a name: the others are not sure to be of the same host. The next attempt
+                // takes the next one.
                 Ok(found) => {
                     let found: Vec<_> = found.collect();
                     addresses.extend(found.get(turn % found.len().max(1)));

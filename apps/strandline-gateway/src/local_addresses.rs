@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use strandline::{Address, Bind};
 
-/// Returns from where an association is set up with a peer at these addresses. If there are several, the peer is told the
-/// address from which packets reach each of them, so that there is a path for each link; otherwise packets come
-/// from wherever the routes lead.
+/// Returns from where an association is set up with a peer at these addresses. If there are several, the peer
+/// is told the address from which packets reach each of them, so that there is a path for each link;
+/// otherwise packets come from wherever the routes lead.
 pub(crate) fn bind_for(peer: &[SocketAddr]) -> Bind {
     let all = Bind::port(0);
     if peer.len() < 2 {

@@ -1,5 +1,6 @@
-//! Look-ups of names for peers and clients. One lasts as long as a name server is silent, and can't be ended: as many threads
-//! are busy with them at most, of each peer and of all, and a connection that waits for its turn leaves when its time is over.
+//! Look-ups of names for peers and clients. One lasts as long as a name server is silent, and can't be ended:
+//! as many threads are busy with them at most, of each peer and of all, and a connection that waits for its
+//! turn leaves when its time is over.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};

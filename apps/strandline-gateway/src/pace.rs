@@ -31,8 +31,8 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Takes note of an association that has ended. Returns whether the next one may follow at once: a peer may hand over, but not
-    /// again and again.
+    /// Takes note of an association that has ended. Returns whether the next one may follow at once: a peer
+    /// may hand over, but not again and again.
     pub(crate) fn goes_on(&mut self, ending: Ending, lasted: Duration) -> bool {
         // One that is refused ends at once.
         let was_steady = ending == Ending::Idle || lasted >= STEADY;
@@ -42,7 +42,8 @@ impl Pace {
         was_steady && ending != Ending::Lost
     }
 
-    /// Returns the time until the next attempt: between half of the time and all of it, so that many gateways don't try at once.
+    /// Returns the time until the next attempt: between half of the time and all of it, so that many gateways
+    /// don't try at once.
     pub(crate) fn pause(&mut self, random: u32) -> Duration {
         let share = 0.5 + f64::from(random % 1000) / 2000.0;
         let pause = self.back_off.mul_f64(share);

@@ -8,8 +8,8 @@ const PROXY: u8 = 0x21;
 /// Version 2, command LOCAL, and no addresses: the connection is the gateway's own.
 const LOCAL: [u8; 4] = [0x20, 0, 0, 0];
 
-/// Returns the header for a TCP connection of a client to a server. If one address is IPv6, both are written so. A server that
-/// expects a header gets one also if the client is not known.
+/// Returns the header for a TCP connection of a client to a server. If one address is IPv6, both are written
+/// so. A server that expects a header gets one also if the client is not known.
 pub(crate) fn header(client: Option<SocketAddr>, server: SocketAddr) -> Vec<u8> {
     let mut bytes = SIGNATURE.to_vec();
     let Some(client) = client else {

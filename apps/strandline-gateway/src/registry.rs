@@ -54,8 +54,8 @@ pub(crate) struct ConnectionInfo {
     pub(crate) peer: Arc<str>,
     pub(crate) client: Option<SocketAddr>,
     pub(crate) destination: String,
-    /// True if the data of the local TCP connection goes to the peer as it comes: it was accepted here. Otherwise it was
-    /// connected onward.
+    /// True if the data of the local TCP connection goes to the peer as it comes: it was accepted here.
+    /// Otherwise it was connected onward.
     pub(crate) is_near: bool,
 }
 
@@ -234,8 +234,8 @@ impl Registry {
         open.into_iter().take(limit).map(to_json).collect()
     }
 
-    /// Counts what may become a connection, until the returned value is dropped: a client that has not said yet where it wants to
-    /// go, or a task that accepts.
+    /// Counts what may become a connection, until the returned value is dropped: a client that has not said
+    /// yet where it wants to go, or a task that accepts.
     pub(crate) fn coming(self: &Arc<Self>) -> Coming {
         self.lock().coming += 1;
         Coming(Arc::clone(self))

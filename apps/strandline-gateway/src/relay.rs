@@ -54,14 +54,16 @@ const SENT_LOOK_MAX: Duration = Duration::from_millis(250);
 /// Number of keepalive probes. Together they take as long as the silence that precedes the first.
 const PROBES: u32 = 6;
 
-/// Prepares a TCP connection: no delay, a reset unless both directions have ended, and probes while nothing arrives. There is no
-/// TCP_USER_TIMEOUT: it also ends connections whose reader answers, but has stopped. Urgent data is read with the rest.
+/// Prepares a TCP connection: no delay, a reset unless both directions have ended, and probes while nothing
+/// arrives. There is no TCP_USER_TIMEOUT: it also ends connections whose reader answers, but has stopped.
+/// Urgent data is read with the rest.
 pub(crate) fn prepare(tcp: &TcpStream, limits: &Limits) -> io::Result<()> {
     SockRef::from(tcp).set_out_of_band_inline(true)?;
     prepare_program(tcp, limits)
 }
 
-/// As [`prepare`], for a connection of `strandline run`, whose library sends a byte of urgent data that is not the program's.
+/// As [`prepare`], for a connection of `strandline run`, whose library sends a byte of urgent data that is
+/// not the program's.
 pub(crate) fn prepare_program(tcp: &TcpStream, limits: &Limits) -> io::Result<()> {
     tcp.set_nodelay(true)?;
     let socket = SockRef::from(tcp);

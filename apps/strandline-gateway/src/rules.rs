@@ -6,8 +6,9 @@ use std::str::FromStr;
 
 use crate::protocol::{Destination, Host};
 
-/// One line of an allow-list: `HOST:PORT`. The host is an address, a network such as `10.0.0.0/8`, a name, a name with all
-/// below it (`*.example.com`), or `*`. The port is a number, a range such as `8000-8100`, or `*`.
+/// One line of an allow-list: `HOST:PORT`. The host is an address, a network such as `10.0.0.0/8`, a name, a
+/// name with all below it (`*.example.com`), or `*`. The port is a number, a range such as `8000-8100`, or
+/// `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
     hosts: Hosts,
@@ -93,8 +94,8 @@ pub(crate) fn is_within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
     }
 }
 
-/// Addresses at which clouds tell each of their hosts its secrets, besides link-local ones: of Amazon, Google, Alibaba, Azure and
-/// Oracle.
+/// Addresses at which clouds tell each of their hosts its secrets, besides link-local ones: of Amazon,
+/// Google, Alibaba, Azure and Oracle.
 const METADATA: [IpAddr; 6] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)),
@@ -104,8 +105,9 @@ const METADATA: [IpAddr; 6] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
 ];
 
-/// Returns whether an address leads to the gateway's own host or link, to several hosts, or to a cloud's metadata: rules for `*` and
-/// for wide networks don't include it. Other addresses of the host are special, too, but only the kernel knows them.
+/// Returns whether an address leads to the gateway's own host or link, to several hosts, or to a cloud's
+/// metadata: rules for `*` and for wide networks don't include it. Other addresses of the host are special,
+/// too, but only the kernel knows them.
 pub(crate) fn is_special(ip: IpAddr) -> bool {
     is_of_host_or_link(ip) || METADATA.contains(&ip)
 }
@@ -140,8 +142,8 @@ impl Rules {
         Self(vec![Rule { hosts: Hosts::All, first_port: 1, last_port: u16::MAX }])
     }
 
-    /// Returns whether a name may be resolved at all: because a rule lists it, or because one for addresses may allow what
-    /// it stands for.
+    /// Returns whether a name may be resolved at all: because a rule lists it, or because one for addresses
+    /// may allow what it stands for.
     pub(crate) fn may_resolve(&self, name: &str, port: u16) -> bool {
         let on_port = |rule: &&Rule| rule.has_port(port);
         self.0.iter().filter(on_port).any(|rule| match &rule.hosts {
@@ -150,9 +152,10 @@ impl Rules {
         })
     }
 
-    /// Returns whether this address may be connected to. `asked` is the destination as the peer named it: an address is
-    /// allowed by itself, or because the name that stands for it is. The latter does not hold for addresses that must be
-    /// listed plainly, except for `localhost`; `is_own` says that this is one of the host.
+    /// Returns whether this address may be connected to. `asked` is the destination as the peer named it: an
+    /// address is allowed by itself, or because the name that stands for it is. The latter does not hold for
+    /// addresses that must be listed plainly, except for `localhost`; `is_own` says that this is one of the
+    /// host.
     pub(crate) fn allow(&self, asked: &Destination, address: SocketAddr, is_own: bool) -> bool {
         let ip = address.ip().to_canonical();
         let is_special = is_own || is_special(ip);
@@ -170,8 +173,8 @@ impl Rules {
         })
     }
 
-    /// Returns how a destination is listed, as it was asked for: nothing is resolved. `None` if it is not. What must be listed
-    /// plainly is not listed by `*`.
+    /// Returns how a destination is listed, as it was asked for: nothing is resolved. `None` if it is not.
+    /// What must be listed plainly is not listed by `*`.
     pub(crate) fn list(&self, asked: &Destination) -> Option<RuleMatch> {
         let on_port = self.0.iter().filter(|rule| rule.has_port(asked.port));
         on_port.filter_map(|rule| rule.list(asked)).max()

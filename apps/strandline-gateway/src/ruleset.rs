@@ -10,8 +10,8 @@
 //!
 //! Other tables are for connections that are open, and outlast the first ([`Open`]).
 //!
-//! The flag `owner` ties the table to the process that has made it: the kernel removes it when that process ends, however
-//! that happens.
+//! The flag `owner` ties the table to the process that has made it: the kernel removes it when that process
+//! ends, however that happens.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -44,7 +44,8 @@ pub(crate) struct Ruleset {
 /// Open connections that need rules, also if no new ones are captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Open {
-    /// Redirected ones: the kernel translates their packets as long as any chain for that exists, and a rule that tracks connections.
+    /// Redirected ones: the kernel translates their packets as long as any chain for that exists, and a rule
+    /// that tracks connections.
     Redirected,
     /// Those of TPROXY, of IP version 4 or 6: packets for which there is a socket are diverted to this host.
     Diverted(u8),

@@ -233,8 +233,9 @@ impl Signals {
     }
 }
 
-/// Serves the connections that are left, beside the process that has taken over. Returns once there are none, the time is
-/// over, or that process has ended. Returns whether that process has passed on that this one is to end.
+/// Serves the connections that are left, beside the process that has taken over. Returns once there are none,
+/// the time is over, or that process has ended. Returns whether that process has passed on that this one is
+/// to end.
 async fn drain_beside(gateway: &Arc<Gateway>, running: &Running, successor: &Successor) -> bool {
     let open = gateway.registry.open();
     tracing::info!(pid = successor.pid, open, "another process has taken over; connections go on here");
@@ -268,8 +269,9 @@ async fn refuse_later(gateway: &Gateway) {
     std::future::pending().await
 }
 
-/// Waits until the connections that are left have ended, here and in the processes of before, or their time has, or a signal asks
-/// for the end. `was_noted` says that another process has passed on that this one is to end.
+/// Waits until the connections that are left have ended, here and in the processes of before, or their time
+/// has, or a signal asks for the end. `was_noted` says that another process has passed on that this one is to
+/// end.
 async fn drain(gateway: &Arc<Gateway>, running: &Rc<Running>, signals: &mut Signals, was_noted: bool) {
     // The peers set up another association, or do without one.
     gateway.refuse_streams();

@@ -154,8 +154,8 @@ impl Running {
         self.state.borrow().listeners.iter().map(|served| served.announced.clone()).collect()
     }
 
-    /// Ends the next process if one is starting, since this one is told to end, and starts none any more. Returns one that serves
-    /// already: it was told to end, too.
+    /// Ends the next process if one is starting, since this one is told to end, and starts none any more.
+    /// Returns one that serves already: it was told to end, too.
     pub(crate) async fn end_next(&self) -> Option<Rc<Successor>> {
         self.is_stopped.set(true);
         self.succession.end_next().await

@@ -6,8 +6,8 @@ use std::io;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// Runs a future on this thread, with further threads for the shards beyond the first. Each has a runtime of its own, so that
-/// a connection and its association stay on one thread.
+/// Runs a future on this thread, with further threads for the shards beyond the first. Each has a runtime of
+/// its own, so that a connection and its association stay on one thread.
 ///
 /// # Errors
 /// If a thread can't be started.

@@ -1,4 +1,5 @@
-//! The SCTP stacks of a gateway: one that listens, those for associations with its peers. The only place that builds them.
+//! The SCTP stacks of a gateway: one that listens, those for associations with its peers. The only place that
+//! builds them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,16 +15,16 @@ use tokio::runtime::Handle;
 
 use crate::config::{Listen, Peer, Security, Settings};
 
-/// Bytes that a stream may hold at its receiver before its reader was seen: a transfer of this size needs no grant, which
-/// would take a round trip.
+/// Bytes that a stream may hold at its receiver before its reader was seen: a transfer of this size needs no
+/// grant, which would take a round trip.
 const CREDIT_INITIAL: u32 = 1 << 20;
 /// Bytes that the stream of a fast reader may hold.
 const CREDIT_MAX: u32 = 4 << 20;
-/// Fraction of the receive buffer for what fast readers have beyond the initial credit: the rest is for the initial credit of
-/// readers that stop.
+/// Fraction of the receive buffer for what fast readers have beyond the initial credit: the rest is for the
+/// initial credit of readers that stop.
 const GROWTH_DIVISOR: u32 = 8;
-/// A message of 64 KiB is handed on in parts of about this size as they arrive: over a slow link its end comes much later
-/// than its beginning.
+/// A message of 64 KiB is handed on in parts of about this size as they arrive: over a slow link its end
+/// comes much later than its beginning.
 const PARTIAL_DELIVERY_POINT: u32 = 16 << 10;
 const SEND_BUFFER_MAX: u32 = 16 << 20;
 /// A peer that was restarted is noticed after about this time.
@@ -58,13 +59,14 @@ pub(crate) fn association(settings: &Settings) -> AssociationConfig {
     }
 }
 
-/// Which streams are connections: all. Stream 0 is left out, for stacks that reserve it. Messages are parts of byte streams.
+/// Which streams are connections: all. Stream 0 is left out, for stacks that reserve it. Messages are parts
+/// of byte streams.
 pub(crate) fn dynamic_streams() -> DynamicStreams {
     DynamicStreams { joins_unread: true, ..DynamicStreams::default() }
 }
 
-/// Returns what a peer lacks, as an error: streams can't be opened, closed or reset without these extensions, or hold up
-/// one another.
+/// Returns what a peer lacks, as an error: streams can't be opened, closed or reset without these extensions,
+/// or hold up one another.
 pub(crate) fn check_extensions(status: &Status) -> Result<(), &'static str> {
     let agreed = &status.extensions;
     if !agreed.stream_reconfiguration {
@@ -123,8 +125,8 @@ fn open(shared: &Shared, encryption: Option<&Encryption>, runtimes: &[Handle]) -
     any_port(([0_u16; 8], 0).into()).or_else(|_| any_port(([0, 0, 0, 0], 0).into()))
 }
 
-/// Opens further stacks for a peer: an association with its next process has a port of its own, so that it is set up, and
-/// encrypted, as with a stranger.
+/// Opens further stacks for a peer: an association with its next process has a port of its own, so that it is
+/// set up, and encrypted, as with a stranger.
 #[derive(Debug)]
 pub(crate) struct StackFactory {
     shared: Shared,
@@ -148,8 +150,8 @@ pub(crate) fn encryption_of<'a>(peer: &'a Peer, settings: &'a Settings) -> Optio
     }
 }
 
-/// The stacks for associations with peers, each on any port of all addresses. They are opened when a peer needs them: those
-/// with the same encryption share one.
+/// The stacks for associations with peers, each on any port of all addresses. They are opened when a peer
+/// needs them: those with the same encryption share one.
 #[derive(Debug)]
 pub(crate) struct ClientStacks {
     shared: Shared,

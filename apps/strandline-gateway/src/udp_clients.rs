@@ -1,5 +1,5 @@
-//! The clients of a UDP socket: each has a flow of its own, with a stream that opens it and ends it. Its datagrams go to the
-//! peer, and others come back.
+//! The clients of a UDP socket: each has a flow of its own, with a stream that opens it and ends it. Its
+//! datagrams go to the peer, and others come back.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -72,8 +72,8 @@ pub(crate) struct ClientFlow {
 }
 
 impl ClientFlow {
-    /// Opens the flow on a stream, and passes datagrams until the far side ends it, nothing passes for its time, or the client can
-    /// send no more and `last_answers` is ready.
+    /// Opens the flow on a stream, and passes datagrams until the far side ends it, nothing passes for its
+    /// time, or the client can send no more and `last_answers` is ready.
     ///
     /// # Errors
     /// How it ended, if the far side has none.

@@ -1,4 +1,5 @@
-//! Gateways whose peer is a program with the library: it sends what gateways don't, and sees in which messages they send.
+//! Gateways whose peer is a program with the library: it sends what gateways don't, and sees in which
+//! messages they send.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -39,8 +40,8 @@ impl Bare {
         Self { runtime, association, held: Vec::new() }
     }
 
-    /// Opens as many streams, each with this message, all parts of which are sent by turns. Returns the codes of the first replies, as
-    /// many as asked for.
+    /// Opens as many streams, each with this message, all parts of which are sent by turns. Returns the codes
+    /// of the first replies, as many as asked for.
     fn open_many(&self, count: usize, opening: &[u8], replies: usize) -> Vec<u8> {
         self.runtime.block_on(async {
             let (told, mut codes) = tokio::sync::mpsc::unbounded_channel();

@@ -97,7 +97,8 @@ fn an_unknown_near_gateway_is_refused() {
 /// First byte of the datagrams that begin a handshake (docs/encryption.md).
 const INITIAL: u8 = 8;
 
-/// A far gateway that was killed, and has started again, answers what it can't read: the near one sets up an association at once.
+/// A far gateway that was killed, and has started again, answers what it can't read: the near one sets up an
+/// association at once.
 #[test]
 fn a_killed_far_gateway_is_noticed_at_once() {
     let (far_home, near_home) = homes("killed");

@@ -60,7 +60,8 @@ fn unread_data_becomes_a_reset() {
     at_last("the client's writes fail", || client.write_all(&[0; 1000]).is_err());
 }
 
-/// A server that answers and closes without reading all: the answer that its kernel saw acknowledged arrives at a slow client.
+/// A server that answers and closes without reading all: the answer that its kernel saw acknowledged arrives
+/// at a slow client.
 #[test]
 fn an_answer_before_a_reset_arrives() {
     let world = World::with("--admin 127.0.0.1:0", "");

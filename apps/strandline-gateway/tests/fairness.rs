@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::common::{Gateway, Home, World, at_last, patient, read_all, read_exactly, while_it_moves};
 use crate::slow_path::slow_path;
 
-/// Two gateways with a slow path between them, and servers that send without end (first byte 1), 100 kB (2), 400 kB and then what
-/// they get (3), or 800 kB (4).
+/// Two gateways with a slow path between them, and servers that send without end (first byte 1), 100 kB (2),
+/// 400 kB and then what they get (3), or 800 kB (4).
 struct Slow {
     _far: Gateway,
     near: Gateway,
@@ -198,7 +198,8 @@ fn bytes_of_old_connections_overtake_downloads() {
     assert!(meanwhile[4] < DOWNLOADS * (64 << 10) / 2, "meanwhile the downloads moved {meanwhile:?}");
 }
 
-/// Returns how much eight downloads move while a server sends much whose connections have this class: the lesser of two times.
+/// Returns how much eight downloads move while a server sends much whose connections have this class: the
+/// lesser of two times.
 fn moved_beside(class: &str) -> u64 {
     let home = Home::new(&format!("priority-{class}"));
     let slow = Slow::with(|[_, server]| {

@@ -1,5 +1,5 @@
-//! Captured connections, in network namespaces: a client behind a router with the near gateway, and the far gateway with a
-//! server behind it. Needs root, nftables, iproute2 and curl.
+//! Captured connections, in network namespaces: a client behind a router with the near gateway, and the far
+//! gateway with a server behind it. Needs root, nftables, iproute2 and curl.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

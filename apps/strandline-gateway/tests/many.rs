@@ -96,8 +96,8 @@ fn stalled_readers_harm_no_others(count: usize) {
         [memory[0].saturating_sub(before[0]), memory[1].saturating_sub(before[1])]
     };
     let [near, far] = more();
-    // What arrives: credit of 1 MiB for each, and 16 MiB for all that were fast. What does not: 16 MiB, and for each 128 KiB and
-    // what is being sent. And what the allocator keeps.
+    // What arrives: credit of 1 MiB for each, and 16 MiB for all that were fast. What does not: 16 MiB, and
+    // for each 128 KiB and what is being sent. And what the allocator keeps.
     assert!(near < (count << 20) + (48 << 20), "{near} bytes for {count} readers");
     assert!(far < count * (320 << 10) + (48 << 20), "{far} bytes for {count} readers");
     let mut ends: Vec<(TcpStream, TcpStream)> = (0..100).map(|_| world.connect()).collect();

@@ -225,8 +225,8 @@ fn counters_of_mapping_never_fall() {
     drop((client, silent));
 }
 
-/// The first set-up has a moment of its own, from its beginning on, before connections go directly: only those that come in it
-/// wait for its end.
+/// The first set-up has a moment of its own, from its beginning on, before connections go directly: only
+/// those that come in it wait for its end.
 #[test]
 fn the_first_set_up_delays_nothing_twice() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -14,8 +14,8 @@ pub fn slow_path(to: SocketAddr, lost: u64) -> SocketAddr {
     path(to, slowly(lost), slowly(lost))
 }
 
-/// Passes datagrams on in both directions: those to this address of which the first closure returns true, and answers of
-/// which the second one does.
+/// Passes datagrams on in both directions: those to this address of which the first closure returns true, and
+/// answers of which the second one does.
 pub fn path(
     to: SocketAddr,
     up: impl FnMut(&[u8]) -> bool + Send + 'static,

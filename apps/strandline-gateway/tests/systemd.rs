@@ -1,5 +1,5 @@
-//! The unit under systemd, as the first process of its own namespaces: a hot restart and a stop, under an open connection.
-//! `make interop` runs this as root.
+//! The unit under systemd, as the first process of its own namespaces: a hot restart and a stop, under an
+//! open connection. `make interop` runs this as root.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,5 +1,6 @@
 //! Measures what associations, connections and requests take of memory on each side, and prints the table of
-//! docs/http.md. Client and server are threads that talk over loopback sockets, and every allocation of each is counted.
+//! docs/http.md. Client and server are threads that talk over loopback sockets, and every allocation of each
+//! is counted.
 //!
 //! Run with `cargo run --release -p strandline-http --example memory`.
 #![allow(clippy::print_stdout, reason = "an example")]

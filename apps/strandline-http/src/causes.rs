@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-/// Returns an error and its causes, from the outermost to the innermost. What an error repeats of its cause is left out.
+/// Returns an error and its causes, from the outermost to the innermost. What an error repeats of its cause
+/// is left out.
 pub(crate) fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

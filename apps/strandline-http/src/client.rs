@@ -35,9 +35,9 @@ const ATTEMPTS: usize = 3;
 ///
 /// An association stays as long as a clone of the connector exists, until it has had no connection for
 /// [`Settings::idle_timeout`]: hyper-util's client closes idle connections, which frees their streams, but has no word on
-/// associations. Without clones it ends once its last connection is closed; the pool of a client that is dropped closes
-/// its idle ones. [`Stack::wait_idle`] waits for that. An association that has ended, or whose server has no stream left,
-/// is replaced by the next connection to its host.
+/// associations. Without clones it ends once its last connection is closed; the pool of a client that is
+/// dropped closes its idle ones. [`Stack::wait_idle`] waits for that. An association that has ended, or whose
+/// server has no stream left, is replaced by the next connection to its host.
 ///
 /// An example is at the beginning of the [crate's documentation](crate).
 #[derive(Debug, Clone)]

@@ -242,8 +242,8 @@ impl Framing {
     }
 }
 
-/// Returns whether this is the first line of an OPTIONS whose target is absolute and has no path and no query: it is about
-/// the whole server (RFC 9112 section 3.2.4). hyper gives it a path.
+/// Returns whether this is the first line of an OPTIONS whose target is absolute and has no path and no
+/// query: it is about the whole server (RFC 9112 section 3.2.4). hyper gives it a path.
 fn is_about_server(line: &[u8]) -> bool {
     let Some((target, _)) = line.strip_prefix(b"OPTIONS ").and_then(|rest| split_at(rest, b" ")) else {
         return false;

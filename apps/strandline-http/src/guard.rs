@@ -2,12 +2,14 @@
 //!
 //! - Requests whose [framing](crate::framing) is ambiguous are refused: [`Guard`] spoils the end of the head, so that
 //!   hyper answers 400 and closes the connection, or fails in the middle of the body.
-//! - A client that has sent its end may still wait for the response (RFC 9112 section 9.6). hyper would take that for the
-//!   client's disappearance, so it sees the end only once nothing is in progress. A reset is passed on at once.
+//! - A client that has sent its end may still wait for the response (RFC 9112 section 9.6). hyper would take
+//!   that for the client's disappearance, so it sees the end only once nothing is in progress. A reset is
+//!   passed on at once.
 //! - Bytes behind a request that asks for a tunnel are kept back until its response says whose they are.
 //! - Interim responses of the service go out, and hyper's own answers are reported.
-//! - A client may still be sending a request that was answered and won't be read. Closing a TCP connection then would reset
-//!   it, and the client might lose the answer. The rest is read and dropped for some time (RFC 9112 section 9.6).
+//! - A client may still be sending a request that was answered and won't be read. Closing a TCP connection
+//!   then would reset it, and the client might lose the answer. The rest is read and dropped for some time
+//!   (RFC 9112 section 9.6).
 
 use std::future::Future;
 use std::io;
@@ -77,7 +79,8 @@ impl<T> Guard<T> {
         }
     }
 
-    /// Sets the time for which the rest of a request is read that was answered before its end. By default it isn't read.
+    /// Sets the time for which the rest of a request is read that was answered before its end. By default it
+    /// isn't read.
     pub(crate) fn rest_timeout(mut self, limit: Duration) -> Self {
         self.rest_timeout = limit;
         self

@@ -72,8 +72,8 @@ pub(crate) async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(tcp)
 }
 
-/// Connects to the address that answers first. Each is tried 250 ms after the one before, or as soon as that has failed.
-/// Attempts that are late are dropped.
+/// Connects to the address that answers first. Each is tried 250 ms after the one before, or as soon as that
+/// has failed. Attempts that are late are dropped.
 ///
 /// # Errors
 /// The error of the last one that failed, if all fail.

@@ -25,7 +25,8 @@ pub(crate) fn check<B>(request: &Request<B>) -> Result<(), &'static str> {
     }
 }
 
-/// Returns whether this is a host with or without a port, after a user if there is one. The parser of URIs accepts any port.
+/// Returns whether this is a host with or without a port, after a user if there is one. The parser of URIs
+/// accepts any port.
 pub(crate) fn is_authority(authority: &Authority) -> bool {
     let host = authority.as_str().rsplit('@').next().unwrap_or_default();
     !host.is_empty() && is_host(host.as_bytes())
@@ -43,8 +44,8 @@ pub(crate) fn port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| is_number && *port != 0)
 }
 
-/// Returns whether this is a host with or without a port (RFC 3986 section 3.2), or empty, as it is if the target has no
-/// authority.
+/// Returns whether this is a host with or without a port (RFC 3986 section 3.2), or empty, as it is if the
+/// target has no authority.
 fn is_host(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     if text.is_empty() {

@@ -69,8 +69,8 @@ pub struct SimulateArgs {
     /// Order of what several streams have to send
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Scheduler::FirstCome)]
     pub scheduler: Scheduler,
-    /// Send a message of this size on another stream, of higher priority, every --probe-interval. The other side sends it
-    /// back; the report has the round-trip times
+    /// Send a message of this size on another stream, of higher priority, every --probe-interval. The other
+    /// side sends it back; the report has the round-trip times
     #[arg(long, value_name = "BYTES", value_parser = units::size)]
     pub probe: Option<usize>,
     /// Time between these messages

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use strandline::{Association, SendInfo, StreamId};
 
-/// Sends messages to an echo server over `silent`, which reads nothing, until its own buffers and the server's are full.
-/// Returns how many were sent. Asserts that the server bounds what it keeps, and that it answers `other` at once all the
-/// while.
+/// Sends messages to an echo server over `silent`, which reads nothing, until its own buffers and the
+/// server's are full. Returns how many were sent. Asserts that the server bounds what it keeps, and that it
+/// answers `other` at once all the while.
 pub(crate) async fn fill_while_another_echoes(
     silent: &Association,
     other: &Association,

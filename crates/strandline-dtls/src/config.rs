@@ -10,8 +10,8 @@ use crate::identity::Identity;
 use crate::provider::ring_provider;
 use crate::trust::Trust;
 
-/// Maximum length of a handshake datagram without the outer header, in bytes: with that header and those of UDP and IPv6
-/// it fits the minimum MTU of IPv6, 1,280.
+/// Maximum length of a handshake datagram without the outer header, in bytes: with that header and those of
+/// UDP and IPv6 it fits the minimum MTU of IPv6, 1,280.
 pub(crate) const HANDSHAKE_LEN_MAX: usize = 1150;
 
 /// First interval after which a flight of the handshake is retransmitted: what RFC 9147 section 5.8.2 recommends for
@@ -45,11 +45,12 @@ pub struct Config {
 pub struct Limits {
     /// Connections at most; each takes about 20 KB. Default 65,536.
     pub connections_max: usize,
-    /// Handshakes of clients in progress at most. A further one replaces the oldest of the source with the most: an IPv4
-    /// address, or an IPv6 network of 64 bits. Peers without a header of ours have as many again. Default 1,024.
+    /// Handshakes of clients in progress at most. A further one replaces the oldest of the source with the
+    /// most: an IPv4 address, or an IPv6 network of 64 bits. Peers without a header of ours have as many
+    /// again. Default 1,024.
     pub half_open_max: usize,
-    /// Handshakes that clients may begin per second, in the mean; each takes a server about 0.2 ms. A source that begins many
-    /// leaves half of it to others. Default 1,000.
+    /// Handshakes that clients may begin per second, in the mean; each takes a server about 0.2 ms. A source
+    /// that begins many leaves half of it to others. Default 1,000.
     pub handshakes_per_sec: u32,
     /// Time for a handshake. Default 15 s.
     pub handshake_timeout: Duration,

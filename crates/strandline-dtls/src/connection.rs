@@ -306,8 +306,8 @@ impl Connection {
         self.held.push(held);
     }
 
-    /// Encrypts a packet into `out`, header included. Returns the length; `None` if it does not fit or the connection has
-    /// failed.
+    /// Encrypts a packet into `out`, header included. Returns the length; `None` if it does not fit or the
+    /// connection has failed.
     pub(crate) fn seal(&mut self, packet: &[u8], out: &mut [u8]) -> Option<usize> {
         self.dtls.send_application_data(packet).ok()?;
         let header_len = self.write_header(out)?;

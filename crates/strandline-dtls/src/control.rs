@@ -1,5 +1,5 @@
-//! Messages between the layers of two hosts, as application data of DTLS. They begin with 0 where an SCTP packet has its
-//! source port, which is never 0 (RFC 9260 section 3.1).
+//! Messages between the layers of two hosts, as application data of DTLS. They begin with 0 where an SCTP
+//! packet has its source port, which is never 0 (RFC 9260 section 3.1).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -26,8 +26,8 @@ const CONFIRMED: u8 = 1;
 /// A message between layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Control {
-    /// Both connection IDs as the sender knows them, so that nobody on the way can exchange them. A server adds the token by
-    /// which the client recognises its Reset.
+    /// Both connection IDs as the sender knows them, so that nobody on the way can exchange them. A server
+    /// adds the token by which the client recognises its Reset.
     Hello { own: Cid, peer: Cid, confirmed: bool, reset: Option<ResetToken> },
     /// Asks the peer to prove that it receives at the address where this was sent.
     Challenge { nonce: u64 },

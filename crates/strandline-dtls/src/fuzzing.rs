@@ -5,8 +5,8 @@ use crate::header::{Header, TOKEN_LEN};
 use crate::known_hosts::KnownHosts;
 use crate::tags::{Inbound, Tags};
 
-/// Any bytes as a datagram, as a message between layers, and as an SCTP packet of one of two connections. What was parsed
-/// is written as it was read, and a packet never passes over both connections.
+/// Any bytes as a datagram, as a message between layers, and as an SCTP packet of one of two connections.
+/// What was parsed is written as it was read, and a packet never passes over both connections.
 pub fn dtls_datagram(bytes: &[u8]) {
     if let Some(header) = Header::parse(bytes)
         && !matches!(header, Header::Initial { token, .. } if token.len() > TOKEN_LEN)

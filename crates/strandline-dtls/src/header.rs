@@ -16,8 +16,8 @@
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! ```
 
-/// A connection ID. The low bits name the shard that owns the connection. The high bits of one that a server chose are the
-/// low bits of its client's: in a Reset they come last, so that it reaches the client's shard.
+/// A connection ID. The low bits name the shard that owns the connection. The high bits of one that a server
+/// chose are the low bits of its client's: in a Reset they come last, so that it reaches the client's shard.
 pub(crate) type Cid = u64;
 
 /// Returns the connection ID of a server, with the high bits that its client's calls for.
@@ -25,8 +25,8 @@ pub(crate) fn with_bits_of(client: Cid, cid: Cid) -> Cid {
     cid << RESET_ROTATION >> RESET_ROTATION | client << (u64::BITS - RESET_ROTATION)
 }
 
-/// First bytes. Neither a DTLS record begins with one (20 to 63, RFC 9147 section 4.1) nor STUN, ZRTP, TURN, QUIC or RTP
-/// (RFC 7983, RFC 9443).
+/// First bytes. Neither a DTLS record begins with one (20 to 63, RFC 9147 section 4.1) nor STUN, ZRTP, TURN,
+/// QUIC or RTP (RFC 7983, RFC 9443).
 const INITIAL: u8 = 8;
 const RETRY: u8 = 9;
 const HANDSHAKE: u8 = 10;

@@ -41,8 +41,8 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// Makes a key and a self-signed certificate with a name, which is only informative. Returns the identity as text: the
-    /// key and the certificate in PEM format, to be kept secret.
+    /// Makes a key and a self-signed certificate with a name, which is only informative. Returns the identity
+    /// as text: the key and the certificate in PEM format, to be kept secret.
     ///
     /// # Errors
     /// If the system has no randomness, or the name can't stand in a certificate.

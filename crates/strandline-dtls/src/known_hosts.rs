@@ -94,8 +94,8 @@ impl KnownHosts {
         Ok(Self { lines })
     }
 
-    /// Reads a list, and returns it with the lines that can't be read. These are kept. A host whose line is one of them counts
-    /// as listed with a key that it does not have, so that no first use makes up for it.
+    /// Reads a list, and returns it with the lines that can't be read. These are kept. A host whose line is
+    /// one of them counts as listed with a key that it does not have, so that no first use makes up for it.
     ///
     /// # Errors
     /// If there are more than 65,536 lines.
@@ -140,8 +140,8 @@ impl KnownHosts {
         self.lines.extend(hosts.into_iter().filter(|host| listed.insert(key(host))).map(Line::Host));
     }
 
-    /// Appends the lines of another list, except for hosts that are listed already. Lines that can't be read come along: their
-    /// hosts stay refused.
+    /// Appends the lines of another list, except for hosts that are listed already. Lines that can't be read
+    /// come along: their hosts stay refused.
     pub fn append(&mut self, other: Self) {
         let (hosts, lines) =
             other.lines.into_iter().partition::<Vec<_>, _>(|line| matches!(line, Line::Host(_)));
@@ -182,8 +182,8 @@ impl KnownHosts {
         keys
     }
 
-    /// Looks up a server at an address, which the user called `name`. Each of both that is listed must have the key. An entry
-    /// for the port counts instead of that of the address.
+    /// Looks up a server at an address, which the user called `name`. Each of both that is listed must have
+    /// the key. An entry for the port counts instead of that of the address.
     pub(crate) fn look_up(&self, address: SocketAddr, name: Option<&str>, key: Fingerprint) -> Found {
         let listed = |name: String| self.keys_of(&name).map(|keys| (name, keys));
         let [with_port, plain] = names_of(address);

@@ -50,8 +50,8 @@ pub enum Event {
     Established(SocketAddr, Option<PeerIdentity>),
     /// A connection could not be established, or has ended.
     Failed(SocketAddr, Failure),
-    /// A client that has proved nothing could not establish a connection, or has ended one, after as many others that were not
-    /// reported. Reported at most every ten seconds, beyond the first eight.
+    /// A client that has proved nothing could not establish a connection, or has ended one, after as many
+    /// others that were not reported. Reported at most every ten seconds, beyond the first eight.
     ClientFailed(SocketAddr, Failure, u64),
     /// A server was not known and is from now on.
     Learned(KnownHost),
@@ -114,13 +114,14 @@ pub struct Sealed {
     pub segment_size: usize,
 }
 
-/// The layer between carrier and engine: it encrypts packets, and authenticates peers. No I/O: datagrams, packets and the
-/// time are input.
+/// The layer between carrier and engine: it encrypts packets, and authenticates peers. No I/O: datagrams,
+/// packets and the time are input.
 ///
 /// - [`handle_datagram`](Self::handle_datagram) takes what arrived and appends decrypted packets.
 /// - [`seal`](Self::seal) encrypts packets of the engine, and begins a handshake if there is no connection yet.
-/// - [`poll_transmit`](Self::poll_transmit) returns datagrams of the layer itself, [`poll_event`](Self::poll_event) what
-///   happened; both after any of the other calls, until they return `None`.
+/// - [`poll_transmit`](Self::poll_transmit) returns datagrams of the layer itself,
+///   [`poll_event`](Self::poll_event) what happened; both after any of the other calls, until they return
+///   `None`.
 /// - [`poll_timeout`](Self::poll_timeout) is when to call [`handle_timeout`](Self::handle_timeout).
 #[derive(Debug)]
 pub struct Layer {
@@ -209,16 +210,16 @@ impl Layer {
         self.names.insert(address, name.to_owned());
     }
 
-    /// Returns who the peer of the association with this tag of ours has proved to be. `None` if it is anonymous, or there is
-    /// no such association.
+    /// Returns who the peer of the association with this tag of ours has proved to be. `None` if it is
+    /// anonymous, or there is no such association.
     #[must_use]
     pub fn peer_identity(&self, local_tag: u32) -> Option<&PeerIdentity> {
         let cid = self.tags.connection_of(local_tag)?;
         self.connections.get(&cid)?.identity()
     }
 
-    /// Returns whether an INIT may concern the association with this tag of ours: whether its sender is that association's
-    /// peer.
+    /// Returns whether an INIT may concern the association with this tag of ours: whether its sender is that
+    /// association's peer.
     #[must_use]
     pub fn may_set_up(&self, init: &InitOf, local_tag: u32) -> bool {
         match self.tags.connection_of(local_tag) {
@@ -517,8 +518,8 @@ impl Layer {
         connection.is_server(address, name, &self.config.trust, wall)
     }
 
-    /// Returns whether a connection may carry a packet. An INIT is a question: if several stay unanswered, the peer may have
-    /// lost the connection.
+    /// Returns whether a connection may carry a packet. An INIT is a question: if several stay unanswered,
+    /// the peer may have lost the connection.
     fn is_alive(&mut self, cid: Cid, packet: &[u8]) -> bool {
         let Some(connection) = self.connections.get_mut(&cid) else { return false };
         let is_init = packet.get(4..8) == Some(&[0; 4][..]);

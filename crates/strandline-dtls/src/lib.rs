@@ -1,13 +1,14 @@
 //! SCTP over DTLS 1.3 (RFC 8261, RFC 9147): encryption and identities, between carrier and engine. No clock, socket or
 //! thread.
 //!
-//! [`Layer`] is the state machine. It holds one DTLS connection with each peer, over all of the peer's addresses, and finds
-//! it by connection IDs in a header of its own (docs/encryption.md). An [`Identity`] is a key with a certificate, [`Trust`]
-//! decides about those of peers.
+//! [`Layer`] is the state machine. It holds one DTLS connection with each peer, over all of the peer's
+//! addresses, and finds it by connection IDs in a header of its own (docs/encryption.md). An [`Identity`] is
+//! a key with a certificate, [`Trust`] decides about those of peers.
 //!
-//! Modules, from the bottom: `header`, `control` and `token` are the bytes on the wire, `fingerprint`, `identity`,
-//! `known_hosts` and `trust` are about keys, `provider` is the cryptography, `sources` limits handshakes, `paths` and `tags` are the
-//! parts of a connection's state that DTLS does not know, `connection` is one connection, and `layer` all of them.
+//! Modules, from the bottom: `header`, `control` and `token` are the bytes on the wire, `fingerprint`,
+//! `identity`, `known_hosts` and `trust` are about keys, `provider` is the cryptography, `sources` limits
+//! handshakes, `paths` and `tags` are the parts of a connection's state that DTLS does not know, `connection`
+//! is one connection, and `layer` all of them.
 
 mod abort;
 mod config;

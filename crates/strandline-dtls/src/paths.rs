@@ -1,8 +1,8 @@
 //! The addresses of a peer, and how they change.
 //!
-//! The engine knows a peer by the addresses that it was set up with. A NAT may give the peer another one at any time. The
-//! connection ID tells that a record is the peer's all the same; but a copy of it may come from anywhere. Packets go to a
-//! new address only after the peer has answered a challenge from there.
+//! The engine knows a peer by the addresses that it was set up with. A NAT may give the peer another one at
+//! any time. The connection ID tells that a record is the peer's all the same; but a copy of it may come from
+//! anywhere. Packets go to a new address only after the peer has answered a challenge from there.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -114,8 +114,8 @@ impl Paths {
         }
     }
 
-    /// Returns the path whose peer has moved to an unknown address: the one with this IP address, or the only one unless the
-    /// peer named the address as another one.
+    /// Returns the path whose peer has moved to an unknown address: the one with this IP address, or the only
+    /// one unless the peer named the address as another one.
     fn moved(&self, source: SocketAddr) -> Option<usize> {
         let same_ip = self.paths.iter().position(|path| path.actual.ip() == source.ip());
         same_ip.or_else(|| {
@@ -124,7 +124,8 @@ impl Paths {
         })
     }
 
-    /// Begins to ask whether the peer is at an address, unless it is being asked. Returns whether to send the challenge.
+    /// Begins to ask whether the peer is at an address, unless it is being asked. Returns whether to send the
+    /// challenge.
     pub(crate) fn challenge(&mut self, now: Instant, address: SocketAddr, nonce: u64) -> bool {
         if self.challenge.is_some_and(|challenge| now < challenge.until) {
             return false;
@@ -134,8 +135,8 @@ impl Paths {
         true
     }
 
-    /// Handles the answer to a challenge, which came from an address. Returns the path's old and new address if the peer has
-    /// moved.
+    /// Handles the answer to a challenge, which came from an address. Returns the path's old and new address
+    /// if the peer has moved.
     pub(crate) fn on_response(&mut self, source: SocketAddr, nonce: u64) -> Option<(SocketAddr, SocketAddr)> {
         let challenge = self.challenge.filter(|one| one.nonce == nonce && one.address == source)?;
         self.challenge = None;

@@ -75,8 +75,8 @@ impl Sources {
         self.count
     }
 
-    /// Returns whether a handshake may begin, and counts it. While less than half of the common allowance is left, a source
-    /// may begin an eighth of the rate.
+    /// Returns whether a handshake may begin, and counts it. While less than half of the common allowance is
+    /// left, a source may begin an eighth of the rate.
     pub(crate) fn may_begin(&mut self, source: Source, now: Instant) -> bool {
         let (per_sec, share) = (self.per_sec, self.per_sec / SHARE_DIVISOR);
         self.common.refill(now, per_sec);

@@ -1,8 +1,9 @@
 //! Verification tags: which associations were set up over which connection.
 //!
-//! Packets carry only the tag that their receiver chose. The tags are learned from the INIT and INIT ACK chunks that pass:
-//! an association belongs to the connection that carried both. A peer is authenticated as itself, not as somebody else:
-//! its packets may reach only associations of its own connection, and an association's packets leave only over it.
+//! Packets carry only the tag that their receiver chose. The tags are learned from the INIT and INIT ACK
+//! chunks that pass: an association belongs to the connection that carried both. A peer is authenticated as
+//! itself, not as somebody else: its packets may reach only associations of its own connection, and an
+//! association's packets leave only over it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -210,8 +211,8 @@ impl Tags {
         gone.map(orphan).collect()
     }
 
-    /// Begins to look for tags that the engine no longer has, unless that is under way. Two sweeps must be further apart
-    /// than a cookie lives.
+    /// Begins to look for tags that the engine no longer has, unless that is under way. Two sweeps must be
+    /// further apart than a cookie lives.
     pub(crate) fn begin_sweep(&mut self) {
         if self.sweep.is_empty() {
             self.sweep.extend(self.local.keys());
@@ -259,8 +260,8 @@ impl Tags {
         }
     }
 
-    /// Expects the engine's answer to an INIT. Returns false if the peer's tag belongs to another connection, or too many
-    /// answers are awaited.
+    /// Expects the engine's answer to an INIT. Returns false if the peer's tag belongs to another connection,
+    /// or too many answers are awaited.
     fn await_answer(&mut self, connection: Cid, remote: Remote) -> bool {
         match self.remote.get(&remote) {
             Some(owner) => owner.connection == connection,

@@ -21,7 +21,8 @@ impl Tokens {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, secret) }
     }
 
-    /// Returns a token for a client at an address: the time in seconds, and a code over time, address and connection ID.
+    /// Returns a token for a client at an address: the time in seconds, and a code over time, address and
+    /// connection ID.
     pub(crate) fn issue(&self, now_secs: u32, client: SocketAddr, cid: Cid) -> [u8; TOKEN_LEN] {
         let mut token = [0; TOKEN_LEN];
         let (time, code) = token.split_at_mut(4);
@@ -79,8 +80,8 @@ impl ResetTokens {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()) }
     }
 
-    /// Returns the token of a connection of this side, for the peer at an address. At any other address it is another one:
-    /// nobody gets it by a question from elsewhere.
+    /// Returns the token of a connection of this side, for the peer at an address. At any other address it is
+    /// another one: nobody gets it by a question from elsewhere.
     pub(crate) fn of(&self, cid: Cid, peer: SocketAddr) -> ResetToken {
         let mut token = [0; RESET_TOKEN_LEN];
         let made = context_of(&self.key, peer, cid).sign();

@@ -123,16 +123,18 @@ impl Trust {
         self
     }
 
-    /// Trusts the hosts of a list, instead of those of an earlier one. With `first_use`, a server that is not listed under any of its names is trusted
-    /// and added to the list, which [`known_hosts`](Self::known_hosts) returns: whoever answers first is believed.
+    /// Trusts the hosts of a list, instead of those of an earlier one. With `first_use`, a server that is not
+    /// listed under any of its names is trusted and added to the list, which
+    /// [`known_hosts`](Self::known_hosts) returns: whoever answers first is believed.
     #[must_use]
     pub fn hosts(mut self, hosts: KnownHosts, first_use: bool) -> Self {
         self.hosts = Some(Hosts { list: Arc::new(Mutex::new(hosts)), first_use });
         self
     }
 
-    /// Also trusts peers whose certificate was signed by one of these authorities, for the use as a client or server, and
-    /// for the server's name or address. Peers send no intermediate certificates: name those as authorities too.
+    /// Also trusts peers whose certificate was signed by one of these authorities, for the use as a client or
+    /// server, and for the server's name or address. Peers send no intermediate certificates: name those as
+    /// authorities too.
     ///
     /// # Errors
     /// If there is none in the text, or one of them can't be read.

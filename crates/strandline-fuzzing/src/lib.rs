@@ -1,5 +1,6 @@
-//! Runs a fuzz target as a test on stable Rust: over its seeds, `fuzz/seeds/TARGET`, and over a fixed number of random changes
-//! of them. The changes are the same in every run. libFuzzer searches further: see `fuzz/run`.
+//! Runs a fuzz target as a test on stable Rust: over its seeds, `fuzz/seeds/TARGET`, and over a fixed number
+//! of random changes of them. The changes are the same in every run. libFuzzer searches further: see
+//! `fuzz/run`.
 //!
 //! A target is a function of bytes that panics if a property doesn't hold.
 #![forbid(unsafe_code)]

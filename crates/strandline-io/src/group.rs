@@ -9,13 +9,13 @@ use crate::filter::{self, Sockets};
 use crate::steering::{GENERATION_MASK, PLACES_MAX, Steering};
 use crate::{OpenError, UdpCarrier, UdpOptions};
 
-/// The sockets at a UDP address that several processes share: each process is a *generation*, whose number its verification
-/// tags and connection IDs have, so that the kernel gives each datagram to its process. INITs, and all else that begins
-/// something new, go to the newest generation.
+/// The sockets at a UDP address that several processes share: each process is a *generation*, whose number
+/// its verification tags and connection IDs have, so that the kernel gives each datagram to its process.
+/// INITs, and all else that begins something new, go to the newest generation.
 ///
-/// The sockets of a group are numbered by the kernel, and the numbers change when one is closed. Therefore all processes keep
-/// all of them: a new process gets their descriptors ([`descriptors`](Self::descriptors)) with their
-/// [`owners`](Self::owners), and takes over those whose process has ended.
+/// The sockets of a group are numbered by the kernel, and the numbers change when one is closed. Therefore
+/// all processes keep all of them: a new process gets their descriptors ([`descriptors`](Self::descriptors))
+/// with their [`owners`](Self::owners), and takes over those whose process has ended.
 #[derive(Debug)]
 pub struct UdpGroup {
     address: SocketAddr,
@@ -47,8 +47,8 @@ impl UdpGroup {
         Ok(Self { address, options: options.clone(), members, steering: None })
     }
 
-    /// Takes over a group of which another process has sent the descriptors and owners, in their order. `None` if there is none,
-    /// or they are no sockets.
+    /// Takes over a group of which another process has sent the descriptors and owners, in their order.
+    /// `None` if there is none, or they are no sockets.
     #[must_use]
     pub fn adopt(members: Vec<(OwnedFd, Owner)>, options: &UdpOptions) -> Option<Self> {
         let as_member = |(descriptor, owner)| Member { socket: Socket::from(descriptor), owner };
@@ -113,8 +113,8 @@ impl UdpGroup {
         Ok((carriers, steering))
     }
 
-    /// Makes the generation of this process the newest one: from now on everything new comes to it. Call it again whenever
-    /// a generation has [ended](Self::release), or its successor has failed.
+    /// Makes the generation of this process the newest one: from now on everything new comes to it. Call it
+    /// again whenever a generation has [ended](Self::release), or its successor has failed.
     ///
     /// # Errors
     /// If the kernel refuses.

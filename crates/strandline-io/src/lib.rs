@@ -29,10 +29,11 @@
 //!
 //! # Waiting
 //!
-//! Register the descriptor ([`std::os::fd::AsFd`]) with an event loop for reading, writing and errors. `EPOLLERR`
-//! (`Interest::ERROR` in tokio) means that [`Carrier::poll_errors`] has something to report. With tokio, wrap a duplicate
-//! of the descriptor in a `tokio::net::UdpSocket`, whatever kind of socket it is, and call the carrier within
-//! `UdpSocket::try_io`, with one interest at a time, to keep track of readiness: see `examples/receive.rs`.
+//! Register the descriptor ([`std::os::fd::AsFd`]) with an event loop for reading, writing and errors.
+//! `EPOLLERR` (`Interest::ERROR` in tokio) means that [`Carrier::poll_errors`] has something to report. With
+//! tokio, wrap a duplicate of the descriptor in a `tokio::net::UdpSocket`, whatever kind of socket it is, and
+//! call the carrier within `UdpSocket::try_io`, with one interest at a time, to keep track of readiness: see
+//! `examples/receive.rs`.
 //!
 //! # Checksums
 //!

@@ -55,8 +55,8 @@ pub struct LocalAddress {
     pub interface_index: u32,
 }
 
-/// Notifications that the list of [`local_addresses`] may have changed. Wait until the descriptor can be read, then call
-/// [`take`](Self::take).
+/// Notifications that the list of [`local_addresses`] may have changed. Wait until the descriptor can be
+/// read, then call [`take`](Self::take).
 #[derive(Debug)]
 pub struct AddressChanges(Changes);
 

@@ -32,7 +32,8 @@ pub struct RawOptions {
     /// associations with ABORT, so these must be kept from leaving by other means, for example `iptables -A
     /// OUTPUT -p sctp --chunk-types any ABORT -j DROP`. Default: false.
     pub allow_kernel_sctp: bool,
-    /// The zone of a link-local IPv6 address that the carrier is opened at: the index of its interface. Default: 0, none.
+    /// The zone of a link-local IPv6 address that the carrier is opened at: the index of its interface.
+    /// Default: 0, none.
     pub zone: u32,
     /// Bytes of the socket's receive buffer. Default: 4 MiB.
     pub receive_buffer_bytes: usize,

@@ -30,8 +30,8 @@ const ADDRESS_WORDS: usize = 8;
 /// ([`UdpCarrier::bind_group`](crate::UdpCarrier::bind_group),
 /// [`RawCarrier::open_place`](crate::RawCarrier::open_place)).
 ///
-/// If processes share an address one after another ([`of_generation`](Self::of_generation)), the two lowest bits of a tag are
-/// the process's, and the place is in the bits above.
+/// If processes share an address one after another ([`of_generation`](Self::of_generation)), the two lowest
+/// bits of a tag are the process's, and the place is in the bits above.
 ///
 /// Encrypted datagrams ([`by_connection`](Self::by_connection)) go to the place in the low bits of their connection ID.
 ///
@@ -76,8 +76,8 @@ impl Steering {
     }
 
     /// Turns the rule into the one for encrypted datagrams. They begin with a byte of the range
-    /// `CONNECTION_KINDS` and a connection ID of eight bytes, whose low bits are the place: the ID that this side chose,
-    /// or in a client's first datagrams its own. All others have place 0.
+    /// `CONNECTION_KINDS` and a connection ID of eight bytes, whose low bits are the place: the ID that this
+    /// side chose, or in a client's first datagrams its own. All others have place 0.
     #[must_use]
     pub fn by_connection(self) -> Self {
         Self { by_connection: true, ..self }

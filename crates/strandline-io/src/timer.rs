@@ -8,8 +8,8 @@ use crate::sys;
 
 /// A kernel timer: a file descriptor that becomes readable when it expires (`timerfd_create(2)`).
 ///
-/// Event loops round their own timers to milliseconds. On a local network a round trip takes a fifth of a millisecond, and
-/// a loss is detected and repaired in less than one.
+/// Event loops round their own timers to milliseconds. On a local network a round trip takes a fifth of a
+/// millisecond, and a loss is detected and repaired in less than one.
 ///
 /// ```
 /// use std::time::Duration;

@@ -19,11 +19,12 @@ const LAST: u8 = b'S';
 /// Maximum number of messages that are received.
 const MESSAGES_MAX: usize = 1024;
 
-/// Sends descriptors, in as many messages as they need. The stream must be blocking, and the other process must receive.
+/// Sends descriptors, in as many messages as they need. The stream must be blocking, and the other process
+/// must receive.
 ///
 /// # Errors
-/// Returns an error if the other process has ended, or the kernel refuses: more descriptors are under way than this process may
-/// have open.
+/// Returns an error if the other process has ended, or the kernel refuses: more descriptors are under way
+/// than this process may have open.
 pub fn send_descriptors(stream: &UnixStream, all: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut rest = all;
     loop {

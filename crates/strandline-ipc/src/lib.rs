@@ -1,6 +1,6 @@
-//! Communication of the processes of one server over Unix sockets: descriptors ([`send_descriptors`], [`send_note`]), frames
-//! between a supervisor and its workers ([`frame`], [`read_frame`], [`Outlet`]), and batches of messages
-//! between workers ([`Outbox`], [`Inbox`]).
+//! Communication of the processes of one server over Unix sockets: descriptors ([`send_descriptors`],
+//! [`send_note`]), frames between a supervisor and its workers ([`frame`], [`read_frame`], [`Outlet`]), and
+//! batches of messages between workers ([`Outbox`], [`Inbox`]).
 #![forbid(unsafe_code)]
 
 mod batches;

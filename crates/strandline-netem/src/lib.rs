@@ -1,13 +1,13 @@
 //! A model of one direction of a network link: delay, jitter, rate, queue, loss, reordering, duplication, corruption.
 //!
-//! The model does no I/O and reads no clock. Time is an input, in nanoseconds since an origin that the caller chooses, and
-//! every random decision comes from a seed, so a run can be repeated exactly.
+//! The model does no I/O and reads no clock. Time is an input, in nanoseconds since an origin that the caller
+//! chooses, and every random decision comes from a seed, so a run can be repeated exactly.
 //!
 //! There are two ways to use it:
-//! - [`Link`] decides about packets that the caller keeps: [`Link::offer`] returns when each copy arrives and whether it is
-//!   corrupted, or why the packet is dropped.
-//! - [`HeldLink`] holds the packets as well: [`HeldLink::push`] takes a packet, [`HeldLink::poll`] returns those that have
-//!   arrived.
+//! - [`Link`] decides about packets that the caller keeps: [`Link::offer`] returns when each copy arrives and
+//!   whether it is corrupted, or why the packet is dropped.
+//! - [`HeldLink`] holds the packets as well: [`HeldLink::push`] takes a packet, [`HeldLink::poll`] returns
+//!   those that have arrived.
 //!
 //! ```
 //! use core::time::Duration;
@@ -23,9 +23,9 @@
 //! ```
 //!
 //! A packet is dropped by the first of these that applies: the link is cut, the packet is longer than
-//! [`LinkConfig::size_max`], the loss model drops it, the queue is full. Otherwise it is transmitted at the link's rate,
-//! travels for the delay and its jitter, may be held back so that others overtake it, and may be duplicated; each copy may
-//! be corrupted.
+//! [`LinkConfig::size_max`], the loss model drops it, the queue is full. Otherwise it is transmitted at the
+//! link's rate, travels for the delay and its jitter, may be held back so that others overtake it, and may be
+//! duplicated; each copy may be corrupted.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

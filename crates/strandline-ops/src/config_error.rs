@@ -72,8 +72,8 @@ impl ConfigError {
     }
 }
 
-/// Returns the line, from 1, of a key such as `limits.connections_max` or `peer[1].addresses` in a TOML document, or of the
-/// innermost table on the way to it. `None` if not even its first part is there.
+/// Returns the line, from 1, of a key such as `limits.connections_max` or `peer[1].addresses` in a TOML
+/// document, or of the innermost table on the way to it. `None` if not even its first part is there.
 #[must_use]
 pub fn line_of(text: &str, key: &str) -> Option<usize> {
     let (document, _) = DeTable::parse_recoverable(text);

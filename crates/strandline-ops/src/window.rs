@@ -1,19 +1,20 @@
-//! The receive window of TCP connections: nearly shut at first, so that a client's bytes wait at the client, and opened when it
-//! pleases.
+//! The receive window of TCP connections: nearly shut at first, so that a client's bytes wait at the client,
+//! and opened when it pleases.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Receive buffer of a connection from the moment when its window opens, in bytes; the kernel enlarges it as it does any other.
+/// Receive buffer of a connection from the moment when its window opens, in bytes; the kernel enlarges it as
+/// it does any other.
 const OPENED: libc::c_int = 64 << 10;
 /// TCP_WINDOW_CLAMP beyond any window.
 const UNCLAMPED: libc::c_int = 1 << 30;
 /// Lets the kernel choose the buffers again (linux/sock.h; Linux 5.14).
 const BUF_UNLOCKED: libc::c_int = 0;
 
-/// Makes the windows of the connections that a socket will accept as small as they can be: under 1 KiB. Call it before the
-/// socket listens.
+/// Makes the windows of the connections that a socket will accept as small as they can be: under 1 KiB. Call
+/// it before the socket listens.
 ///
 /// # Errors
 /// If the socket is not one of TCP.

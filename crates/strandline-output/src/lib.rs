@@ -7,8 +7,8 @@
 //! [`NOBODY_READS`] and without a message, as SIGPIPE would end it. Standard error carries messages: the
 //! program continues if it can't be written, unless its reader is gone.
 //!
-//! Control characters in either are escaped ([`escape`]): much of what programs print came from a peer or a file. [`read_file`] and
-//! [`read_text`] read a file up to a limit. [`LogWriter`] is for a log, and
+//! Control characters in either are escaped ([`escape`]): much of what programs print came from a peer or a
+//! file. [`read_file`] and [`read_text`] read a file up to a limit. [`LogWriter`] is for a log, and
 //! [`log_arguments`] for the log of child processes.
 #![forbid(unsafe_code)]
 

@@ -19,8 +19,9 @@ pub fn log_arguments() -> &'static [String] {
     LOG_ARGUMENTS.get().map_or(&[], Vec::as_slice)
 }
 
-/// Standard error for a log. Each write is taken for one event. Control characters in it are escaped as [`escape`] does, and line
-/// feeds before its end as `\n`: what a peer sent neither reaches a terminal nor begins a line.
+/// Standard error for a log. Each write is taken for one event. Control characters in it are escaped as
+/// [`escape`] does, and line feeds before its end as `\n`: what a peer sent neither reaches a terminal nor
+/// begins a line.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LogWriter;
 

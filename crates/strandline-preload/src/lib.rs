@@ -1,19 +1,22 @@
-//! The library that `strandline run` loads into an unmodified program (LD_PRELOAD): its TCP connections go through a gateway.
+//! The library that `strandline run` loads into an unmodified program (LD_PRELOAD): its TCP connections go
+//! through a gateway.
 //!
-//! It takes the place of `connect`, `getpeername` and, for SO_ERROR, `getsockopt`. It keeps no table of descriptors, allocates
-//! nothing and takes no lock after it was loaded, so that `fork`, `exec`, `dup`, threads and signal handlers need no thought:
-//! what must be remembered of a socket is in the socket, or at the gateway by the socket's cookie.
+//! It takes the place of `connect`, `getpeername` and, for SO_ERROR, `getsockopt`. It keeps no table of
+//! descriptors, allocates nothing and takes no lock after it was loaded, so that `fork`, `exec`, `dup`,
+//! threads and signal handlers need no thought: what must be remembered of a socket is in the socket, or at
+//! the gateway by the socket's cookie.
 //!
 //! # How a program learns of success
 //!
-//! A program polls for POLLOUT, or waits in `connect`. So its socket, which is connected to the gateway at once, must not
-//! become writable before the gateway has a connection to the destination. Behind the request go some kilobytes
-//! of padding, which the gateway's tiny receive window has no room for, and TCP_NOTSENT_LOWAT is so low that a socket with
-//! unsent bytes is not writable. When the destination has answered, the gateway opens the window and reads the padding, and
-//! the kernel reports POLLOUT. A failure is a reset, and the gateway is asked for the cause.
+//! A program polls for POLLOUT, or waits in `connect`. So its socket, which is connected to the gateway at
+//! once, must not become writable before the gateway has a connection to the destination. Behind the request
+//! go some kilobytes of padding, which the gateway's tiny receive window has no room for, and
+//! TCP_NOTSENT_LOWAT is so low that a socket with unsent bytes is not writable. When the destination has
+//! answered, the gateway opens the window and reads the padding, and the kernel reports POLLOUT. A failure is
+//! a reset, and the gateway is asked for the cause.
 //!
-//! A blocking `connect` waits by sending one byte of urgent data, which waits as `connect` does, for signals (SA_RESTART),
-//! SO_SNDTIMEO and cancellation, and which is not part of the data, whatever interrupts it.
+//! A blocking `connect` waits by sending one byte of urgent data, which waits as `connect` does, for signals
+//! (SA_RESTART), SO_SNDTIMEO and cancellation, and which is not part of the data, whatever interrupts it.
 //!
 //! docs/decisions/0148-connect-by-preload.md has the reasons.
 #![allow(unsafe_code)]

@@ -14,9 +14,9 @@
 //! +---------------+
 //! ```
 //!
-//! The answer to kind 2 has the first three rows, without the padding. Its kind is 0 if nothing is known, 1 while the
-//! connection is under way, 2 if it exists, and 3 if it failed; in place of the cookie it has errno, in 8 bytes. Numbers are
-//! in network byte order.
+//! The answer to kind 2 has the first three rows, without the padding. Its kind is 0 if nothing is known, 1
+//! while the connection is under way, 2 if it exists, and 3 if it failed; in place of the cookie it has
+//! errno, in 8 bytes. Numbers are in network byte order.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -32,8 +32,8 @@ const FAILED: u8 = 3;
 pub(crate) const REQUEST: usize = 36;
 /// Bytes of an answer.
 const ANSWER: usize = 32;
-/// Bytes of padding: far more than the gateway's receive window takes, which is some 2 KiB with what the kernel sends to
-/// probe it.
+/// Bytes of padding: far more than the gateway's receive window takes, which is some 2 KiB with what the
+/// kernel sends to probe it.
 pub(crate) const PADDING: usize = 8192 - REQUEST;
 /// Time for the gateway to take a question, and to answer it.
 const PATIENCE: libc::timeval = libc::timeval { tv_sec: 1, tv_usec: 0 };

@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 
 use crate::system;
 
-/// The variable: the gateway's address, then words, all separated by commas: `loopback`, `fallback=none`, `direct=NETWORK`.
+/// The variable: the gateway's address, then words, all separated by commas: `loopback`, `fallback=none`,
+/// `direct=NETWORK`.
 const VARIABLE: &std::ffi::CStr = c"STRANDLINE_GATEWAY";
 /// Networks to which connections are direct.
 const NETWORKS_MAX: usize = 64;

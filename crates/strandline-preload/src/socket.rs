@@ -93,8 +93,8 @@ impl Socket {
         if unsent > 0 && acked < (REQUEST + PADDING) as u64 { Phase::Pending } else { Phase::Connected }
     }
 
-    /// Marks the socket, and keeps it from being writable while bytes are unsent: TCP_NOTSENT_LOWAT becomes a number that says
-    /// what the program had set, as a power of two.
+    /// Marks the socket, and keeps it from being writable while bytes are unsent: TCP_NOTSENT_LOWAT becomes a
+    /// number that says what the program had set, as a power of two.
     pub(crate) fn mark(self) -> Result<(), c_int> {
         let value = match self.lowat() {
             None => return Err(libc::ENOPROTOOPT),
@@ -129,7 +129,8 @@ impl Socket {
     }
 }
 
-/// The lowest mark. One unsent byte makes a socket unwritable with TCP_NOTSENT_LOWAT 2, and 18 of them with the highest mark.
+/// The lowest mark. One unsent byte makes a socket unwritable with TCP_NOTSENT_LOWAT 2, and 18 of them with
+/// the highest mark.
 const MARK_FIRST: u32 = 2;
 const MARK_LAST: u32 = MARK_FIRST + 1 + 32;
 

@@ -1,5 +1,6 @@
-//! System calls. Those that programs can see go to the next library in order, as a program's own calls would; the others go
-//! straight to the kernel, so that they are no points of cancellation and nobody else's replacement of them is called.
+//! System calls. Those that programs can see go to the next library in order, as a program's own calls would;
+//! the others go straight to the kernel, so that they are no points of cancellation and nobody else's
+//! replacement of them is called.
 
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -234,8 +235,8 @@ pub(crate) fn address_of(call: c_long, fd: c_int) -> Option<SocketAddr> {
 pub(crate) fn option<T: Copy>(fd: c_int, level: c_int, name: c_int, value: &mut T) -> Result<usize, c_int> {
     let mut len = size_of::<T>() as socklen_t;
     let place = ptr::from_mut(value);
-    // SAFETY: the kernel writes at most this many bytes, and every value of them is one of the types here, which are numbers
-    // and arrays of them.
+    // SAFETY: the kernel writes at most this many bytes, and every value of them is one of the types here,
+    // which are numbers and arrays of them.
     let result =
         unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, place.cast::<c_void>(), &raw mut len) };
     checked(result).map(|_| len as usize)

@@ -90,9 +90,10 @@ pub enum SackFrequency {
 /// The order in which queued messages of different streams are sent (RFC 8260 section 3). Messages of one stream keep
 /// their order. Unless interleaving (RFC 8260) was agreed on, a message is sent to its end before another one begins.
 ///
-/// [`Priority`](Self::Priority) and [`WeightedFairQueueing`](Self::WeightedFairQueueing) depend on a value of each
-/// stream, which the others ignore; it can be set at any time ([`StreamValue`](crate::endpoint::StreamValue)). With all but
-/// the first one, while the send buffer is full, a stream with nothing queued may use a quarter more.
+/// [`Priority`](Self::Priority) and [`WeightedFairQueueing`](Self::WeightedFairQueueing) depend on a value of
+/// each stream, which the others ignore; it can be set at any time
+/// ([`StreamValue`](crate::endpoint::StreamValue)). With all but the first one, while the send buffer is
+/// full, a stream with nothing queued may use a quarter more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamScheduler {
@@ -176,9 +177,9 @@ pub struct AssociationConfig {
     pub send_buffer: Option<u32>,
     /// Maximum size of an auto-tuned send buffer, in bytes. Default 64 MiB.
     pub send_buffer_max: u32,
-    /// Maximum size of a message that `send` accepts, in bytes. Default 16 MiB. At most the send buffer is accepted
-    /// at a time, except that one message is always accepted into an empty buffer, or into an auto-tuned one that is at most
-    /// half full.
+    /// Maximum size of a message that `send` accepts, in bytes. Default 16 MiB. At most the send buffer is
+    /// accepted at a time, except that one message is always accepted into an empty buffer, or into an
+    /// auto-tuned one that is at most half full.
     pub message_size_max: u32,
     /// Number of received bytes from which on a message whose turn it is is delivered in parts (RFC 9260 section
     /// 6.9), so that it need not fit the receive buffer. Default 512 KiB.

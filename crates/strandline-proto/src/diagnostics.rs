@@ -4,8 +4,8 @@
 //! computed behind that comparison, in functions that are not inlined. Spans are created with their events, because an
 //! association has more packets than events.
 //!
-//! No event is above debug: a peer causes them at will. Content of packets is shown by [`strandline_wire::print`], which
-//! escapes it.
+//! No event is above debug: a peer causes them at will. Content of packets is shown by
+//! [`strandline_wire::print`], which escapes it.
 //!
 //! [docs/diagnostics.md]: https://github.com/strandline/strandline/blob/main/docs/diagnostics.md
 

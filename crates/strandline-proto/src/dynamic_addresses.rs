@@ -7,10 +7,10 @@ pub const REQUESTS_MAX: usize = 16;
 
 /// A request to the peer about one of this side's addresses.
 ///
-/// The unspecified address stands for the source of the packet as the peer sees it. Behind a NAT, whose public address is
-/// not known, `Add`, `Delete` and `SetPrimary` of it in one go move the association to wherever the packet comes from.
-/// An attacker on the path can change that address (RFC 5061 section 6). Local addresses of the association do not change
-/// by such a request.
+/// The unspecified address stands for the source of the packet as the peer sees it. Behind a NAT, whose
+/// public address is not known, `Add`, `Delete` and `SetPrimary` of it in one go move the association to
+/// wherever the packet comes from. An attacker on the path can change that address (RFC 5061 section 6).
+/// Local addresses of the association do not change by such a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddressRequest {
     /// Adds a local address: the peer sends to it once it has answered a HEARTBEAT. Packets come from it once the peer

@@ -211,7 +211,8 @@ pub enum ReconfigureError {
         /// Number of streams in the list.
         listed: usize,
     },
-    /// There would be more than 65,535 streams, or more incoming ones than `inbound_streams_max`, or none was asked for.
+    /// There would be more than 65,535 streams, or more incoming ones than `inbound_streams_max`, or none was
+    /// asked for.
     #[error("the number of streams to add must be at least 1, and the sum within the limits")]
     TooManyStreams,
     /// All numbers were reset less than 30 seconds ago (RFC 6525 section 5.1.4).
@@ -256,8 +257,8 @@ pub enum AddressError {
         /// The address.
         address: core::net::IpAddr,
     },
-    /// It is not known which local addresses the association has: nothing has arrived since it was set up. Requests with
-    /// the unspecified address are possible.
+    /// It is not known which local addresses the association has: nothing has arrived since it was set up.
+    /// Requests with the unspecified address are possible.
     #[error("the local addresses of the association are not known yet")]
     LocalUnknown,
     /// The association would have more than 8 local addresses, or more than

@@ -97,8 +97,8 @@ pub enum Event {
         /// Number of incoming streams.
         inbound_streams: u16,
     },
-    /// The rest of a message of which `recv` has returned a part, or will return one, is lost: the peer gave the message
-    /// up (RFC 3758 section 3.6).
+    /// The rest of a message of which `recv` has returned a part, or will return one, is lost: the peer gave
+    /// the message up (RFC 3758 section 3.6).
     PartialDeliveryAborted {
         /// Its stream.
         stream: StreamId,
@@ -204,8 +204,8 @@ pub struct SendInfo {
     pub immediate: bool,
     /// Returned with a failure, so that the application can identify the message.
     pub context: u32,
-    /// How long the message is transmitted and retransmitted. Default: as all messages of the association without a limit of
-    /// their own.
+    /// How long the message is transmitted and retransmitted. Default: as all messages of the association
+    /// without a limit of their own.
     pub reliability: Reliability,
 }
 

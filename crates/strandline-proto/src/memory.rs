@@ -8,8 +8,8 @@ mod tests;
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// What was taken from the endpoints stops an association at this fraction of the limit, divided among the associations, while
-/// the limit is reached: as much as its endpoint may hold for it then.
+/// What was taken from the endpoints stops an association at this fraction of the limit, divided among the
+/// associations, while the limit is reached: as much as its endpoint may hold for it then.
 const TAKEN_DIVISOR: u64 = 2;
 
 /// An endpoint reports a change of at least this many bytes, or of this fraction of the limit if that is smaller.
@@ -27,8 +27,8 @@ pub struct MemoryAccount {
 }
 
 impl MemoryAccount {
-    /// Returns the bytes received and not read, of all that share the account: accurate to a step for each of them, at most
-    /// 256 KiB.
+    /// Returns the bytes received and not read, of all that share the account: accurate to a step for each of
+    /// them, at most 256 KiB.
     #[must_use]
     pub fn received(&self) -> u64 {
         // What was added and removed at the same time may be counted in another order.
@@ -41,8 +41,8 @@ fn step_of(limit: u64) -> i64 {
     (limit / STEPS_OF_LIMIT).clamp(1, STEP_MAX).cast_signed()
 }
 
-/// Received bytes that were taken from endpoints and not read yet: they count for `receive_bytes_max` of the endpoints with
-/// the same account. Any thread may change them.
+/// Received bytes that were taken from endpoints and not read yet: they count for `receive_bytes_max` of the
+/// endpoints with the same account. Any thread may change them.
 #[derive(Debug)]
 pub struct TakenBytes {
     account: Arc<MemoryAccount>,
@@ -109,8 +109,8 @@ impl TakenBytes {
         self.account.received().saturating_add_signed(unpublished) >= self.receive_bytes_max
     }
 
-    /// Returns the bytes of one association that may be taken and unread while the limit is reached: a few associations that
-    /// are not read must not starve the others.
+    /// Returns the bytes of one association that may be taken and unread while the limit is reached: a few
+    /// associations that are not read must not starve the others.
     #[must_use]
     pub fn share(&self) -> u64 {
         let associations = self.account.associations.load(Relaxed).max(1);

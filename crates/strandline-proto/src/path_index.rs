@@ -1,5 +1,5 @@
-//! Numbers of paths, and arrays with an element for each path. Sending halves and paths do not know each other; both know
-//! these numbers.
+//! Numbers of paths, and arrays with an element for each path. Sending halves and paths do not know each
+//! other; both know these numbers.
 
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,8 @@ use crate::time::Time;
 /// Length of the intervals in which flows are counted.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Number of packets in an interval that make a flow. Associations that exchange a message now and then leave the queue to
-/// the others.
+/// Number of packets in an interval that make a flow. Associations that exchange a message now and then leave
+/// the queue to the others.
 const FLOW_MIN: u8 = 4;
 
 /// Minimum share in bytes: four packets of 1,500 bytes, so that losses are repaired without time-outs.
@@ -19,14 +19,15 @@ const SHARE_MIN: u32 = 6_000;
 /// Over a path with a longer round-trip time most of the window is on the way, not in the queue.
 const SHORT_RTT: Duration = Duration::from_millis(5);
 
-/// Maximum share of a flow in bytes over a path with at most this round-trip time; over a longer one it is larger in
-/// proportion, so that a flow may always carry 15 Gbit/s. More would only wait in the queue: what shares the socket, and
-/// the processor's cache, with a bulk transfer would have to wait longer.
+/// Maximum share of a flow in bytes over a path with at most this round-trip time; over a longer one it is
+/// larger in proportion, so that a flow may always carry 15 Gbit/s. More would only wait in the queue: what
+/// shares the socket, and the processor's cache, with a bulk transfer would have to wait longer.
 const FLOW_MAX: u32 = 384 << 10;
 const FLOW_RTT: Duration = Duration::from_micros(200);
 
-/// Divisor of the part of the queue's capacity by which drops lower what is divided, and of the part by which each interval
-/// without drops raises it again: down by a quarter at most once in an interval, and from nothing to all in 2.56 s.
+/// Divisor of the part of the queue's capacity by which drops lower what is divided, and of the part by which
+/// each interval without drops raises it again: down by a quarter at most once in an interval, and from
+/// nothing to all in 2.56 s.
 const LOWERED_BY: u32 = 4;
 const RAISED_BY: u32 = 256;
 
@@ -74,8 +75,8 @@ impl ReceiveQueue {
         (self.bytes / flows).min(flow_max(rtt)).max(SHARE_MIN)
     }
 
-    /// Records that the queue has overflowed since the last such call. The kernel charges a packet with more than its bytes,
-    /// depending on the network device, and so a queue may hold less than its capacity.
+    /// Records that the queue has overflowed since the last such call. The kernel charges a packet with more
+    /// than its bytes, depending on the network device, and so a queue may hold less than its capacity.
     pub(crate) fn on_drops(&mut self, now: Time) {
         if self.is_limited() && now >= self.adapted + INTERVAL {
             self.adapted = now;

@@ -132,8 +132,8 @@ pub enum Outcome {
 pub enum DynamicStreamsEvent {
     /// The peer has closed its direction of streams.
     Ended {
-        /// The streams. Each has the SSN that its next message would have had, with I-DATA the low 16 bits of the message
-        /// identifier. If messages before it did not arrive, the peer gave them up.
+        /// The streams. Each has the SSN that its next message would have had, with I-DATA the low 16 bits of
+        /// the message identifier. If messages before it did not arrive, the peer gave them up.
         streams: Vec<(StreamId, Ssn)>,
         /// Number of messages that `recv` still returns from before the end.
         unread: usize,

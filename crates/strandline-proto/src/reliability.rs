@@ -12,9 +12,9 @@ const PRIORITY: u32 = 3;
 
 /// How long a message is transmitted and retransmitted.
 ///
-/// A message that is abandoned is reported as [`Event::SendFailed`](crate::event::Event::SendFailed). If the peer does not
-/// support partial reliability, a message is abandoned only while nothing of it was sent, and retransmissions are not
-/// limited.
+/// A message that is abandoned is reported as [`Event::SendFailed`](crate::event::Event::SendFailed). If the
+/// peer does not support partial reliability, a message is abandoned only while nothing of it was sent, and
+/// retransmissions are not limited.
 ///
 /// ```
 /// use core::time::Duration;
@@ -76,8 +76,8 @@ impl Reliability {
         Self::with(RETRANSMISSIONS, max as u32)
     }
 
-    /// Gives the message up if the send buffer has no room for a message of a higher priority (RFC 7496 section 3.2): of
-    /// a lower number, or without a priority. Numbers above 2^30 - 1 are taken for that.
+    /// Gives the message up if the send buffer has no room for a message of a higher priority (RFC 7496
+    /// section 3.2): of a lower number, or without a priority. Numbers above 2^30 - 1 are taken for that.
     #[must_use]
     pub const fn priority(number: u32) -> Self {
         Self::with(PRIORITY, number)

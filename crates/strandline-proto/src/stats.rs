@@ -32,7 +32,8 @@ pub struct EndpointStats {
     /// Packets with a valid tag dropped because their source is not one of the peer's addresses, or their destination
     /// not one of the association's own.
     pub unknown_address: u64,
-    /// ASCONF chunks dropped because of their sequence number: too far ahead, so stale or forged (RFC 5061 section 5.2).
+    /// ASCONF chunks dropped because of their sequence number: too far ahead, so stale or forged (RFC 5061
+    /// section 5.2).
     pub asconfs_dropped: u64,
     /// Packets of this endpoint that came back to it and were dropped: a peer listed an address that this host has
     /// too.
@@ -305,11 +306,11 @@ pub struct AgreedExtensions {
     pub interleaving: bool,
     /// Non-renegable selective acknowledgements: NR-SACK is sent and received instead of SACK.
     pub nr_sack: bool,
-    /// Credit for each stream (docs/stream-credit.md). Without it only the association's window limits what streams hold,
-    /// so that one which is not read may hold up the others.
+    /// Credit for each stream (docs/stream-credit.md). Without it only the association's window limits what
+    /// streams hold, so that one which is not read may hold up the others.
     pub stream_credit: bool,
-    /// The code point of the peer's Adaptation Layer Indication (RFC 5061 section 4.2.6), if its set-up has one, whether
-    /// this side has one or not.
+    /// The code point of the peer's Adaptation Layer Indication (RFC 5061 section 4.2.6), if its set-up has
+    /// one, whether this side has one or not.
     pub adaptation_layer: Option<u32>,
 }
 
@@ -376,8 +377,9 @@ pub struct PathStatus {
     pub error_count: u16,
     /// How often T3-rtx expired or the path was abandoned because it was silent; at most 65,535.
     pub timeouts: u16,
-    /// Packets with data to this address that the peer has reported as marked (ECN), each once. Exact with peers that count
-    /// them in ECNE, as this stack and usrsctp do; others report one for each ECNE with another TSN.
+    /// Packets with data to this address that the peer has reported as marked (ECN), each once. Exact with
+    /// peers that count them in ECNE, as this stack and usrsctp do; others report one for each ECNE with
+    /// another TSN.
     pub marks_reported: u32,
 }
 

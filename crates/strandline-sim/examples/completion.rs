@@ -5,10 +5,11 @@
 //! cargo run --release -p strandline-sim --example completion -- --size 1000000 --rtt 20 --rate 100 --seeds 40
 //! ```
 //!
-//! Two sides set up an association and pause. Then one sends `--size` bytes in messages of 16 KiB, over a link with a
-//! queue of one bandwidth-delay product (at least 150 KB), with losses and reordering in the direction of the data only.
-//! The completion time ends when the receiving application has read everything, plus half a round trip for its answer.
-//! Each cell shows the median and the 90th percentile of the seeds in ms.
+//! Two sides set up an association and pause. Then one sends `--size` bytes in messages of 16 KiB, over a
+//! link with a queue of one bandwidth-delay product (at least 150 KB), with losses and reordering in the
+//! direction of the data only. The completion time ends when the receiving application has read everything,
+//! plus half a round trip for its answer. Each cell shows the median and the 90th percentile of the seeds in
+//! ms.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

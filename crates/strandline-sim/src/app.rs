@@ -117,7 +117,8 @@ pub(crate) struct Context<'a> {
 struct Times {
     next_send: Time,
     next_read: Time,
-    /// When the next schedule, reset, move, change of keys and dynamic stream were last asked for: each act would ask for them again.
+    /// When the next schedule, reset, move, change of keys and dynamic stream were last asked for: each act
+    /// would ask for them again.
     asked: [Option<Time>; 5],
 }
 

@@ -1,5 +1,5 @@
-//! Authenticated chunks (RFC 4895) as a receiver must treat them. Nobody else has the keys: what an AUTH chunk covers is
-//! authentic if a host has sent the same bytes.
+//! Authenticated chunks (RFC 4895) as a receiver must treat them. Nobody else has the keys: what an AUTH
+//! chunk covers is authentic if a host has sent the same bytes.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -85,9 +85,10 @@ pub(crate) fn wanted(extensions: &ExtensionsConfig) -> Option<ChunkTypes> {
     demanded
 }
 
-/// Returns the chunks of a packet that a receiver processes (section 6.3): not those that it wants authenticated and that
-/// follow no right AUTH chunk, nor anything after a wrong one, or after such an ASCONF or ASCONF-ACK. `wanted` are the chunk types that need one; `None` if the
-/// association does not use authentication, and AUTH is an unknown chunk.
+/// Returns the chunks of a packet that a receiver processes (section 6.3): not those that it wants
+/// authenticated and that follow no right AUTH chunk, nor anything after a wrong one, or after such an ASCONF
+/// or ASCONF-ACK. `wanted` are the chunk types that need one; `None` if the association does not use
+/// authentication, and AUTH is an unknown chunk.
 pub(crate) fn admitted<'a>(
     packet: &Packet<'a>,
     wanted: Option<ChunkTypes>,
@@ -113,8 +114,8 @@ pub(crate) fn admitted<'a>(
     admitted
 }
 
-/// Leaves out the chunks of extensions that the association has not agreed on: they are unknown, so that nothing after some
-/// of them is processed.
+/// Leaves out the chunks of extensions that the association has not agreed on: they are unknown, so that
+/// nothing after some of them is processed.
 pub(crate) fn keep_agreed(chunks: &mut Vec<RawChunk<'_>>, agreed: AgreedExtensions) {
     let unknown = |chunk: &RawChunk<'_>| match chunk.kind {
         kind::NR_SACK => !agreed.nr_sack,

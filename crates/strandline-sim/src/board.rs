@@ -80,7 +80,8 @@ struct Sent {
     moved_from: Vec<IpAddr>,
     /// True if an address to which it was sent is no longer the peer's: a SACK may answer either transmission.
     orphaned: bool,
-    /// True if the address to which it was last sent is no longer the peer's: its acknowledgement shows nothing about any.
+    /// True if the address to which it was last sent is no longer the peer's: its acknowledgement shows
+    /// nothing about any.
     forgotten: bool,
     /// True if it is lost by time (RFC 8985 section 6.2), or was before its state changed.
     late: bool,
@@ -450,8 +451,9 @@ impl Board {
         recovers.into_iter().for_each(|of| self.recovers(of));
     }
 
-    /// Allows the retransmission of everything outstanding at an address that the peer has deleted, and of what a SACK for the
-    /// first transmission makes look lost afterwards. If the address comes back, nothing is known of its round trips.
+    /// Allows the retransmission of everything outstanding at an address that the peer has deleted, and of
+    /// what a SACK for the first transmission makes look lost afterwards. If the address comes back, nothing
+    /// is known of its round trips.
     pub(crate) fn on_removed(&mut self, address: IpAddr) {
         self.excuse(Some(address));
         self.late.remove(address);
@@ -466,10 +468,10 @@ impl Board {
         }
     }
 
-    /// Allows retransmissions after T3-rtx of the only path expired, if losses are detected by time: as many of the
-    /// lowest chunks as fit a packet of `mtu` bytes, on the path that it takes. The answer shows the fate of the others (RFC 5682 section 3.1 step 1). Chunks
-    /// that an earlier SACK acknowledged and the last one may have had no room for do not count: the sender need not
-    /// assume that the peer revoked them.
+    /// Allows retransmissions after T3-rtx of the only path expired, if losses are detected by time: as many
+    /// of the lowest chunks as fit a packet of `mtu` bytes, on the path that it takes. The answer shows the
+    /// fate of the others (RFC 5682 section 3.1 step 1). Chunks that an earlier SACK acknowledged and the
+    /// last one may have had no room for do not count: the sender need not assume that the peer revoked them.
     pub(crate) fn excuse_first(&mut self, to: IpAddr, mtu: u32) {
         on_timeout(self);
         self.least.clear();

@@ -1,5 +1,5 @@
-//! An application's streams that are opened and closed at run time (docs/dynamic-streams.md), and what it checks of their
-//! events.
+//! An application's streams that are opened and closed at run time (docs/dynamic-streams.md), and what it
+//! checks of their events.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,8 +97,8 @@ impl Dynamics {
         Some(stream.is_multiple_of(2)) == self.even
     }
 
-    /// Chooses what to do if the time has come, with `streams` streams in both directions; and returns once when it wants
-    /// to act again.
+    /// Chooses what to do if the time has come, with `streams` streams in both directions; and returns once
+    /// when it wants to act again.
     pub(crate) fn act(&mut self, now: Time, streams: u16, may_reset: bool) -> (Vec<Step>, Option<Time>) {
         if now < self.next {
             let next = (!core::mem::replace(&mut self.announced, true)).then_some(self.next);
@@ -188,7 +188,8 @@ impl Dynamics {
         used.map(|used| used.sending = Sending::Closing).is_some()
     }
 
-    /// Handles an answer to the end of an outgoing direction. Ends of incoming ones wait for their place among the messages.
+    /// Handles an answer to the end of an outgoing direction. Ends of incoming ones wait for their place
+    /// among the messages.
     pub(crate) fn on_event(&mut self, event: &DynamicStreamsEvent) -> Result<(), Violation> {
         let DynamicStreamsEvent::Closed { streams, outcome } = event else { return Ok(()) };
         for stream in streams {
@@ -214,7 +215,8 @@ impl Dynamics {
         }
     }
 
-    /// Ends the use of a number that the peer uses again: it has closed both directions, though its answer is still to come.
+    /// Ends the use of a number that the peer uses again: it has closed both directions, though its answer is
+    /// still to come.
     fn renew(&mut self, stream: u16) {
         if self.in_use.get(&stream).is_some_and(|used| used.ended && used.sending == Sending::Closing) {
             self.in_use.remove(&stream);

@@ -1,5 +1,5 @@
-//! A host that takes more credit for its streams than it is granted (docs/stream-credit.md section 4.2): it reads larger
-//! limits than its peers have told.
+//! A host that takes more credit for its streams than it is granted (docs/stream-credit.md section 4.2): it
+//! reads larger limits than its peers have told.
 
 use strandline_wire::chunk::kind;
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, Packet};

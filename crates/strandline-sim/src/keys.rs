@@ -1,5 +1,6 @@
-//! Shared keys of RFC 4895 (RFC 6458 sections 8.1.18 and 8.3.3 to 8.3.5): both sides have the same ones from the beginning,
-//! and an application activates others, deactivates and deletes them while the association exists.
+//! Shared keys of RFC 4895 (RFC 6458 sections 8.1.18 and 8.3.3 to 8.3.5): both sides have the same ones from
+//! the beginning, and an application activates others, deactivates and deletes them while the association
+//! exists.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -109,7 +110,8 @@ impl Keying {
         Ok(Some(self.next))
     }
 
-    /// Deactivates and deletes the keys that neither side will use again. Those with which a restarted peer begins stay.
+    /// Deactivates and deletes the keys that neither side will use again. Those with which a restarted peer
+    /// begins stay.
     fn retire(
         &mut self,
         endpoint: &mut Endpoint,

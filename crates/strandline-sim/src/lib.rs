@@ -23,9 +23,11 @@
 //!   fraction of the window; one packet follows T3-rtx; nothing is retransmitted without a reason. All this is
 //!   computed from the packets, as is the minimum that must count as in flight. Buffers and memory stay within their
 //!   limits.
-//! - A sender keeps to the credit of each stream, and a receiver acknowledges nothing beyond it: it ends the association.
-//! - Each message on a dynamic stream arrives in the use of its number in which it was sent. The end of a direction says
-//!   whether anything of it is missing, and directions that were finished end before a graceful shutdown.
+//! - A sender keeps to the credit of each stream, and a receiver acknowledges nothing beyond it: it ends the
+//!   association.
+//! - Each message on a dynamic stream arrives in the use of its number in which it was sent. The end of a
+//!   direction says whether anything of it is missing, and directions that were finished end before a
+//!   graceful shutdown.
 //! - Packets are authenticated with the active key. One that was deleted admits nothing.
 //! - An altered packet with a checksum of zero has no effect on hosts that accept none.
 //! - An honest peer is never accused of a protocol violation.

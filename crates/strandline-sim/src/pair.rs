@@ -347,8 +347,8 @@ impl Pair {
         self.ignores_i_bits = Some(side);
     }
 
-    /// Lets a side run only at multiples of `each`, as on a loaded machine: until then its timers wait, it sends nothing, and
-    /// what arrives is kept for it.
+    /// Lets a side run only at multiples of `each`, as on a loaded machine: until then its timers wait, it
+    /// sends nothing, and what arrives is kept for it.
     pub fn stall(&mut self, side: Side, each: Duration) {
         self.stalls.set(side, each);
     }

@@ -38,8 +38,8 @@ impl Reconfiguring {
         Self { random, plan, next, renumbers: false }
     }
 
-    /// Asks for something if the time has come. Returns when it wants to act again. Only the streams below `ordinary` are
-    /// reset this way, if the others are dynamic.
+    /// Asks for something if the time has come. Returns when it wants to act again. Only the streams below
+    /// `ordinary` are reset this way, if the others are dynamic.
     pub(crate) fn act(
         &mut self,
         now: Time,

@@ -1,9 +1,9 @@
 //! SCTP wire format (RFC 9260 section 3): converts packets, chunks, parameters and error causes between bytes and
 //! types.
 //!
-//! The crate has no state and no clock and never allocates. Parsing returns views of the caller's bytes; building writes
-//! into the caller's buffer. A peer may send any bytes: every length is checked once, where the element is framed or
-//! parsed, and the resulting views can no longer fail.
+//! The crate has no state and no clock and never allocates. Parsing returns views of the caller's bytes;
+//! building writes into the caller's buffer. A peer may send any bytes: every length is checked once, where
+//! the element is framed or parsed, and the resulting views can no longer fail.
 //!
 //! | layer | framed by | parsed to | built by |
 //! |---|---|---|---|

@@ -19,7 +19,8 @@ pub struct Tsn(pub u32);
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Ssn(pub u16);
 
-/// Message Identifier: one for each ordered message of a stream, and one for each unordered one, modulo 2^32 (RFC 8260).
+/// Message Identifier: one for each ordered message of a stream, and one for each unordered one, modulo 2^32
+/// (RFC 8260).
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Mid(pub u32);
 

@@ -1,5 +1,5 @@
-//! Partial reliability (RFC 3758, RFC 7496): messages that are worth nothing after a while are not sent again and again, and
-//! hold up nothing. `cargo run --example lifetimes`
+//! Partial reliability (RFC 3758, RFC 7496): messages that are worth nothing after a while are not sent again
+//! and again, and hold up nothing. `cargo run --example lifetimes`
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::error::Error;

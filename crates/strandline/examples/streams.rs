@@ -1,10 +1,10 @@
 //! Measures streams of one association over UDP encapsulation on the loopback interface:
 //! `cargo run --release --example streams`; with the argument `short` in a few seconds, to see that it works.
 //!
-//! - 100 streams of bulk data, with all readers and with one that does not read: what the other 99 carry, and the memory
-//!   of the receiver's side (stream credit).
-//! - 10,000 streams that are opened, carry 1 KB each and are closed, one hundred at a time: how long that takes, how many
-//!   numbers it uses, and the memory of the association before and after.
+//! - 100 streams of bulk data, with all readers and with one that does not read: what the other 99 carry, and
+//!   the memory of the receiver's side (stream credit).
+//! - 10,000 streams that are opened, carry 1 KB each and are closed, one hundred at a time: how long that
+//!   takes, how many numbers it uses, and the memory of the association before and after.
 #![allow(clippy::print_stdout, reason = "an example")]
 #![allow(clippy::unwrap_used, reason = "an example: it may stop at the first error")]
 
@@ -96,8 +96,8 @@ async fn connect() -> (Association, Association) {
     (client, server)
 }
 
-/// Returns the rate of streams 1 to 99 in Mbit/s, and the memory of the receiver's side at the end. The reader of stream 0
-/// reads, or not.
+/// Returns the rate of streams 1 to 99 in Mbit/s, and the memory of the receiver's side at the end. The
+/// reader of stream 0 reads, or not.
 async fn bulk(extent: &Extent, stalls: bool) -> (f64, usize) {
     let (client, server) = connect().await;
     let received: Arc<Vec<AtomicU64>> = Arc::new((0..STREAMS).map(|_| AtomicU64::new(0)).collect());

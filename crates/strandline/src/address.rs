@@ -87,8 +87,8 @@ impl Address {
     }
 }
 
-/// The socket address that a text names: `192.0.2.7:5060`, `[2001:db8::7]:5060`, or with the zone that a link-local IPv6
-/// address needs, `[fe80::7%eth1]:5060`.
+/// The socket address that a text names: `192.0.2.7:5060`, `[2001:db8::7]:5060`, or with the zone that a
+/// link-local IPv6 address needs, `[fe80::7%eth1]:5060`.
 ///
 /// ```
 /// let address = strandline::socket_address("[fe80::7%3]:5060")?;

@@ -246,8 +246,8 @@ impl Association {
     ///
     /// # Errors
     /// If the association ended in any way other than a shutdown. [`RecvError::Restarted`] once if the peer
-    /// restarted and a message of which parts were returned will not be completed. [`RecvError::Abandoned`] once for each
-    /// message of which parts were returned and that the peer gave up.
+    /// restarted and a message of which parts were returned will not be completed. [`RecvError::Abandoned`]
+    /// once for each message of which parts were returned and that the peer gave up.
     ///
     /// # Cancel safety
     /// Dropping the future loses no message.
@@ -294,8 +294,8 @@ impl Association {
         Readiness::of_association(Arc::clone(&self.handle), None)
     }
 
-    /// As [`readiness`](Self::readiness), but [`writable`](Readiness::writable) concerns messages on one stream, which may
-    /// wait for its reader while others don't ([`StreamCredit`](crate::StreamCredit)).
+    /// As [`readiness`](Self::readiness), but [`writable`](Readiness::writable) concerns messages on one
+    /// stream, which may wait for its reader while others don't ([`StreamCredit`](crate::StreamCredit)).
     #[must_use]
     pub fn readiness_on(&self, stream: StreamId) -> Readiness {
         Readiness::of_association(Arc::clone(&self.handle), Some(stream))
@@ -353,9 +353,9 @@ impl Association {
     }
 
     /// Makes streams dynamic, for as long as the association exists: [`open_stream`](Self::open_stream) and
-    /// [`accept_stream`](Self::accept_stream) open them. Both sides must do so before the first stream is opened, with the
-    /// same [`first`](DynamicStreams::first). [`recv`](Self::recv) does not return messages of these streams, and
-    /// [`send`](Self::send) refuses those on them ([`SendError::Dynamic`]).
+    /// [`accept_stream`](Self::accept_stream) open them. Both sides must do so before the first stream is
+    /// opened, with the same [`first`](DynamicStreams::first). [`recv`](Self::recv) does not return messages
+    /// of these streams, and [`send`](Self::send) refuses those on them ([`SendError::Dynamic`]).
     ///
     /// The peer may close dynamic streams whatever [`PeerRequests`](crate::PeerRequests) permits.
     ///
@@ -369,9 +369,9 @@ impl Association {
     /// Opens a stream for both directions. The peer is not asked, so that data can be sent at once. It
     /// [accepts](Self::accept_stream) the stream when the first message arrives, or the end if there is none.
     ///
-    /// Its number is used again once both directions are closed. If none is free, the peer is asked for more streams, and the
-    /// call waits, in the order of the calls, until some are added or a stream is closed. It also waits for the end of the
-    /// set-up.
+    /// Its number is used again once both directions are closed. If none is free, the peer is asked for more
+    /// streams, and the call waits, in the order of the calls, until some are added or a stream is closed. It
+    /// also waits for the end of the set-up.
     ///
     /// ```
     /// use strandline::{Association, DynamicStreams, Listener, Peer, Stack};
@@ -410,8 +410,8 @@ impl Association {
     /// ```
     ///
     /// # Errors
-    /// If [`set_dynamic_streams`](Self::set_dynamic_streams) was not called, the peer does not support the reconfiguration of
-    /// streams ([`Status::extensions`]), or the association is shutting down or has ended.
+    /// If [`set_dynamic_streams`](Self::set_dynamic_streams) was not called, the peer does not support the
+    /// reconfiguration of streams ([`Status::extensions`]), or the association is shutting down or has ended.
     ///
     /// # Cancel safety
     /// Dropping the future opens no stream.
@@ -422,8 +422,8 @@ impl Association {
         Ok(self.dynamic(key))
     }
 
-    /// Accepts the next stream that the peer has opened. Call it often: beyond [`backlog`](DynamicStreams::backlog) streams
-    /// are refused.
+    /// Accepts the next stream that the peer has opened. Call it often: beyond
+    /// [`backlog`](DynamicStreams::backlog) streams are refused.
     ///
     /// # Errors
     /// Those of [`open_stream`](Self::open_stream). Streams that arrived before the end are accepted first.
@@ -499,8 +499,8 @@ impl Association {
         Attempt::new(self.handle.shard(), Place::Change(id), |state, _| state.poll_closed(id)).await
     }
 
-    /// Returns true while a message waits for room on its stream, which only the stream's reader makes (stream credit): the send
-    /// buffer may have room for others.
+    /// Returns true while a message waits for room on its stream, which only the stream's reader makes
+    /// (stream credit): the send buffer may have room for others.
     #[must_use]
     pub fn waits_for_reader(&self, stream: StreamId) -> bool {
         waits_for_reader(&self.handle.shard().look(), self.handle.id(), stream)

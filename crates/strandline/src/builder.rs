@@ -114,10 +114,10 @@ impl StackBuilder {
 
     /// Sets the parameters of associations that don't have their own.
     ///
-    /// With [`zero_checksum`](crate::ExtensionsConfig::zero_checksum), packets over UDP encapsulation or raw IP are not sufficiently protected: SCTP's
-    /// checksum is the only one that covers the packet well, and middleboxes may verify it. Enable it only
-    /// where a lower layer protects the packets, such as an in-memory network or an authenticated tunnel on all
-    /// paths; see [`ErrorDetectionMethod`].
+    /// With [`zero_checksum`](crate::ExtensionsConfig::zero_checksum), packets over UDP encapsulation or raw
+    /// IP are not sufficiently protected: SCTP's checksum is the only one that covers the packet well, and
+    /// middleboxes may verify it. Enable it only where a lower layer protects the packets, such as an
+    /// in-memory network or an authenticated tunnel on all paths; see [`ErrorDetectionMethod`].
     ///
     /// [`ErrorDetectionMethod`]: crate::ErrorDetectionMethod
     #[must_use]
@@ -126,25 +126,27 @@ impl StackBuilder {
         self
     }
 
-    /// Addresses of this host that peers are told (multi-homing), at most 8. None: peers use the one that packets come from. A
-    /// link-local IPv6 address is named only to link-local peers in its zone, or in any if it has none.
-    /// [`Stack::add_local_address`] and [`Stack::remove_local_address`] change them later.
+    /// Addresses of this host that peers are told (multi-homing), at most 8. None: peers use the one that
+    /// packets come from. A link-local IPv6 address is named only to link-local peers in its zone, or in any
+    /// if it has none. [`Stack::add_local_address`] and [`Stack::remove_local_address`] change them later.
     #[must_use]
     pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = impl Into<Address>>) -> Self {
         self.config.local_addresses = addresses.into_iter().map(|address| address.into().key()).collect();
         self
     }
 
-    /// Sets whether associations follow the addresses of this host's interfaces (RFC 5061). An address that an interface gains
-    /// is added to each association whose peer agreed on [dynamic addresses](crate::ExtensionsConfig::dynamic_addresses), if
-    /// the peer can reach it: it has the family of the peer's address, and is not of a narrower scope. An address that is
-    /// lost is deleted; the last one stays until another one takes its place. [`AddressRequest`](crate::Notification::AddressRequest)
-    /// reports each outcome. Link-local addresses are left alone. Needs a socket that is bound to all addresses. Default
-    /// false.
+    /// Sets whether associations follow the addresses of this host's interfaces (RFC 5061). An address that
+    /// an interface gains is added to each association whose peer agreed on [dynamic
+    /// addresses](crate::ExtensionsConfig::dynamic_addresses), if the peer can reach it: it has the family of
+    /// the peer's address, and is not of a narrower scope. An address that is lost is deleted; the last one
+    /// stays until another one takes its place. [`AddressRequest`](crate::Notification::AddressRequest)
+    /// reports each outcome. Link-local addresses are left alone. Needs a socket that is bound to all
+    /// addresses. Default false.
     ///
     /// Changes are gathered for 200 ms, and about 25,000 associations of a shard are visited per second. The
-    /// [local addresses](Self::local_addresses) of the stack follow, too, if there are some: new associations list the ones of
-    /// now. Those that [sockets are bound to](crate::Bind) stay; associations adapt as soon as they are established.
+    /// [local addresses](Self::local_addresses) of the stack follow, too, if there are some: new associations
+    /// list the ones of now. Those that [sockets are bound to](crate::Bind) stay; associations adapt as soon
+    /// as they are established.
     #[must_use]
     pub fn follow_addresses(mut self, follow: bool) -> Self {
         self.follows_addresses = follow;
@@ -204,9 +206,10 @@ impl StackBuilder {
         self
     }
 
-    /// Sets how long a shard polls its socket before it sleeps, within 250 us of the last step of a set-up: packets of a
-    /// set-up on a fast network arrive sooner than a sleeping core wakes. Polling in vain makes the next ones rarer, so distant
-    /// peers cost next to nothing, and idle associations cost nothing. Default 50 us, at most 1 ms; zero: never.
+    /// Sets how long a shard polls its socket before it sleeps, within 250 us of the last step of a set-up:
+    /// packets of a set-up on a fast network arrive sooner than a sleeping core wakes. Polling in vain makes
+    /// the next ones rarer, so distant peers cost next to nothing, and idle associations cost nothing.
+    /// Default 50 us, at most 1 ms; zero: never.
     #[must_use]
     pub fn busy_poll(mut self, limit: Duration) -> Self {
         self.busy_poll = limit;
@@ -216,8 +219,8 @@ impl StackBuilder {
     /// Encrypts all packets and authenticates all peers: SCTP over DTLS 1.3 (RFC 8261). See
     /// [`encryption`](crate::encryption). Not on raw IP.
     ///
-    /// Associations that don't have their own parameters use packets without a checksum with peers that allow it (RFC 9653),
-    /// since DTLS protects them better.
+    /// Associations that don't have their own parameters use packets without a checksum with peers that allow
+    /// it (RFC 9653), since DTLS protects them better.
     #[must_use]
     pub fn encryption(mut self, encryption: Encryption) -> Self {
         self.encryption = Some(encryption);
@@ -292,8 +295,9 @@ impl StackBuilder {
         self.start(plan, carriers, None)
     }
 
-    /// A stack on raw IP (protocol 132), at one local address or all of a family (`0.0.0.0` or `::`). A link-local
-    /// IPv6 address needs its zone. Needs CAP_NET_RAW. Ports are reserved among the processes of the host that use raw IP.
+    /// A stack on raw IP (protocol 132), at one local address or all of a family (`0.0.0.0` or `::`). A
+    /// link-local IPv6 address needs its zone. Needs CAP_NET_RAW. Ports are reserved among the processes of
+    /// the host that use raw IP.
     ///
     /// # Errors
     /// If a parameter is out of range, the privilege is missing, the kernel's own SCTP would interfere, or there is no

@@ -202,8 +202,8 @@ impl Carrier {
         }
     }
 
-    /// Where link-local addresses belong that are given without a zone: to the zone of the address that the socket is bound to,
-    /// or nowhere (0). `None` if the carrier knows no zones.
+    /// Where link-local addresses belong that are given without a zone: to the zone of the address that the
+    /// socket is bound to, or nowhere (0). `None` if the carrier knows no zones.
     pub(crate) fn own_zone(&self) -> Option<u32> {
         match self {
             Self::Udp(_) | Self::Raw(_) => {

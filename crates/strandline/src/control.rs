@@ -322,9 +322,10 @@ impl<'a> Control<'a> {
         self.shard.with(|state, now| request.ask(&mut state.engine, now, self.id.id))
     }
 
-    /// Asks the peer for changes of this side's addresses, in this order (RFC 5061): to add one, to delete one, or to send to
-    /// one of them as long as it works. [`AddressRequest`](crate::Notification::AddressRequest) reports the outcome of
-    /// each. Needs [`dynamic_addresses`](crate::ExtensionsConfig::dynamic_addresses) on both sides.
+    /// Asks the peer for changes of this side's addresses, in this order (RFC 5061): to add one, to delete
+    /// one, or to send to one of them as long as it works.
+    /// [`AddressRequest`](crate::Notification::AddressRequest) reports the outcome of each. Needs
+    /// [`dynamic_addresses`](crate::ExtensionsConfig::dynamic_addresses) on both sides.
     ///
     /// Packets to an address must arrive at the stack from the moment that it asks to add it until the peer has
     /// deleted it: a UDP socket is bound to all addresses, or the stack is on raw IP. An association whose only
@@ -376,9 +377,10 @@ impl<'a> Control<'a> {
         self.shard.with(|state, now| state.engine.addresses(self.id.id).request(now, requests))
     }
 
-    /// Changes a shared key of the association (RFC 4895). The peer must make the same change, in this order: both sides
-    /// set a key before either side activates it. [`Notification::Authentication`](crate::Notification::Authentication)
-    /// reports when the peer uses it; then the earlier one can be deactivated and deleted.
+    /// Changes a shared key of the association (RFC 4895). The peer must make the same change, in this order:
+    /// both sides set a key before either side activates it.
+    /// [`Notification::Authentication`](crate::Notification::Authentication) reports when the peer uses it;
+    /// then the earlier one can be deactivated and deleted.
     ///
     /// ```
     /// use strandline::{
@@ -428,8 +430,9 @@ impl<'a> Control<'a> {
         self.shard.with(|state, _| change.apply(&mut state.engine, self.id.id))
     }
 
-    /// Reports [`Notification::SenderDry`](crate::Notification::SenderDry) from now on, each time the peer has acknowledged
-    /// all data and no message waits to be sent; at once if it is so now. At first it is not reported.
+    /// Reports [`Notification::SenderDry`](crate::Notification::SenderDry) from now on, each time the peer
+    /// has acknowledged all data and no message waits to be sent; at once if it is so now. At first it is not
+    /// reported.
     ///
     /// ```
     /// use strandline::{Association, Listener, Notification, Peer, SendInfo, Stack};

@@ -2,8 +2,8 @@
 
 use strandline_proto::number::StreamId;
 
-/// Which streams of an association are dynamic: opened and closed at run time. Both sides must set the same `first`, and
-/// parities that don't collide.
+/// Which streams of an association are dynamic: opened and closed at run time. Both sides must set the same
+/// `first`, and parities that don't collide.
 ///
 /// ```
 /// use strandline::{DynamicStreams, StreamId};
@@ -17,14 +17,15 @@ pub struct DynamicStreams {
     pub first: StreamId,
     /// Which of them this side opens. Default [`Parity::ByTags`].
     pub parity: Parity,
-    /// Maximum number of streams that the peer has opened and that were not accepted. Further ones are refused: their
-    /// writers get [`SendError::Stopped`](crate::SendError::Stopped), and their readers
-    /// [`RecvError::Unfinished`](crate::RecvError::Unfinished). Each takes about 500 bytes besides its messages. Default
-    /// 16,384.
+    /// Maximum number of streams that the peer has opened and that were not accepted. Further ones are
+    /// refused: their writers get [`SendError::Stopped`](crate::SendError::Stopped), and their readers
+    /// [`RecvError::Unfinished`](crate::RecvError::Unfinished). Each takes about 500 bytes besides its
+    /// messages. Default 16,384.
     pub backlog: usize,
-    /// Whether small messages that wait for their reader may be joined, since they are parts of a byte stream: of a stream of which
-    /// more than 64 wait, whole ordered ones with the same payload protocol identifier. Memory of unread data is then
-    /// close to its length, whatever its sender writes at a time. Default false.
+    /// Whether small messages that wait for their reader may be joined, since they are parts of a byte
+    /// stream: of a stream of which more than 64 wait, whole ordered ones with the same payload protocol
+    /// identifier. Memory of unread data is then close to its length, whatever its sender writes at a time.
+    /// Default false.
     pub joins_unread: bool,
 }
 

@@ -98,15 +98,16 @@ impl Encryption {
         self
     }
 
-    /// Sets whether other implementations of RFC 8261 may connect, which send DTLS records without connection IDs. Their
-    /// addresses can't change. Default true.
+    /// Sets whether other implementations of RFC 8261 may connect, which send DTLS records without connection
+    /// IDs. Their addresses can't change. Default true.
     #[must_use]
     pub fn accept_plain_dtls(mut self, accept: bool) -> Self {
         self.config.accepts_plain = accept;
         self
     }
 
-    /// Sets whether to send DTLS records without connection IDs as a client, for servers of other implementations of RFC
+    /// Sets whether to send DTLS records without connection IDs as a client, for servers of other
+    /// implementations of RFC
     /// 8261. Default false.
     #[must_use]
     pub fn send_plain_dtls(mut self, send: bool) -> Self {

@@ -86,9 +86,9 @@ impl Endpoint {
         Ok(Self { bound: Arc::new(Bound::new(stack, Kind::Many, bind.into())?) })
     }
 
-    /// Adds an address to those that the endpoint is bound to ([`Bind::at`]): associations that are set up from now on have it.
-    /// Existing ones keep theirs. A socket without addresses of its own has those of its stack:
-    /// [`Stack::add_local_address`].
+    /// Adds an address to those that the endpoint is bound to ([`Bind::at`]): associations that are set up
+    /// from now on have it. Existing ones keep theirs. A socket without addresses of its own has those of its
+    /// stack: [`Stack::add_local_address`].
     ///
     /// # Errors
     /// If the endpoint is not bound to addresses, it has the address or 8 of them, or the address is not unicast.
@@ -96,8 +96,8 @@ impl Endpoint {
         self.bound.add_address(address.into().key())
     }
 
-    /// Removes an address from those that the endpoint is bound to, for associations that are set up from now on. Packets of new
-    /// ones to it are answered as if nothing listened there.
+    /// Removes an address from those that the endpoint is bound to, for associations that are set up from now
+    /// on. Packets of new ones to it are answered as if nothing listened there.
     ///
     /// # Errors
     /// If the endpoint is not bound to the address, or to no other one.

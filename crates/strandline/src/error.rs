@@ -244,7 +244,8 @@ pub enum SendError {
     /// The stream was [finished](crate::SendStream::finish) or is closed.
     #[error("the stream is finished: nothing more can be sent on it")]
     Finished,
-    /// The peer has [asked to stop](crate::RecvStream::stop) sending on the stream. What was not delivered is discarded.
+    /// The peer has [asked to stop](crate::RecvStream::stop) sending on the stream. What was not delivered is
+    /// discarded.
     #[error("the peer reads no more of the stream")]
     Stopped,
     /// The stream was lost because the peer restarted, or all sequence numbers were reset.
@@ -254,8 +255,8 @@ pub enum SendError {
     /// [`accept_stream`](crate::Association::accept_stream) sends on it.
     #[error("stream {0} is a dynamic stream: send on one from open_stream or accept_stream")]
     Dynamic(u16),
-    /// Only a stream that was [opened](crate::Association::open_stream) or [accepted](crate::Association::accept_stream) can
-    /// be finished.
+    /// Only a stream that was [opened](crate::Association::open_stream) or
+    /// [accepted](crate::Association::accept_stream) can be finished.
     #[error("only streams of open_stream and accept_stream can be finished")]
     NotDynamic,
     /// Sending to a peer required setting up an association, which failed.
@@ -304,8 +305,8 @@ pub enum RecvError {
     /// after the data from before the reset.
     #[error("the stream was reset: what follows begins anew")]
     Reset,
-    /// The peer did not finish the stream: it [reset](crate::SendStream::reset) it, or shut the association down before. Data
-    /// may be missing.
+    /// The peer did not finish the stream: it [reset](crate::SendStream::reset) it, or shut the association
+    /// down before. Data may be missing.
     #[error("the peer did not finish the stream: data may be missing")]
     Unfinished,
     /// The peer gave up the message of which a part was received last (RFC 3758), so the rest of it is lost. Reported

@@ -187,8 +187,8 @@ impl Joiner {
     }
 }
 
-/// Joins the parts of messages of the associations of a one-to-many [`Endpoint`](crate::Endpoint), as [`Joiner`] does for
-/// one association.
+/// Joins the parts of messages of the associations of a one-to-many [`Endpoint`](crate::Endpoint), as
+/// [`Joiner`] does for one association.
 ///
 /// ```
 /// use strandline::{Endpoint, EndpointJoiner, Notification, SendInfo, Stack};

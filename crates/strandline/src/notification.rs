@@ -32,9 +32,10 @@ pub enum Notification {
         /// The peer's addresses, the primary one first: IP address and encapsulation port (0 on raw IP).
         addresses: Vec<SocketAddr>,
     },
-    /// The peer lost its state (it crashed or was restarted) and set up the association anew. Messages that were not
-    /// acknowledged are reported as failed; sequence numbers start again. A message of which only parts have arrived will
-    /// not be completed. A shutdown that was asked for goes on with the new association.
+    /// The peer lost its state (it crashed or was restarted) and set up the association anew. Messages that
+    /// were not acknowledged are reported as failed; sequence numbers start again. A message of which only
+    /// parts have arrived will not be completed. A shutdown that was asked for goes on with the new
+    /// association.
     Restarted,
     /// The state of a path changed.
     #[non_exhaustive]
@@ -80,9 +81,9 @@ pub enum Notification {
         /// Number of incoming streams.
         inbound_streams: u16,
     },
-    /// The peer gave up a message of which a part was or will be received, so that its rest is lost (RFC 3758). The reader
-    /// gets [`RecvError::Abandoned`](crate::RecvError::Abandoned) after the last part. RFC 6458 calls it
-    /// SCTP_PARTIAL_DELIVERY_EVENT.
+    /// The peer gave up a message of which a part was or will be received, so that its rest is lost (RFC
+    /// 3758). The reader gets [`RecvError::Abandoned`](crate::RecvError::Abandoned) after the last part. RFC
+    /// 6458 calls it SCTP_PARTIAL_DELIVERY_EVENT.
     #[non_exhaustive]
     PartialDeliveryAborted {
         /// The stream of the message.
@@ -91,10 +92,10 @@ pub enum Notification {
     /// A shared key came into use or went out of use, or the peer does not support authentication (RFC 4895). RFC 6458
     /// calls it SCTP_AUTHENTICATION_EVENT.
     Authentication(AuthenticationEvent),
-    /// What became of a [request to change addresses](crate::Control::request_addresses) (RFC 5061). What the peer changes
-    /// is reported as [`PathChanged`](Self::PathChanged), with [`PathChange::Added`], [`Removed`](PathChange::Removed)
-    /// or [`Primary`](PathChange::Primary): RFC 6458 calls these SCTP_ADDR_ADDED, SCTP_ADDR_REMOVED and
-    /// SCTP_ADDR_MADE_PRIM.
+    /// What became of a [request to change addresses](crate::Control::request_addresses) (RFC 5061). What the
+    /// peer changes is reported as [`PathChanged`](Self::PathChanged), with [`PathChange::Added`],
+    /// [`Removed`](PathChange::Removed) or [`Primary`](PathChange::Primary): RFC 6458 calls these
+    /// SCTP_ADDR_ADDED, SCTP_ADDR_REMOVED and SCTP_ADDR_MADE_PRIM.
     #[non_exhaustive]
     AddressRequest {
         /// The request.
@@ -103,8 +104,9 @@ pub enum Notification {
         outcome: AddressOutcome,
     },
     /// The peer's set-up named the protocol between SCTP and its application (RFC 5061 section 4.2.6); see
-    /// [`ExtensionsConfig::adaptation_layer`](crate::ExtensionsConfig::adaptation_layer). Follows `Established` and
-    /// `Restarted`; [`Status::extensions`](crate::Status::extensions) have it, too. RFC 6458 calls it SCTP_ADAPTATION_INDICATION.
+    /// [`ExtensionsConfig::adaptation_layer`](crate::ExtensionsConfig::adaptation_layer). Follows
+    /// `Established` and `Restarted`; [`Status::extensions`](crate::Status::extensions) have it, too. RFC
+    /// 6458 calls it SCTP_ADAPTATION_INDICATION.
     #[non_exhaustive]
     AdaptationLayer {
         /// The adaptation code point.
@@ -120,8 +122,8 @@ pub enum Notification {
     PeerError {
         /// The error cause in the peer's ERROR chunk.
         cause: ErrorCause,
-        /// Its content as the peer sent it (RFC 9260 section 3.3.10), such as the chunk that it doesn't know; the first 256
-        /// bytes.
+        /// Its content as the peer sent it (RFC 9260 section 3.3.10), such as the chunk that it doesn't know;
+        /// the first 256 bytes.
         data: Bytes,
     },
     /// The association has ended.

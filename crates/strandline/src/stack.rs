@@ -315,8 +315,8 @@ impl Stack {
         stats.sum()
     }
 
-    /// Replaces the identity and what is trusted; limits stay. The identity is for connections to come. Associations with peers
-    /// that are not trusted any more end with the reason.
+    /// Replaces the identity and what is trusted; limits stay. The identity is for connections to come.
+    /// Associations with peers that are not trusted any more end with the reason.
     ///
     /// # Errors
     /// If packets are not encrypted.
@@ -380,9 +380,10 @@ impl Stack {
         self.inner.shard(0).look().engine.congestion()
     }
 
-    /// Adds an address of this host that peers are told when associations are set up from now on. Existing ones keep the
-    /// addresses that their peers know: [`Control::request_addresses`](crate::Control::request_addresses) changes these.
-    /// Packets to the address must arrive at the stack: a UDP socket is bound to all addresses, or the stack is on raw IP.
+    /// Adds an address of this host that peers are told when associations are set up from now on. Existing
+    /// ones keep the addresses that their peers know:
+    /// [`Control::request_addresses`](crate::Control::request_addresses) changes these. Packets to the
+    /// address must arrive at the stack: a UDP socket is bound to all addresses, or the stack is on raw IP.
     ///
     /// ```
     /// use std::net::IpAddr;
@@ -411,8 +412,8 @@ impl Stack {
         self.inner.change_local(|now, engine| LocalAddresses::of(engine).add(now, address))
     }
 
-    /// Removes an address that peers are told when associations are set up. Existing ones keep it. Without any, peers use the
-    /// address that packets come from.
+    /// Removes an address that peers are told when associations are set up. Existing ones keep it. Without
+    /// any, peers use the address that packets come from.
     ///
     /// # Errors
     /// If the address is not listed.
@@ -428,8 +429,8 @@ impl Stack {
         self.inner.shard(0).with(listed).into_iter().map(Address::of_key).collect()
     }
 
-    /// Changes the shared keys (RFC 4895) that future associations begin with, on both sides of a set-up. At first there
-    /// is only the null key with identifier 0. Those of an existing association are changed by
+    /// Changes the shared keys (RFC 4895) that future associations begin with, on both sides of a set-up. At
+    /// first there is only the null key with identifier 0. Those of an existing association are changed by
     /// [`Control::change_key`](crate::Control::change_key), which has an example.
     ///
     /// # Errors
@@ -449,8 +450,8 @@ impl Stack {
         sum
     }
 
-    /// Returns the bytes held by the buffers of all associations, and their limits. What waits for readers of single streams
-    /// counts as received.
+    /// Returns the bytes held by the buffers of all associations, and their limits. What waits for readers of
+    /// single streams counts as received.
     #[must_use]
     pub fn buffers(&self) -> Buffers {
         let mut sum = Buffers::default();

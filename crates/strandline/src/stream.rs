@@ -20,16 +20,18 @@ use crate::error::Ended;
 /// Written bytes are sent as messages of up to 16 KiB. Reading returns the bytes of the messages in order,
 /// without message boundaries.
 ///
-/// A stream that was [opened](crate::Association::open_stream) or [accepted](crate::Association::accept_stream) at run time
-/// ends by itself: each direction is [finished](SendStream::finish) or [reset](SendStream::reset) by its sender, or
-/// [stopped](RecvStream::stop) by its reader.
+/// A stream that was [opened](crate::Association::open_stream) or
+/// [accepted](crate::Association::accept_stream) at run time ends by itself: each direction is
+/// [finished](SendStream::finish) or [reset](SendStream::reset) by its sender, or [stopped](RecvStream::stop)
+/// by its reader.
 ///
-/// The others, which have a fixed number, last as long as the association. Their reading ends when the peer shuts down the
-/// *association* (see [`Association`](crate::Association#closing)). If the peer loses its state and sets up
-/// the association anew, or the stream is [reset](crate::Control::reset_streams), the read after the last byte from
-/// before fails once with [`ConnectionReset`](io::ErrorKind::ConnectionReset): the byte stream may have a hole there,
-/// and something else begins. If the peer [gives messages up](crate::Reliability), the read after the last byte before
-/// them fails once with [`RecvError::Abandoned`](crate::RecvError::Abandoned) inside, also at the end.
+/// The others, which have a fixed number, last as long as the association. Their reading ends when the peer
+/// shuts down the *association* (see [`Association`](crate::Association#closing)). If the peer loses its
+/// state and sets up the association anew, or the stream is [reset](crate::Control::reset_streams), the read
+/// after the last byte from before fails once with [`ConnectionReset`](io::ErrorKind::ConnectionReset): the
+/// byte stream may have a hole there, and something else begins. If the peer [gives messages
+/// up](crate::Reliability), the read after the last byte before them fails once with
+/// [`RecvError::Abandoned`](crate::RecvError::Abandoned) inside, also at the end.
 ///
 /// While the handle exists, [`Association::recv`](crate::Association::recv) doesn't return the stream's
 /// messages. If this handle isn't read while others are, its messages are held here up to the size of the

@@ -26,7 +26,8 @@ fn run(command: &str) {
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A client and a server, each in a network namespace, joined by two links: v1 with 10.88.1.0/24 and v2 with 10.88.2.0/24.
+/// A client and a server, each in a network namespace, joined by two links: v1 with 10.88.1.0/24 and v2 with
+/// 10.88.2.0/24.
 struct Hosts(String);
 
 impl Hosts {
@@ -163,8 +164,8 @@ fn association_moves_to_another_link() {
     assert_eq!(peers, [IpAddr::from([10, 88, 2, 1])]);
 }
 
-/// A second address is added, and the first one is deleted once it is lost. Addresses that come and go within the time in
-/// which changes are gathered cause nothing.
+/// A second address is added, and the first one is deleted once it is lost. Addresses that come and go within
+/// the time in which changes are gathered cause nothing.
 #[test]
 fn second_address_replaces_the_first_one() {
     let hosts = Hosts::new("add");
@@ -202,8 +203,8 @@ fn all_gained_addresses_are_added() {
     assert_eq!(peers.len(), 7);
 }
 
-/// Echoes one message of each of two associations, and waits for the end of the second one. Returns the addresses of its
-/// peer.
+/// Echoes one message of each of two associations, and waits for the end of the second one. Returns the
+/// addresses of its peer.
 async fn accept_two(listens: Sender<()>) -> Vec<IpAddr> {
     let listener = Listener::bind(&stack(false).unwrap(), PORT).unwrap();
     listens.send(()).unwrap();

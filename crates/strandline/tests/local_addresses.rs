@@ -24,7 +24,8 @@ fn known(association: &Association) -> Vec<IpAddr> {
     association.paths().iter().map(|path| path.address.ip()).collect()
 }
 
-/// Both the INIT and the INIT ACK of new associations list the new address and no longer the removed one, on all shards.
+/// Both the INIT and the INIT ACK of new associations list the new address and no longer the removed one, on
+/// all shards.
 #[tokio::test(start_paused = true)]
 async fn stacks_gain_and_lose_addresses() {
     let network = Network::new();

@@ -126,7 +126,8 @@ async fn adaptation_layers_are_reported() {
     assert_eq!(server.status().unwrap().extensions.adaptation_layer, Some(7));
 }
 
-/// A message too large for the buffer arrives in parts. If the peer gives it up, the reader and the notifications say so.
+/// A message too large for the buffer arrives in parts. If the peer gives it up, the reader and the
+/// notifications say so.
 #[tokio::test(start_paused = true)]
 async fn aborted_partial_deliveries_are_reported() {
     for interleaving in [false, true] {

@@ -319,8 +319,8 @@ async fn peeled_off_byte_streams_fail_at_a_restart() {
     }
 }
 
-/// The peer shut down after all was acknowledged, and one stream's unread data keeps the rest in the engine. If the stack
-/// ends then, what is left there may belong to any stream.
+/// The peer shut down after all was acknowledged, and one stream's unread data keeps the rest in the engine.
+/// If the stack ends then, what is left there may belong to any stream.
 #[tokio::test]
 async fn unread_data_of_an_ended_stack_is_missed() {
     let network = Network::new();

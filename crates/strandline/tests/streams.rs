@@ -198,7 +198,8 @@ async fn stalled_readers_hold_up_no_other_stream() {
     }
 }
 
-/// Associations of streams with 64 KiB of credit, whose server holds `receive_bytes_max` unread bytes, in an account with others.
+/// Associations of streams with 64 KiB of credit, whose server holds `receive_bytes_max` unread bytes, in an
+/// account with others.
 async fn within(
     receive_bytes_max: u64,
     account: &Arc<MemoryAccount>,

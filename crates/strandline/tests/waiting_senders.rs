@@ -220,8 +220,8 @@ async fn a_write_that_nobody_polls_keeps_nobody_out() {
     drop(stream);
 }
 
-/// Where streams take turns, one with nothing queued has room of its own: those that wait for room on other streams don't hold
-/// it up.
+/// Where streams take turns, one with nothing queued has room of its own: those that wait for room on other
+/// streams don't hold it up.
 #[tokio::test(start_paused = true)]
 async fn streams_with_nothing_queued_pass() {
     let config = AssociationConfig {

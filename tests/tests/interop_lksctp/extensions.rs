@@ -37,7 +37,8 @@ fn driver(change: impl FnOnce(&mut AssociationConfig), seed: u8) -> Driver {
     Driver::raw(ip("0.0.0.0"), config, seed)
 }
 
-/// Returns a session in which this side connects to the kernel in the first mode, or the kernel connects in the second one.
+/// Returns a session in which this side connects to the kernel in the first mode, or the kernel connects in
+/// the second one.
 fn session(driver: Driver, connects: bool, [server, client]: [&str; 2]) -> Session {
     if connects { connected(driver, server) } else { accepted(driver, client) }
 }
@@ -62,9 +63,9 @@ fn accepted(mut driver: Driver, mode: &str) -> Session {
     session
 }
 
-/// I-DATA chunks, ordered and unordered, of messages that fit a packet. The kernel numbers the fragments of longer ones from
-/// the second on, and the others' fragments are numbered from the first (RFC 8260 section 2.1). It does not list
-/// I-FORWARD-TSN, so that no message is given up.
+/// I-DATA chunks, ordered and unordered, of messages that fit a packet. The kernel numbers the fragments of
+/// longer ones from the second on, and the others' fragments are numbered from the first (RFC 8260 section
+/// 2.1). It does not list I-FORWARD-TSN, so that no message is given up.
 #[test]
 fn messages_in_i_data_return() {
     let mut session = connected(driver(interleaving, 30), "echo -i");
@@ -92,7 +93,8 @@ fn interleaving_needs_both_sides() {
     session.shut_down();
 }
 
-/// The kernel skips the parameter of stream credit without a report, and the window of the association alone limits streams.
+/// The kernel skips the parameter of stream credit without a report, and the window of the association alone
+/// limits streams.
 #[test]
 fn stream_credit_is_skipped() {
     for (seed, connects) in [(50, true), (51, false)] {
@@ -186,8 +188,9 @@ fn messages_given_up_under_losses() {
     }
 }
 
-/// It reports none of them to its application. Messages with a lifetime fit a packet: of longer ones the kernel may send the
-/// first fragment and never the others, and a receiver finds the next message begin within them.
+/// It reports none of them to its application. Messages with a lifetime fit a packet: of longer ones the
+/// kernel may send the first fragment and never the others, and a receiver finds the next message begin
+/// within them.
 #[test]
 fn messages_given_up_by_the_kernel() {
     let limits = [("-R 0", 600, 2000), ("-T 50 -L 80 -t 2", 200, 1000)];

@@ -41,7 +41,8 @@ fn interleaving_needs_both_sides() {
     session.shut_down();
 }
 
-/// usrsctp skips the parameter of stream credit without a report, and the window of the association alone limits streams.
+/// usrsctp skips the parameter of stream credit without a report, and the window of the association alone
+/// limits streams.
 #[test]
 fn stream_credit_is_skipped() {
     for (seed, connects) in [(63, true), (64, false)] {

@@ -6,8 +6,8 @@ use strandline_wire::chunk::kind;
 
 use crate::{driver_with, session};
 
-/// Returns a session in which this side offers NR-SACK, and usrsctp too with `-N` among its options. This side connects or
-/// usrsctp does.
+/// Returns a session in which this side offers NR-SACK, and usrsctp too with `-N` among its options. This
+/// side connects or usrsctp does.
 fn keeping(seed: u8, connects: bool, options: &str, interleaves: bool) -> Session {
     let driver = driver_with(seed, |association| {
         association.extensions.nr_sack = true;

@@ -9,8 +9,8 @@ use strandline_tests::traffic::plan;
 
 use crate::{driver_with, session};
 
-/// The cases of a test: which of two limits it has, whether this side connects, and whether messages are interleaved, so that
-/// both sides skip them with I-FORWARD-TSN (RFC 8260 section 2.3.1).
+/// The cases of a test: which of two limits it has, whether this side connects, and whether messages are
+/// interleaved, so that both sides skip them with I-FORWARD-TSN (RFC 8260 section 2.3.1).
 const CASES: [(usize, bool, bool); 8] = [
     (0, true, false),
     (1, false, true),

@@ -15,7 +15,8 @@ pub struct Args {
     /// Check the configuration and exit
     #[arg(long)]
     pub(crate) check: bool,
-    /// Accept associations of peers at this UDP address and port, or at several of one port, and connect onward for them
+    /// Accept associations of peers at this UDP address and port, or at several of one port, and connect
+    /// onward for them
     #[arg(long, value_name = "ADDRESS:PORT[,...]")]
     listen: Option<String>,
     /// Allow peers to connect to this destination: an address, a network, a name (*.example for all below it) or *
@@ -54,8 +55,8 @@ pub struct Args {
     /// Accept connections of other hosts that nftables diverts here (tproxy; needs CAP_NET_ADMIN)
     #[arg(long, value_name = "[ADDRESS:]PORT[=PEER]")]
     tproxy: Vec<String>,
-    /// Capture connections to this network: sets rules of nftables that bring them to --redirect and --tproxy, or to a port of
-    /// its own, until the gateway ends; with ! before, leave it out
+    /// Capture connections to this network: sets rules of nftables that bring them to --redirect and
+    /// --tproxy, or to a port of its own, until the gateway ends; with ! before, leave it out
     #[arg(long, value_name = "[!]NETWORK[:PORTS]")]
     capture: Vec<String>,
     /// Encrypt with the key in this file, as strandline keygen makes it
@@ -99,11 +100,12 @@ struct Admin {
 /// How clients are served.
 #[derive(Debug, Clone, Default, clap::Args)]
 struct Ways {
-    /// Serve only clients of this network, an address included: needed where other machines can reach --socks, --http-connect
-    /// or --forward; repeatable
+    /// Serve only clients of this network, an address included: needed where other machines can reach
+    /// --socks, --http-connect or --forward; repeatable
     #[arg(long, value_name = "NETWORK")]
     from: Vec<String>,
-    /// Answer SOCKS, CONNECT and `strandline run` before the destination has: saves a round trip, and failures become resets
+    /// Answer SOCKS, CONNECT and `strandline run` before the destination has: saves a round trip, and
+    /// failures become resets
     #[arg(long)]
     early_reply: bool,
 }

@@ -9,8 +9,9 @@ pub struct MappingArgs {
     /// Connect directly over TCP while there is no association, for the peers of --peer
     #[arg(long)]
     fallback_tcp: bool,
-    /// Which connections become streams: auto (as far as it helps; needs --fallback-tcp, and is the default with it), always or
-    /// never. With a destination behind it, only connections to that; the first that fits counts
+    /// Which connections become streams: auto (as far as it helps; needs --fallback-tcp, and is the default
+    /// with it), always or never. With a destination behind it, only connections to that; the first that fits
+    /// counts
     #[arg(long, value_name = "auto|always|never[=HOST:PORT]", value_parser = mapped)]
     map: Vec<Mapped>,
     /// Associations with each peer of --peer, at most: more than one if losses keep the window small. Default: 4

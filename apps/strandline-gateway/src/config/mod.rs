@@ -340,7 +340,8 @@ fn congestion(file: &File) -> Result<Algorithm, ConfigError> {
     }
 }
 
-/// Refuses to listen without encryption where other machines can reach it, unless that is said plainly: then it is a flaw.
+/// Refuses to listen without encryption where other machines can reach it, unless that is said plainly: then
+/// it is a flaw.
 fn check_plain(file: &File, listen: SocketAddr) -> Result<Option<Flaw>, ConfigError> {
     if listen.ip().to_canonical().is_loopback() {
         return Ok(None);

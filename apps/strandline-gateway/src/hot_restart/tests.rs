@@ -48,8 +48,8 @@ async fn leads(address: SocketAddr, first: &Listener, second: &Listener) -> bool
     }
 }
 
-/// A process of before ends while a next one has begun to lead, and the process between them learns of it first: it must not
-/// lead again, unless the next one fails.
+/// A process of before ends while a next one has begun to lead, and the process between them learns of it
+/// first: it must not lead again, unless the next one fails.
 #[tokio::test]
 async fn one_process_leads_while_the_next_one_starts() {
     let options = UdpOptions::default();

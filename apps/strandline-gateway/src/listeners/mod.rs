@@ -44,9 +44,9 @@ pub(crate) fn bind(config: &ListenerConfig, leaving: &[OwnedFd]) -> Result<TcpLi
     bound.with_context(|| format!("listening on TCP {} for {}", config.listen, config.kind.name()))
 }
 
-/// Binds a socket, also if its address is one of sockets that are closed soon: of listeners that a change of the configuration has
-/// removed, here or in the process of before. For this moment they share their port (SO_REUSEPORT), also with addresses that
-/// include theirs.
+/// Binds a socket, also if its address is one of sockets that are closed soon: of listeners that a change of
+/// the configuration has removed, here or in the process of before. For this moment they share their port
+/// (SO_REUSEPORT), also with addresses that include theirs.
 pub(crate) fn beside<T: AsFd>(
     port: u16,
     leaving: &[OwnedFd],
@@ -111,8 +111,8 @@ pub(crate) struct Target {
     pub(crate) from: Clients,
 }
 
-/// Accepts connections until the gateway ends, or the sender of the target is dropped. Those that have come until then are
-/// served.
+/// Accepts connections until the gateway ends, or the sender of the target is dropped. Those that have come
+/// until then are served.
 pub(crate) async fn serve(listener: TcpListener, mut target: watch::Receiver<Target>, gateway: Arc<Gateway>) {
     let _may_accept = gateway.registry.coming();
     let own = listener.local_addr().ok();

@@ -225,8 +225,8 @@ impl Near {
         Ok(Started::Stream(recv, send, lane, used))
     }
 
-    /// Waits for the association, and from `delay` on for a direct connection, too: whichever is there first. Nothing of the
-    /// application has been sent then (as RFC 8305 section 5).
+    /// Waits for the association, and from `delay` on for a direct connection, too: whichever is there first.
+    /// Nothing of the application has been sent then (as RFC 8305 section 5).
     async fn race(&self, to: &Destination, listed: bool, delay: Duration) -> Result<RaceWinner, Reason> {
         let opening = self.link.open();
         let connecting = async {
@@ -247,8 +247,8 @@ impl Near {
         }
     }
 
-    /// Connects directly, and records its round-trip time or failure. An address of this host or its links is left alone, also
-    /// if a name stands for it, unless a rule lists the destination.
+    /// Connects directly, and records its round-trip time or failure. An address of this host or its links is
+    /// left alone, also if a name stands for it, unless a rule lists the destination.
     async fn connect(&self, to: &Destination, listed: bool, limit: Duration) -> Result<TcpStream, Reason> {
         let known = &self.gateway.direct;
         let settings = self.gateway.settings();

@@ -1,8 +1,8 @@
 //! Programs of `strandline run`, whose `connect` was replaced by crates/strandline-preload.
 //!
-//! A program's connection comes with a request and padding, for which the receive window has no room: so its socket is not
-//! writable, as one that is not connected, until this side opens the window. A connection that fails is reset, and the reason
-//! is kept for the program's question.
+//! A program's connection comes with a request and padding, for which the receive window has no room: so its
+//! socket is not writable, as one that is not connected, until this side opens the window. A connection that
+//! fails is reset, and the reason is kept for the program's question.
 
 use std::io;
 use std::net::SocketAddr;

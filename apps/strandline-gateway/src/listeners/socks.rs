@@ -19,8 +19,8 @@ pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
     pass(tcp, near, request, early_reply, answers).await;
 }
 
-/// Reads the greeting and the request. Returns the destination, and what the client has sent behind. `None` if it asked for
-/// something else, and was told so.
+/// Reads the greeting and the request. Returns the destination, and what the client has sent behind. `None`
+/// if it asked for something else, and was told so.
 async fn read_request(tcp: &mut TcpStream) -> Option<(Destination, Bytes)> {
     let mut buffer = Vec::with_capacity(MESSAGE_MAX);
     let has_offered = loop {

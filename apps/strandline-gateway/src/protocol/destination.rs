@@ -16,7 +16,8 @@ pub(crate) enum Host {
 }
 
 impl Host {
-    /// Returns a host; `None` if the text is neither an address nor a name. Names have letters, digits and `-`, `_`, `.`.
+    /// Returns a host; `None` if the text is neither an address nor a name. Names have letters, digits and
+    /// `-`, `_`, `.`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
         if let Ok(address) = bare.parse::<IpAddr>() {

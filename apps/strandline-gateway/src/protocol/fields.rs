@@ -73,7 +73,8 @@ impl HeaderWriter {
     }
 }
 
-/// Returns the length of a header of which this is the beginning: that of what is known of all headers while it is less.
+/// Returns the length of a header of which this is the beginning: that of what is known of all headers while
+/// it is less.
 pub(crate) fn header_len(beginning: &[u8]) -> usize {
     match *beginning {
         [_, _, high, low, ..] => usize::from(u16::from_be_bytes([high, low])).max(HEADER_LEN),

@@ -26,13 +26,13 @@ pub(crate) enum Opening {
     Listen { at: SocketAddr, token: u32 },
     /// The sender has accepted a connection where the receiver asked it to listen.
     Accepted { token: u32, source: Option<SocketAddr> },
-    /// The receiver sends UDP datagrams, and receives some, as long as the stream is open. `token` is that of the flow's
-    /// messages. The data is the first datagram.
+    /// The receiver sends UDP datagrams, and receives some, as long as the stream is open. `token` is that of
+    /// the flow's messages. The data is the first datagram.
     Flow { to: Destination, source: Option<SocketAddr>, token: u32 },
     /// The receiver listens on UDP as long as the stream is open. `token` names the flows of its clients.
     ListenUdp { at: SocketAddr, token: u32 },
-    /// As [`Flow`](Self::Flow), of a client of the socket on which the receiver asked the sender to listen: `listener` is the token
-    /// of that.
+    /// As [`Flow`](Self::Flow), of a client of the socket on which the receiver asked the sender to listen:
+    /// `listener` is the token of that.
     AcceptedFlow { listener: u32, source: Option<SocketAddr>, token: u32 },
     /// The receiver says how its direction of the association does, as long as the stream is open: in messages, each a
     /// [`Report`](super::Report).

@@ -330,7 +330,8 @@ pub fn at_last(what: &str, is_so: impl FnMut() -> bool) {
     while_it_moves(what, || 0, is_so);
 }
 
-/// Checks until the condition holds. The time limit counts from the last change of the number: a slow host takes longer.
+/// Checks until the condition holds. The time limit counts from the last change of the number: a slow host
+/// takes longer.
 pub fn while_it_moves(what: &str, number: impl Fn() -> u64, mut is_so: impl FnMut() -> bool) {
     let (mut end, mut before) = (Instant::now() + PATIENCE, number());
     while !is_so() {
@@ -369,8 +370,8 @@ pub fn free_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
-/// Returns whether nothing accepts connections at an address of [`free_port`]: connecting to one of the kernel's ports may reach
-/// another test, or the socket that connects itself.
+/// Returns whether nothing accepts connections at an address of [`free_port`]: connecting to one of the
+/// kernel's ports may reach another test, or the socket that connects itself.
 pub fn is_closed(address: SocketAddr) -> bool {
     TcpStream::connect(address).is_err()
 }

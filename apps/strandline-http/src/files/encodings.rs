@@ -47,8 +47,8 @@ pub(super) fn accepted(headers: &HeaderMap) -> Vec<Option<Encoding>> {
 /// The largest weight.
 const WEIGHT_MAX: u16 = 10_000;
 
-/// Returns the weight that a parameter gives (RFC 9110 section 12.4.2), in units of a ten-thousandth; 0 if it is malformed,
-/// and `None` if it is another parameter.
+/// Returns the weight that a parameter gives (RFC 9110 section 12.4.2), in units of a ten-thousandth; 0 if it
+/// is malformed, and `None` if it is another parameter.
 fn weight(parameter: &str) -> Option<u16> {
     let (name, value) = parameter.split_once('=')?;
     if !name.eq_ignore_ascii_case("q") {

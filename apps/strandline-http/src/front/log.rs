@@ -231,8 +231,8 @@ impl Drop for Line {
 #[derive(Debug)]
 pub(crate) struct LoggedBody<B: Body> {
     inner: B,
-    /// True if the request was HEAD: the response has the fields of a body, but none (RFC 9110 section 9.3.2). Over HTTP/2
-    /// nothing else would keep it back.
+    /// True if the request was HEAD: the response has the fields of a body, but none (RFC 9110 section
+    /// 9.3.2). Over HTTP/2 nothing else would keep it back.
     is_head: bool,
     has_ended: bool,
     line: Option<Line>,

@@ -99,8 +99,8 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Returns the header for responses over TCP that announces SCTP; `None` without SCTP, and if it is encrypted: clients
-    /// could not know that.
+    /// Returns the header for responses over TCP that announces SCTP; `None` without SCTP, and if it is
+    /// encrypted: clients could not know that.
     pub(crate) fn alt_svc(&self) -> Option<HeaderValue> {
         if self.sctp_key.is_some() {
             return None;

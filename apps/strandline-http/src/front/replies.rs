@@ -1,5 +1,5 @@
-//! What a connection of HTTP/2 writes. The library below hyper answers requests whose head is too large by 431, without a
-//! word to hyper or its service.
+//! What a connection of HTTP/2 writes. The library below hyper answers requests whose head is too large by
+//! 431, without a word to hyper or its service.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,7 +21,8 @@ const STATUS_BYTES_MAX: usize = 32;
 /// Responses without their end that are remembered. Those that the client resets have none.
 const BEGUN_MAX: usize = 1024;
 
-/// Reads the frames that a server writes, and finds responses that are nothing but a status. Those of hyper have a date.
+/// Reads the frames that a server writes, and finds responses that are nothing but a status. Those of hyper
+/// have a date.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     /// The header of a frame as far as it was written.

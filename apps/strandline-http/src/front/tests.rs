@@ -216,7 +216,8 @@ impl Frames2 {
         self.write(HEADERS, END_STREAM | END_HEADERS, stream, &block).await
     }
 
-    /// Reads the next frame of a type; `None` if the connection ends before. Returns its stream and its last four bytes.
+    /// Reads the next frame of a type; `None` if the connection ends before. Returns its stream and its last
+    /// four bytes.
     async fn next(&mut self, wanted: u8) -> Option<(u32, u32)> {
         loop {
             let mut head = [0; 9];

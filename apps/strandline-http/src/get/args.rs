@@ -64,8 +64,8 @@ pub struct Args {
     /// Resume a partial download, as -C - (the name of wget's option)
     #[arg(short = 'c', long = "continue")]
     pub(super) resume: bool,
-    /// Times that a request is repeated if its connection fails or stalls, or the server answers 408, 429, 500, 502, 503
-    /// or 504
+    /// Times that a request is repeated if its connection fails or stalls, or the server answers 408, 429,
+    /// 500, 502, 503 or 504
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(super) retry: u32,
     /// Seconds for each URL, such as 0.5; 0: no limit

@@ -294,10 +294,10 @@ impl Transports {
         Ok(())
     }
 
-    /// Sends a request. The scheme http+sctp takes SCTP, https takes TCP. The scheme http takes SCTP if that is
-    /// established already, otherwise TCP at once; requests beyond six wait for a TCP connection or for SCTP. If TCP is
-    /// silent, SCTP takes its place once it is established. If the association ends before the response, or the response
-    /// doesn't come in time, it is TCP again.
+    /// Sends a request. The scheme http+sctp takes SCTP, https takes TCP. The scheme http takes SCTP if that
+    /// is established already, otherwise TCP at once; requests beyond six wait for a TCP connection or for
+    /// SCTP. If TCP is silent, SCTP takes its place once it is established. If the association ends before
+    /// the response, or the response doesn't come in time, it is TCP again.
     pub(super) async fn send(
         &self,
         url: &Url,
@@ -416,8 +416,8 @@ impl Transports {
         });
     }
 
-    /// Takes note of what a server announces over TCP (RFC 7838). What it announces over TLS isn't used: SCTP would be a
-    /// step back to cleartext.
+    /// Takes note of what a server announces over TCP (RFC 7838). What it announces over TLS isn't used: SCTP
+    /// would be a step back to cleartext.
     fn learn(&self, origin: &Origin, url: &Url, headers: &HeaderMap) {
         if url.scheme() != "http" {
             return;
@@ -428,7 +428,8 @@ impl Transports {
                 self.begin(origin, address(url).0, ports);
             }
             Some(_) => {
-                // Requests on the association go on. What is announced later is new, even if the ports are those of before.
+                // Requests on the association go on. What is announced later is new, even if the ports are
+                // those of before.
                 let mut attempt = lock(&origin.attempt);
                 attempt.task = JoinSet::new();
                 attempt.ports = (0, 0);
@@ -466,8 +467,8 @@ async fn usable_or_failed(sctp: &mut watch::Receiver<Sctp>) -> Option<OnAssociat
     timeout(SCTP_WAIT, decided).await.ok()?.ok()?.usable()
 }
 
-/// Waits for an association that a request can use which has no TCP connection after some time; `None` once it has one, or
-/// if it is not to use SCTP.
+/// Waits for an association that a request can use which has no TCP connection after some time; `None` once
+/// it has one, or if it is not to use SCTP.
 async fn usable_before(
     connection: CaptureConnection,
     sctp: &mut watch::Receiver<Sctp>,

@@ -21,7 +21,8 @@ pub(super) struct UpstreamArgs {
     /// Seconds to connect to an upstream server; the client gets 504 afterwards
     #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     connect_timeout: u32,
-    /// Seconds to wait for the next part of a response (504 afterwards), or for the server to read more of a request's body
+    /// Seconds to wait for the next part of a response (504 afterwards), or for the server to read more of a
+    /// request's body
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     response_timeout: u32,
     /// Abort an association whose server sends nothing for SECS, not even answers to HEARTBEATs

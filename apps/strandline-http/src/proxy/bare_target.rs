@@ -1,7 +1,7 @@
 //! Requests about a whole server on their way to another proxy.
 //!
-//! Their target is absolute and has no path (RFC 9112 section 3.2.4): the last proxy turns that into `*`. hyper writes each
-//! absolute target with a path, which [`BareTarget`] takes out again.
+//! Their target is absolute and has no path (RFC 9112 section 3.2.4): the last proxy turns that into `*`.
+//! hyper writes each absolute target with a path, which [`BareTarget`] takes out again.
 
 use std::io;
 use std::pin::Pin;

@@ -1,8 +1,9 @@
 //! Upstream servers that answer a request before they have read it.
 //!
-//! Such a server may close its connection after the answer, 413 for example, which resets it if the body goes on. A write that
-//! fails would make hyper forget the answer, although it has arrived. [`Readable`] therefore reports no failed write: what
-//! follows is dropped, and reading yields the answer, or the end or the error that shows that there is none.
+//! Such a server may close its connection after the answer, 413 for example, which resets it if the body goes
+//! on. A write that fails would make hyper forget the answer, although it has arrived. [`Readable`] therefore
+//! reports no failed write: what follows is dropped, and reading yields the answer, or the end or the error
+//! that shows that there is none.
 
 use std::io;
 use std::pin::Pin;

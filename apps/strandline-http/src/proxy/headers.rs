@@ -95,8 +95,8 @@ pub(super) fn settle_length(headers: &mut HeaderMap) {
     };
 }
 
-/// Returns whether a request is about a whole server: OPTIONS of `*`, or of an absolute target without a path and a query
-/// (RFC 9112 section 3.2.4).
+/// Returns whether a request is about a whole server: OPTIONS of `*`, or of an absolute target without a path
+/// and a query (RFC 9112 section 3.2.4).
 pub(super) fn is_about_server(head: &Parts) -> bool {
     let is_named = head.uri.path() == "*" || head.extensions.get::<AboutServer>().is_some();
     head.method == Method::OPTIONS && is_named

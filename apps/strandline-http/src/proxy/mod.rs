@@ -1,7 +1,8 @@
 //! `strandline http proxy`: reverse and forward proxies between SCTP streams and TCP.
 //!
 //! Modules from the bottom: `failure`, `headers` and `allowed` decide without I/O; `body`, `early`,
-//! `early_answer`, `bare_target`, `dial`, `tunnel` and `origins` move bytes; `relay` is the way of a request, and `reverse` and `forward` say where it leads.
+//! `early_answer`, `bare_target`, `dial`, `tunnel` and `origins` move bytes; `relay` is the way of a request,
+//! and `reverse` and `forward` say where it leads.
 
 mod allowed;
 mod args;

@@ -83,7 +83,8 @@ pub(super) trait Routes: Send + Sync + 'static {
         is_unsent: bool,
     ) -> impl Future<Output = Option<Route>> + Send;
 
-    /// Waits until there is a better route for a request that has no connection yet. If there is none, this never returns.
+    /// Waits until there is a better route for a request that has no connection yet. If there is none, this
+    /// never returns.
     fn better(&self, head: &Parts, route: &Route) -> impl Future<Output = ()> + Send;
 
     /// Returns whether a request about a whole server, which names no path of it, is about this one.

@@ -83,8 +83,8 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// Returns the next window of a connection whose reader has read half of the present one, while the peer may send so
-    /// many bytes on all connections together.
+    /// Returns the next window of a connection whose reader has read half of the present one, while the peer
+    /// may send so many bytes on all connections together.
     fn next(&self, window: u64, ahead: u64) -> u64 {
         let grown = window.saturating_mul(4).min(self.max);
         if ahead.saturating_add(grown - window) <= self.growth_max {

@@ -167,8 +167,8 @@ impl Table {
         self.stalled().map(|(_, since)| since)
     }
 
-    /// Gives up the connection whose data has waited longest, if that began by `since`. Its reader and its writer get an
-    /// error, and the peer gets a RESET.
+    /// Gives up the connection whose data has waited longest, if that began by `since`. Its reader and its
+    /// writer get an error, and the peer gets a RESET.
     pub(crate) fn give_up_stalled(&mut self, since: Duration) {
         let Some((id, begun)) = self.stalled() else { return };
         if begun <= since

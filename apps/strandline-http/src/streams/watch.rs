@@ -10,8 +10,8 @@ use strandline::{Address, Ended};
 
 use super::Shared;
 
-/// Looks within [`Settings::silence_timeout`](super::Settings::silence_timeout). Each one without a packet since the one
-/// before sends HEARTBEATs.
+/// Looks within [`Settings::silence_timeout`](super::Settings::silence_timeout). Each one without a packet
+/// since the one before sends HEARTBEATs.
 const LOOKS: u32 = 5;
 /// Looks in a row without a packet after which nothing new is begun on the association.
 const SUSPECT: u32 = 2;

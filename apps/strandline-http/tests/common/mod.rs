@@ -45,7 +45,8 @@ fn begun() -> Body {
     BodyExt::boxed(StreamBody::new(stream::once(first).chain(stream::pending())))
 }
 
-/// Answers by path: `/slow` after five seconds, `/hello`, `/size/N`, `/echo`, `/fail` in mid-body, `/begun` without an end, `/never`.
+/// Answers by path: `/slow` after five seconds, `/hello`, `/size/N`, `/echo`, `/fail` in mid-body, `/begun`
+/// without an end, `/never`.
 pub async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BoxError> {
     let path = request.uri().path().to_owned();
     let body = match path.as_str() {

@@ -57,8 +57,8 @@ fn value(probe: &Value, name: &str) -> f64 {
     probe[name].as_f64().expect(name)
 }
 
-/// With interleaving a short message waits for the packet that is being sent, and for the queue that the controller keeps
-/// in the path: next to none on the median, and five packets at most with DCTCP.
+/// With interleaving a short message waits for the packet that is being sent, and for the queue that the
+/// controller keeps in the path: next to none on the median, and five packets at most with DCTCP.
 #[test]
 fn interleaved_messages_wait_for_packets() {
     for congestion in ["bbr", "dctcp"] {

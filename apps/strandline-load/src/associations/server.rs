@@ -145,9 +145,9 @@ async fn echo_on(endpoint: Arc<Endpoint>, shard: usize, active: Arc<Mutex<VecDeq
     }
 }
 
-/// Echoes messages without waiting for room. A client that leaves no room, since it doesn't read, is taken out of the endpoint
-/// and served by a task of its own, which holds these messages at most: what the client sends beyond its receive buffer waits
-/// at the client, and the others go on meanwhile.
+/// Echoes messages without waiting for room. A client that leaves no room, since it doesn't read, is taken
+/// out of the endpoint and served by a task of its own, which holds these messages at most: what the client
+/// sends beyond its receive buffer waits at the client, and the others go on meanwhile.
 fn send_back(
     endpoint: &Endpoint,
     active: &Mutex<VecDeque<AssociationId>>,

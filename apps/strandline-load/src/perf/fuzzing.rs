@@ -8,8 +8,8 @@ use super::report::Test;
 use super::session::Outcome;
 use super::text::summary;
 
-/// A message that was read is written so that it can be read, a test that is taken keeps to all limits, and whatever figures the
-/// other side reports, there is a report of them.
+/// A message that was read is written so that it can be read, a test that is taken keeps to all limits, and
+/// whatever figures the other side reports, there is a report of them.
 pub fn run(bytes: &[u8]) {
     let Ok(message) = decode(bytes) else { return };
     assert!(encode(&message).is_ok_and(|bytes| decode(&bytes).is_ok()));

@@ -1,8 +1,8 @@
 //! A trace of a test: the content of each packet and the state of each path, as lines of JSON ([docs/trace.md] has the
 //! format).
 //!
-//! It is written by the tasks that send and receive, under the lock of the shard. Writing is buffered and formats without
-//! building a tree first, so that tests at 1 Gbit/s can be traced.
+//! It is written by the tasks that send and receive, under the lock of the shard. Writing is buffered and
+//! formats without building a tree first, so that tests at 1 Gbit/s can be traced.
 //!
 //! [docs/trace.md]: https://github.com/strandline/strandline/blob/main/docs/trace.md
 

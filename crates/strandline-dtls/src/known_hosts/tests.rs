@@ -42,7 +42,8 @@ fn a_host_is_known_by_several_names() {
     assert_eq!(names, ["[192.0.2.7]:9899", "192.0.2.7"]);
 }
 
-/// A list that has other keys for the name that the user gave, in whatever case, or for the address, refuses the server.
+/// A list that has other keys for the name that the user gave, in whatever case, or for the address, refuses
+/// the server.
 #[test]
 fn every_listed_name_must_have_the_key() {
     let (key, other) = (KEY.parse().unwrap(), OTHER.parse().unwrap());

@@ -29,8 +29,8 @@ impl Layer {
         self.connections.contains_key(&cid).then_some(cid)
     }
 
-    /// Finds the handshake that a client's Initial belongs to, or begins one if the client has proved that it receives at its
-    /// address.
+    /// Finds the handshake that a client's Initial belongs to, or begins one if the client has proved that it
+    /// receives at its address.
     pub(super) fn accept(
         &mut self,
         now: Instant,

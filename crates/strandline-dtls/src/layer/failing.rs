@@ -77,7 +77,8 @@ impl Layer {
         }
     }
 
-    /// Tells the sender of a datagram whose connection this side does not know, as after a new start. The answer is shorter.
+    /// Tells the sender of a datagram whose connection this side does not know, as after a new start. The
+    /// answer is shorter.
     pub(super) fn answer_lost(&mut self, arrival: &Arrival, datagram: &[u8]) {
         let Some(Header::Data { destination, .. }) = Header::parse(datagram) else { return };
         let mask = (1u64 << self.shard.bits) - 1;

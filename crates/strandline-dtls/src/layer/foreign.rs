@@ -1,5 +1,5 @@
-//! Packets that are not encrypted, and hellos of peers that encrypt where this side does not: neither gets an association,
-//! and both sides should learn why.
+//! Packets that are not encrypted, and hellos of peers that encrypt where this side does not: neither gets an
+//! association, and both sides should learn why.
 
 use std::time::{Duration, Instant};
 
@@ -61,9 +61,9 @@ fn answer_to_init(datagram: &[u8]) -> Option<Vec<u8>> {
     Some(buffer)
 }
 
-/// Returns what a host that does not encrypt answers to the first datagram of a peer that does, so that the peer learns why
-/// there is no connection: a Retry without a token. `None` if a datagram is something else. No state, and shorter than the
-/// question.
+/// Returns what a host that does not encrypt answers to the first datagram of a peer that does, so that the
+/// peer learns why there is no connection: a Retry without a token. `None` if a datagram is something else.
+/// No state, and shorter than the question.
 #[must_use]
 pub fn answer_to_hello(datagram: &[u8]) -> Option<Vec<u8>> {
     let Some(Header::Initial { source, records, .. }) = Header::parse(datagram) else { return None };

@@ -14,11 +14,12 @@ const ASSOCIATIONS_MAX: usize = 16;
 pub type PacketStart = [u8; 8];
 
 impl Layer {
-    /// Handles an ICMP message that quotes a datagram to an address. It counts only if it quotes the connection ID, which
-    /// nobody guesses. `is_refused`: nobody listens there, which ends a handshake that has not got an answer, and nothing else.
+    /// Handles an ICMP message that quotes a datagram to an address. It counts only if it quotes the
+    /// connection ID, which nobody guesses. `is_refused`: nobody listens there, which ends a handshake that
+    /// has not got an answer, and nothing else.
     ///
-    /// Returns the address as the engine knows it, and the starts of packets as the engine sends them there: the message is
-    /// about them as well.
+    /// Returns the address as the engine knows it, and the starts of packets as the engine sends them there:
+    /// the message is about them as well.
     pub fn handle_icmp(
         &mut self,
         now: Instant,

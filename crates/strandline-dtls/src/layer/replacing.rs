@@ -11,8 +11,8 @@ use crate::packets::Packets;
 use crate::token::ResetTokens;
 
 impl Layer {
-    /// Replaces the configuration except for the limits. The identity is for handshakes to come. Connections with peers that are
-    /// not trusted any more end: ABORTs for their associations are appended to `packets`.
+    /// Replaces the configuration except for the limits. The identity is for handshakes to come. Connections
+    /// with peers that are not trusted any more end: ABORTs for their associations are appended to `packets`.
     ///
     /// # Errors
     /// If a value of the configuration is out of range: nothing has changed then.

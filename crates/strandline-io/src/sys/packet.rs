@@ -64,9 +64,9 @@ pub(crate) fn send<'a>(
     if count == 0 {
         return Ok(0);
     }
-    // SAFETY: the first `count` headers were written above. Their pointers describe the address, and each slot's vectors,
-    // which describe its header and the packet's bytes; all of them live until the end of this function, and the kernel
-    // writes only `msg_len`.
+    // SAFETY: the first `count` headers were written above. Their pointers describe the address, and each
+    // slot's vectors, which describe its header and the packet's bytes; all of them live until the end of
+    // this function, and the kernel writes only `msg_len`.
     let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr().cast(), count, 0) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }

@@ -91,8 +91,8 @@ pub async fn bind_for(what: &str, address: SocketAddr) -> anyhow::Result<TcpList
     })
 }
 
-/// Serves at a listener as [`listen_for`] does. Aborting the returned task ends the listener; requests that it has accepted
-/// are still answered.
+/// Serves at a listener as [`listen_for`] does. Aborting the returned task ends the listener; requests that
+/// it has accepted are still answered.
 ///
 /// # Errors
 /// Returns an error if the socket has no address.

@@ -18,8 +18,8 @@ use crate::path_index::PathIndex;
 use crate::time::Time;
 use crate::zone::{self, is_same};
 
-/// Adds an address of the peer. Data is sent to it once it has answered a HEARTBEAT (RFC 9260 section 5.4). Does nothing
-/// if the peer has the address.
+/// Adds an address of the peer. Data is sent to it once it has answered a HEARTBEAT (RFC 9260 section 5.4).
+/// Does nothing if the peer has the address.
 pub(crate) fn add_path(
     association: &mut Association,
     cx: &mut EndpointContext,
@@ -76,8 +76,8 @@ pub(crate) fn remove_path(
     Ok(())
 }
 
-/// Removes an address that the peer has deleted. If no other one is confirmed, `heir` becomes the primary path, and data
-/// waits until it is confirmed.
+/// Removes an address that the peer has deleted. If no other one is confirmed, `heir` becomes the primary
+/// path, and data waits until it is confirmed.
 pub(super) fn remove_path_of_peer(
     association: &mut Association,
     cx: &mut EndpointContext,

@@ -11,8 +11,8 @@ use crate::path_index::PathIndex;
 use crate::time::Time;
 use crate::zone::is_same;
 
-/// Maximum number of requests in an ASCONF chunk of ours. With these it fits the minimum MTU of IPv4 (section 5.1.1 rule
-/// C5).
+/// Maximum number of requests in an ASCONF chunk of ours. With these it fits the minimum MTU of IPv4 (section
+/// 5.1.1 rule C5).
 const REQUESTS_PER_CHUNK: usize = 8;
 
 /// Number of the peer's latest ASCONF chunks whose answers are kept. A packet has at most as many.
@@ -170,8 +170,8 @@ pub(in crate::association) fn is_to_be_deleted(association: &Association, local:
     })
 }
 
-/// True if no packet but an ASCONF may come from the local address: it is being added or deleted (section 5.3 rules F1 and
-/// F4).
+/// True if no packet but an ASCONF may come from the local address: it is being added or deleted (section 5.3
+/// rules F1 and F4).
 pub(in crate::association) fn is_withheld(association: &Association, local: IpAddr) -> bool {
     let added = state_of(association).is_some_and(|dynamic| {
         dynamic.requests().any(|request| matches!(request, AddressRequest::Add(a) if is_same(a, local)))

@@ -136,8 +136,8 @@ fn windows(path: &Path, peer_rwnd: u32) -> u32 {
     }
 }
 
-/// Returns the size in bytes that all paths together require of the send buffer if they are used at once: what each sends
-/// in the round-trip time of the slowest one, which holds the Cumulative TSN Ack Point back.
+/// Returns the size in bytes that all paths together require of the send buffer if they are used at once:
+/// what each sends in the round-trip time of the slowest one, which holds the Cumulative TSN Ack Point back.
 fn windows_of_all(paths: &PathSet) -> u32 {
     let active = || paths.iter().filter(|(_, path)| path.state == PathState::Active);
     let micros = |path: &Path| path.rto.srtt().map_or(0, |srtt| srtt.as_micros() as u64).max(1);

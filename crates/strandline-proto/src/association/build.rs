@@ -45,8 +45,8 @@ pub(crate) fn control_packet(queue: &mut PacketQueue, route: Route, ports: Ports
     });
 }
 
-/// Queues a packet with one chunk in answer to a State Cookie that makes no association, behind AUTH if its peer wants that
-/// (RFC 4895 section 6.2).
+/// Queues a packet with one chunk in answer to a State Cookie that makes no association, behind AUTH if its
+/// peer wants that (RFC 4895 section 6.2).
 pub(crate) fn cookie_answer(
     queue: &mut PacketQueue,
     route: Route,

@@ -70,8 +70,8 @@ pub(crate) struct EndpointContext {
     pub(crate) long_set_ups: LongSetUps,
 }
 
-/// The latest set-ups with an INIT or INIT ACK that not every path carries, by the Initiate Tag of the INIT. Another one of
-/// the same set-up follows a time-out: the first may have been too long.
+/// The latest set-ups with an INIT or INIT ACK that not every path carries, by the Initiate Tag of the INIT.
+/// Another one of the same set-up follows a time-out: the first may have been too long.
 #[derive(Debug)]
 pub(crate) struct LongSetUps([u32; LONG_SET_UPS]);
 
@@ -220,8 +220,9 @@ impl EndpointContext {
         if own.is_empty() { &self.config.local_addresses } else { own }
     }
 
-    /// Returns the addresses to list to a peer at `peer`, for an association that has `own`: loopback only to loopback, link-local only to link-local on
-    /// the same link, and none if there is only the source of the packet.
+    /// Returns the addresses to list to a peer at `peer`, for an association that has `own`: loopback only to
+    /// loopback, link-local only to link-local on the same link, and none if there is only the source of the
+    /// packet.
     pub(crate) fn local_addresses_for<'a>(
         &'a self,
         own: &'a [IpAddr],
@@ -376,8 +377,9 @@ impl PacketQueue {
         self.packets.len() >= self.limit || self.bytes >= QUEUE_BYTES_MAX
     }
 
-    /// Copies the oldest packets with the same route and size to `out`. Packets larger than `CONTROL_PACKET_LEN_MAX`, which may
-    /// exceed the path MTU, are returned alone, as are those that IP fragments.
+    /// Copies the oldest packets with the same route and size to `out`. Packets larger than
+    /// `CONTROL_PACKET_LEN_MAX`, which may exceed the path MTU, are returned alone, as are those that IP
+    /// fragments.
     pub(crate) fn pop_burst(&mut self, out: &mut [u8], segments_max: usize) -> Option<Popped> {
         let (route, size, fragment) = self.pop_into(out)?;
         let (mut len, mut count) = (size, 1);

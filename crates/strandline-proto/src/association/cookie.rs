@@ -34,8 +34,9 @@ const IPV6: u8 = 6;
 const PRIMARY: u8 = 0x80;
 /// A bit of that byte: this is a local address.
 const LOCAL: u8 = 0x40;
-/// Maximum length of a cookie in bytes: fixed fields, an adaptation code point, two transport addresses, `PATHS_MAX` IPv6
-/// addresses of each side, the initial credit of streams, and what the keys of RFC 4895 are derived from.
+/// Maximum length of a cookie in bytes: fixed fields, an adaptation code point, two transport addresses,
+/// `PATHS_MAX` IPv6 addresses of each side, the initial credit of streams, and what the keys of RFC 4895 are
+/// derived from.
 pub(crate) const COOKIE_LEN_MAX: usize =
     66 + 4 + 2 * 20 + 2 * PATHS_MAX * 17 + InitialCredit::LEN + COOKIE_BYTES_MAX + MAC_LEN;
 

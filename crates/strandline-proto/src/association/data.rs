@@ -430,8 +430,8 @@ pub(super) fn on_nr_sack_chunk(
     handle_selective_ack(association, cx, now, sack.cumulative_tsn(), apply);
 }
 
-/// Processes a SACK or NR-SACK, which `apply` passes to the sending half. It is accepted from COOKIE-ECHOED on, where data
-/// may have gone with the COOKIE ECHO.
+/// Processes a SACK or NR-SACK, which `apply` passes to the sending half. It is accepted from COOKIE-ECHOED
+/// on, where data may have gone with the COOKIE ECHO.
 #[inline]
 fn handle_selective_ack(
     association: &mut Association,

@@ -9,8 +9,8 @@
 //! which the sender counts exactly whatever its controller is. [`EcnTrial`] finds out whether a path carries
 //! ECN-capable packets.
 //!
-//! Each path has marks of its own, in an ECNE of its own, and CWR answers each by its TSN: with several paths at once, the
-//! window shrinks of each path that marks, and of no other (decision 157).
+//! Each path has marks of its own, in an ECNE of its own, and CWR answers each by its TSN: with several paths
+//! at once, the window shrinks of each path that marks, and of no other (decision 157).
 
 use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::{Cwr, Ecne};
@@ -81,8 +81,8 @@ struct Reported {
 }
 
 impl Reported {
-    /// Returns how many packets an ECNE reports as marked that none before it has. Their number begins anew with another
-    /// TSN; a peer that reports none has seen at least one.
+    /// Returns how many packets an ECNE reports as marked that none before it has. Their number begins anew
+    /// with another TSN; a peer that reports none has seen at least one.
     fn newly_marked(&mut self, ecne: &Ecne) -> u32 {
         let (lowest, packets) = (ecne.lowest_tsn, ecne.packets.unwrap_or(1).max(1));
         if self.counted == 0 || lowest.is_after(self.counted_tsn) {
@@ -199,7 +199,8 @@ impl Association {
         self.stats.ecn_failures += u32::from(failed);
     }
 
-    /// Records a packet with data from `first` on that arrived on a path. Returns true if it must be acknowledged at once.
+    /// Records a packet with data from `first` on that arrived on a path. Returns true if it must be
+    /// acknowledged at once.
     pub(super) fn on_data_packet_mark(&mut self, path: PathIndex, first: Tsn, marked: bool) -> bool {
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return false };
         let arrived = &mut ecn.of(path).arrived;
@@ -248,10 +249,12 @@ impl Association {
         }
     }
 
-    /// Processes CWR: the sender knows about the mark. It answers the path whose ECNE has that TSN. That of another path is
-    /// repeated until a CWR of its own, or the last of some later ones: a sender may answer all ECNEs with one.
+    /// Processes CWR: the sender knows about the mark. It answers the path whose ECNE has that TSN. That of
+    /// another path is repeated until a CWR of its own, or the last of some later ones: a sender may answer
+    /// all ECNEs with one.
     ///
-    /// A TSN that has not arrived stands for all that have. As a server, usrsctp may send one that it drew before its set-up.
+    /// A TSN that has not arrived stands for all that have. As a server, usrsctp may send one that it drew
+    /// before its set-up.
     pub(super) fn on_cwr(&mut self, answered: Tsn) {
         let highest = highest_tsn(&self.inbound);
         let answered = if answered.is_after(highest) { highest } else { answered };

@@ -32,8 +32,8 @@ impl ErrorCounts {
         self.standstill = Standstill(0);
     }
 
-    /// Counts a time without progress. The next one is twice as long, as after T3-rtx (section 6.3.3 E2): `rto`, doubled
-    /// for each that was counted, but at most `rto_max`.
+    /// Counts a time without progress. The next one is twice as long, as after T3-rtx (section 6.3.3 E2):
+    /// `rto`, doubled for each that was counted, but at most `rto_max`.
     pub(super) fn on_standstill(&mut self, now: Time, rto: Duration, rto_max: Duration) {
         self.data_timeouts = self.data_timeouts.saturating_add(1);
         let backed_off = rto.saturating_mul(1 << self.data_timeouts.min(DOUBLINGS_MAX));
@@ -50,7 +50,8 @@ impl ErrorCounts {
     }
 }
 
-/// A moment in milliseconds, modulo 2^32; 0 if there is none. Four bytes, because there may be millions of associations.
+/// A moment in milliseconds, modulo 2^32; 0 if there is none. Four bytes, because there may be millions of
+/// associations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Standstill(u32);
 

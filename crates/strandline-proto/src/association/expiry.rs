@@ -19,8 +19,8 @@ pub(super) fn abandon_due(association: &mut Association, cx: &mut EndpointContex
     abandon::watch_lifetimes(association);
 }
 
-/// Gives up messages of a lower priority for a message of `len` bytes that the send buffer has no room for. Returns true
-/// if there is room now.
+/// Gives up messages of a lower priority for a message of `len` bytes that the send buffer has no room for.
+/// Returns true if there is room now.
 pub(crate) fn make_room(
     association: &mut Association,
     cx: &mut EndpointContext,

@@ -82,7 +82,8 @@ struct Extension {
     parameter: Option<u16>,
     /// Its chunk types in Supported Extensions; none if only the parameter declares it.
     chunks: &'static [u8],
-    /// Its chunk types that are unknown without agreement. A type of `chunks` that is not among them is a violation then.
+    /// Its chunk types that are unknown without agreement. A type of `chunks` that is not among them is a
+    /// violation then.
     unknown_kinds: &'static [u8],
 }
 
@@ -350,9 +351,9 @@ impl Features {
         self.agreed.has(extension)
     }
 
-    /// Returns true if the chunk type is that of an extension that was not negotiated, and is treated as unknown, whatever the
-    /// chunk holds: a peer may use the type for something else (RFC 9260 section 3.2). I-DATA and I-FORWARD-TSN are
-    /// violations instead (RFC 8260 section 2.1), and FORWARD TSN beside I-DATA.
+    /// Returns true if the chunk type is that of an extension that was not negotiated, and is treated as
+    /// unknown, whatever the chunk holds: a peer may use the type for something else (RFC 9260 section 3.2).
+    /// I-DATA and I-FORWARD-TSN are violations instead (RFC 8260 section 2.1), and FORWARD TSN beside I-DATA.
     pub(crate) fn is_unknown(self, kind: u8) -> bool {
         if kind == kind::FORWARD_TSN && self.has(Extensions::INTERLEAVING) {
             return false;

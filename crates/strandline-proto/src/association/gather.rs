@@ -1,9 +1,10 @@
 //! Gathers room for trains of packets on short paths.
 //!
-//! A carrier sends a train of packets of one size in one call, and the receiver acknowledges it with one SACK. With many
-//! associations on one host, each SACK finds the others' packets in front of it. If every SACK were answered at once with
-//! as many packets as it acknowledged, trains would become shorter with each loss, and never longer again. So new data
-//! waits until a good part of the window is free, as TCP's segmentation offload does (`tcp_tso_win_divisor` of Linux).
+//! A carrier sends a train of packets of one size in one call, and the receiver acknowledges it with one
+//! SACK. With many associations on one host, each SACK finds the others' packets in front of it. If every
+//! SACK were answered at once with as many packets as it acknowledged, trains would become shorter with each
+//! loss, and never longer again. So new data waits until a good part of the window is free, as TCP's
+//! segmentation offload does (`tcp_tso_win_divisor` of Linux).
 
 use super::{Association, State};
 use crate::config::Recovery;
@@ -17,12 +18,13 @@ const WINDOW_DIVISOR: u32 = 2;
 /// Largest train to wait for in bytes: what a carrier sends in one call.
 const TRAIN_MAX: u32 = 60_000;
 
-/// Smallest window in packets to be gathered in: half of it is still a train. A smaller one fills the path only if every
-/// SACK is answered at once.
+/// Smallest window in packets to be gathered in: half of it is still a train. A smaller one fills the path
+/// only if every SACK is answered at once.
 const WINDOW_MIN: u32 = 24;
 
-/// True if new data waits for a SACK that makes room for a train. Then half of the window is in flight, so that one will
-/// come without a timer of the receiver, and nothing is lost or retransmitted as far as is known.
+/// True if new data waits for a SACK that makes room for a train. Then half of the window is in flight, so
+/// that one will come without a timer of the receiver, and nothing is lost or retransmitted as far as is
+/// known.
 pub(super) fn gathers(association: &mut Association, index: PathIndex) -> bool {
     let path = association.paths.get(index);
     let applies = matches!(association.state, State::Established)

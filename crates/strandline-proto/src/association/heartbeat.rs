@@ -41,8 +41,8 @@ fn info(path: PathIndex, nonce: u64, now: Time) -> [u8; INFO_LEN] {
 impl Association {
     /// Answers a HEARTBEAT at once, to its source, with everything copied (section 8.3).
     pub(super) fn on_heartbeat(&mut self, cx: &mut EndpointContext, value: &[u8], source: SocketAddr) {
-        // Section 8.3 demands no answer after SHUTDOWN. But the peer may still have much to send, and must find out which
-        // paths work, or confirm a new address of ours before its SHUTDOWN ACK goes there.
+        // Section 8.3 demands no answer after SHUTDOWN. But the peer may still have much to send, and must
+        // find out which paths work, or confirm a new address of ours before its SHUTDOWN ACK goes there.
         let answers = self.state.sends_data()
             || matches!(self.state, super::State::CookieEchoed(_) | super::State::ShutdownSent { .. });
         if !answers {

@@ -152,8 +152,8 @@ pub(crate) struct Flags {
     pub(crate) queued: bool,
     /// The application has released its handle.
     pub(crate) released: bool,
-    /// Packets wait, except ASCONF, ASCONF-ACK and HEARTBEAT: no address of the peer is confirmed, or no local address may
-    /// be their source.
+    /// Packets wait, except ASCONF, ASCONF-ACK and HEARTBEAT: no address of the peer is confirmed, or no
+    /// local address may be their source.
     pub(crate) held: bool,
     /// No local address may be the source of packets.
     sourceless: bool,

@@ -1,6 +1,7 @@
-//! Several paths at once (draft-tuexen-tsvwg-sctp-multipath): which of them new data uses, and how their windows are
-//! coupled. Losses are detected on each path by itself in any case (section 3.1), and windows grow by what each path's data
-//! is acknowledged, whether or not the Cumulative TSN Ack Point advances (section 3.2).
+//! Several paths at once (draft-tuexen-tsvwg-sctp-multipath): which of them new data uses, and how their
+//! windows are coupled. Losses are detected on each path by itself in any case (section 3.1), and windows
+//! grow by what each path's data is acknowledged, whether or not the Cumulative TSN Ack Point advances
+//! (section 3.2).
 
 #[cfg(test)]
 mod tests;
@@ -50,8 +51,8 @@ fn active(paths: &PathSet) -> impl Iterator<Item = (PathIndex, &Path)> {
     paths.iter().filter(|(_, path)| path.state == PathState::Active)
 }
 
-/// Returns the path of the next new data: of the paths with room the one with the shortest round-trip time, unless a faster
-/// one will have delivered everything that is queued before a packet arrives on it.
+/// Returns the path of the next new data: of the paths with room the one with the shortest round-trip time,
+/// unless a faster one will have delivered everything that is queued before a packet arrives on it.
 #[cold]
 pub(super) fn choose_path(association: &Association) -> PathIndex {
     let Association { paths, .. } = association;
@@ -86,9 +87,9 @@ fn round_trip(path: &Path) -> Duration {
     path.rto.srtt().unwrap_or_else(|| path.rto.rto())
 }
 
-/// True if `fast`, whose window is full, will have sent all that is queued before a packet that is sent on `slow` now would
-/// arrive (as in the scheduler ECF, Lim et al., CoNEXT 2017). While the application waits for room in the send buffer,
-/// more is to come, and it never will.
+/// True if `fast`, whose window is full, will have sent all that is queued before a packet that is sent on
+/// `slow` now would arrive (as in the scheduler ECF, Lim et al., CoNEXT 2017). While the application waits
+/// for room in the send buffer, more is to come, and it never will.
 fn finishes_before(association: &Association, fast: &Path, slow: &Path) -> bool {
     let Association { outbound, state, .. } = association;
     if is_blocked(outbound)
@@ -102,8 +103,9 @@ fn finishes_before(association: &Association, fast: &Path, slow: &Path) -> bool 
     all <= round_trip(slow).as_nanos()
 }
 
-/// True if the buffers hold all that faster paths will send while a packet on this path is on its way. If they don't, the
-/// faster ones would stand still for it (as in the scheduler BLEST, Ferlin et al., IFIP Networking 2016).
+/// True if the buffers hold all that faster paths will send while a packet on this path is on its way. If
+/// they don't, the faster ones would stand still for it (as in the scheduler BLEST, Ferlin et al., IFIP
+/// Networking 2016).
 fn fits_buffers(association: &Association, slow: &Path) -> bool {
     let Association { outbound, config, paths, .. } = association;
     let of_peer = outbound.peer_rwnd().saturating_add(outbound.unacknowledged_bytes());
@@ -115,9 +117,9 @@ fn fits_buffers(association: &Association, slow: &Path) -> bool {
     meanwhile + u128::from(slow.flight + slow.data_chunk_len_max()) <= u128::from(buffer)
 }
 
-/// Records that data arrived from another path than the latest SACK's. SACKs return to the source of the data (RFC 9260
-/// section 6.4); one that covers data of several paths takes the fastest of them, so that none of the windows waits for a
-/// slower one.
+/// Records that data arrived from another path than the latest SACK's. SACKs return to the source of the data
+/// (RFC 9260 section 6.4); one that covers data of several paths takes the fastest of them, so that none of
+/// the windows waits for a slower one.
 #[cold]
 #[inline(never)]
 pub(super) fn redirect_sacks(association: &mut Association, from: PathIndex) {

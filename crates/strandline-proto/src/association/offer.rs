@@ -79,7 +79,8 @@ impl Offer<'_> {
         unknown.chain(features.unrecognised(&self.declared)).chain(self.unrecognised_primary(features))
     }
 
-    /// Returns the parameter that asks for a primary address, if dynamic addresses were not agreed on: it is unrecognised.
+    /// Returns the parameter that asks for a primary address, if dynamic addresses were not agreed on: it is
+    /// unrecognised.
     pub(crate) fn unrecognised_primary(&self, features: &Features) -> Option<&[u8]> {
         self.primary.filter(|_| !features.has(Extensions::DYNAMIC_ADDRESSES)).map(|(_, bytes)| bytes)
     }

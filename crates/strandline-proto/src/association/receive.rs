@@ -125,14 +125,14 @@ impl Association {
         };
         match parsed {
             Chunk::Data(data) => return self.on_data_chunk(cx, now, &data, from, seen),
-            // Process all SACKs in order (section 6.10). A SACK without news costs only its parsing; any other acknowledges
-            // data or reneges, and reneging has a budget.
+            // Process all SACKs in order (section 6.10). A SACK without news costs only its parsing; any
+            // other acknowledges data or reneges, and reneging has a budget.
             Chunk::Sack(sack) => {
                 seen.sack = true;
                 self.on_sack_chunk(cx, now, &sack);
             }
-            // These must be alone in a packet: discard this chunk and the rest (section 6.10). If one precedes all DATA, the
-            // endpoint has dropped the packet.
+            // These must be alone in a packet: discard this chunk and the rest (section 6.10). If one
+            // precedes all DATA, the endpoint has dropped the packet.
             Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_) if seen.chunks > 1 => {
                 return false;
             }
@@ -319,7 +319,8 @@ fn note_data(association: &mut Association, seen: &mut Seen, tsn: Tsn, immediate
     }
 }
 
-/// Processes the chunks of a packet of an association without authentication. Returns false if that ended the association.
+/// Processes the chunks of a packet of an association without authentication. Returns false if that ended the
+/// association.
 #[inline]
 fn handle_chunks(
     association: &mut Association,

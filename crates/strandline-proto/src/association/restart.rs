@@ -221,8 +221,8 @@ impl Association {
         }
     }
 
-    /// Handles action B: our tag stays, the peer's is the cookie's. So is its Random Number (RFC 4895 section 6.1). What an
-    /// established association has agreed on stays as well: both directions are in use.
+    /// Handles action B: our tag stays, the peer's is the cookie's. So is its Random Number (RFC 4895 section
+    /// 6.1). What an established association has agreed on stays as well: both directions are in use.
     fn collide(&mut self, cx: &mut EndpointContext, now: Time, cookie: &Cookie) {
         self.peer_tag = cookie.peer_tag;
         let sets_up = self.state.in_setup();

@@ -524,16 +524,17 @@ fn refuse_init_ack(
     }
 }
 
-/// Maximum distance of a TSN from the peer's first one for DATA to complete the set-up: no gap block could report DATA further
-/// ahead.
+/// Maximum distance of a TSN from the peer's first one for DATA to complete the set-up: no gap block could
+/// report DATA further ahead.
 const EARLY_TSN_MAX: u32 = u16::MAX as u32;
 
 /// Handles DATA in a state in which section 6 recommends to discard it. Returns whether the association receives data
 /// now.
 ///
-/// In COOKIE-ECHOED it stands for the COOKIE ACK, which must have been lost: a peer sends none before it has accepted the
-/// cookie. After SHUTDOWN, new DATA is a violation: a peer sends SHUTDOWN only once all its data is acknowledged, and none
-/// afterwards (section 9.2), and the application knows already that it has everything.
+/// In COOKIE-ECHOED it stands for the COOKIE ACK, which must have been lost: a peer sends none before it has
+/// accepted the cookie. After SHUTDOWN, new DATA is a violation: a peer sends SHUTDOWN only once all its data
+/// is acknowledged, and none afterwards (section 9.2), and the application knows already that it has
+/// everything.
 #[cold]
 pub(super) fn on_data_in_wrong_state(
     association: &mut Association,
@@ -577,8 +578,8 @@ pub(super) fn paths_of(
     paths
 }
 
-/// Makes both halves use I-DATA or DATA, and count credit, as was negotiated. Nothing may have arrived. Returns false without a change if
-/// data was sent in the other chunks.
+/// Makes both halves use I-DATA or DATA, and count credit, as was negotiated. Nothing may have arrived.
+/// Returns false without a change if data was sent in the other chunks.
 #[must_use]
 pub(super) fn adopt_interleaving(association: &mut Association) -> bool {
     let interleaves = association.features.has(Extensions::INTERLEAVING);

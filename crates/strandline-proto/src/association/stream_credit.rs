@@ -50,7 +50,8 @@ pub(super) fn report_writable(association: &mut Association, cx: &mut EndpointCo
     }
 }
 
-/// Returns when to send a STREAM BLOCKED after `now`, while a stream waits for it: after an RTO, and twice as long each time.
+/// Returns when to send a STREAM BLOCKED after `now`, while a stream waits for it: after an RTO, and twice as
+/// long each time.
 pub(super) fn stream_blocked_deadline(association: &Association, now: Time) -> Time {
     let back_off = outgoing::back_off(&association.outbound);
     let index = association.paths.data_path().unwrap_or(association.control_path);

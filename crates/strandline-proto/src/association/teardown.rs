@@ -22,8 +22,8 @@ use crate::time::Time;
 /// Maximum number of bytes of an abort reason that are sent, or kept for the application.
 const REASON_LEN_MAX: usize = 512;
 
-/// Time for which a peer may deliver data after the first SHUTDOWN, if T5-shutdown-guard is not longer. It accepts no new
-/// messages by then.
+/// Time for which a peer may deliver data after the first SHUTDOWN, if T5-shutdown-guard is not longer. It
+/// accepts no new messages by then.
 const DELIVERY_MAX: Duration = Duration::from_secs(3600);
 
 /// Restarts T5-shutdown-guard: when SHUTDOWN is first sent, and whenever more of the peer's data has arrived, which the
@@ -154,8 +154,8 @@ impl Association {
         }
     }
 
-    /// Continues a shutdown once all data is acknowledged, and streams that were finished are reset. It waits while nothing but ASCONF and HEARTBEAT may be sent:
-    /// in the states that follow, neither is.
+    /// Continues a shutdown once all data is acknowledged, and streams that were finished are reset. It waits
+    /// while nothing but ASCONF and HEARTBEAT may be sent: in the states that follow, neither is.
     pub(super) fn progress_shutdown(&mut self, cx: &mut EndpointContext, now: Time) {
         if !self.outbound.is_empty() || self.flags.held || reconfig::closing::is_closing(self) {
             return;
@@ -182,8 +182,8 @@ impl Association {
         }
     }
 
-    /// Sends SHUTDOWN and starts T2-shutdown. A COOKIE ACK that is due goes before it in the packet, because a peer that
-    /// waits for one ignores SHUTDOWN.
+    /// Sends SHUTDOWN and starts T2-shutdown. A COOKIE ACK that is due goes before it in the packet, because
+    /// a peer that waits for one ignores SHUTDOWN.
     pub(super) fn send_shutdown(&mut self, cx: &mut EndpointContext, now: Time) {
         let shutdown = Shutdown { cumulative_tsn: self.inbound.cumulative_tsn() };
         let cookie_ack = core::mem::take(&mut self.flags.cookie_ack_due);

@@ -39,7 +39,8 @@ impl Association {
     pub(crate) fn handle_timeout(&mut self, cx: &mut EndpointContext, now: Time) {
         self.flags.burst_open = true;
         if self.deadlines.expiry <= now {
-            // What was sent may have arrived before its lifetime ended, so that there is nothing to set the next end by.
+            // What was sent may have arrived before its lifetime ended, so that there is nothing to set the
+            // next end by.
             self.deadlines.expiry = Time::MAX;
             abandon_due(self, cx, now);
         }
@@ -218,8 +219,8 @@ impl Association {
         if self.outbound.zero_window_probing() {
             return probe_closed_window(self, now, index);
         }
-        // Without another path only the first packet is retransmitted, to find out about the others (RFC 5682). Data of an
-        // ambiguous path takes another one, because the time-out ends that state.
+        // Without another path only the first packet is retransmitted, to find out about the others (RFC
+        // 5682). Data of an ambiguous path takes another one, because the time-out ends that state.
         let ambiguous = self.paths.get(index).state == PathState::Ambiguous;
         let first_only = !ambiguous && self.paths.alternate(index).is_none();
         let path = self.paths.get(index);
@@ -345,8 +346,9 @@ impl Association {
     }
 }
 
-/// Counts an RTO in which chunks were acknowledged and the earliest outstanding one was not. T3-rtx does not expire while
-/// that one is found lost and retransmitted in each round trip, such as one that is too long for the path.
+/// Counts an RTO in which chunks were acknowledged and the earliest outstanding one was not. T3-rtx does not
+/// expire while that one is found lost and retransmitted in each round trip, such as one that is too long for
+/// the path.
 pub(super) fn count_standstill(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     let rto = association.paths.iter().map(|(_, path)| path.rto.rto()).max().unwrap_or_default();
     if association.errors.stands_still(now, rto) {

@@ -117,9 +117,9 @@ impl Association {
         burst
     }
 
-    /// Returns the path of SACKs: back to the source of the data (section 6.4), unless that path is not known to
-    /// work and another one is. Hosts with several addresses often send from an address that does not belong to the path in
-    /// use.
+    /// Returns the path of SACKs: back to the source of the data (section 6.4), unless that path is not known
+    /// to work and another one is. Hosts with several addresses often send from an address that does not
+    /// belong to the path in use.
     pub(super) fn path_of_sacks(&mut self) -> PathIndex {
         let answers = match self.paths.get(self.sack_path).state {
             PathState::Active => true,
@@ -388,8 +388,8 @@ impl Association {
         }
     }
 
-    /// Fills a packet with new DATA. `full` is the packet size that messages are fragmented for; with `immediate`, the packet
-    /// asks for an immediate acknowledgement unless more follows.
+    /// Fills a packet with new DATA. `full` is the packet size that messages are fragmented for; with
+    /// `immediate`, the packet asks for an immediate acknowledgement unless more follows.
     fn fill_new(
         &mut self,
         now: Time,

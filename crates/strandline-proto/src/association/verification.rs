@@ -98,8 +98,8 @@ impl Association {
     }
 }
 
-/// Probes an address that had been given up, or whose HEARTBEAT stays unanswered: the peer answers none from an address of
-/// which it has not learned that it was added (RFC 5061 section 5.3).
+/// Probes an address that had been given up, or whose HEARTBEAT stays unanswered: the peer answers none from
+/// an address of which it has not learned that it was added (RFC 5061 section 5.3).
 #[cold]
 pub(super) fn on_packet_from_unconfirmed(
     association: &mut Association,

@@ -45,9 +45,10 @@ impl ErrorDetectionMethod {
 
 /// How much unread data each of the peer's streams may hold (docs/stream-credit.md).
 ///
-/// A stream begins with `initial` bytes. While its reader keeps up, the allowance doubles, up to `max`. What all
-/// streams hold together stays within the receive buffer. A message longer than half of the initial allowance may be
-/// received in parts (see [`Message`](crate::event::Message)), because the rest of it comes once the beginning was read.
+/// A stream begins with `initial` bytes. While its reader keeps up, the allowance doubles, up to `max`. What
+/// all streams hold together stays within the receive buffer. A message longer than half of the initial
+/// allowance may be received in parts (see [`Message`](crate::event::Message)), because the rest of it comes
+/// once the beginning was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamCredit {
@@ -86,8 +87,8 @@ impl Default for StreamCredit {
     }
 }
 
-/// Whether new data uses several paths to the peer at the same time (draft-tuexen-tsvwg-sctp-multipath). Only the sender
-/// decides: the peer needs no extension. Each path has its own window, loss detection and T3-rtx.
+/// Whether new data uses several paths to the peer at the same time (draft-tuexen-tsvwg-sctp-multipath). Only
+/// the sender decides: the peer needs no extension. Each path has its own window, loss detection and T3-rtx.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Multipath {
@@ -115,8 +116,8 @@ impl Multipath {
 /// Extensions that are offered in INIT and INIT ACK. Each is used only if the peer offers it too. A change applies to
 /// associations that are set up later.
 ///
-/// Fields will be added. The struct is not `#[non_exhaustive]`, so that it can be written as below: end each literal with
-/// `..ExtensionsConfig::default()`.
+/// Fields will be added. The struct is not `#[non_exhaustive]`, so that it can be written as below: end each
+/// literal with `..ExtensionsConfig::default()`.
 ///
 /// ```
 /// use strandline_proto::config::{AssociationConfig, ExtensionsConfig};
@@ -140,12 +141,14 @@ pub struct ExtensionsConfig {
     /// Partial reliability (RFC 3758): either side may abandon messages of its own that are out of date, and the other
     /// side skips them. Default true, since nothing happens before an application sends such a message.
     pub partial_reliability: bool,
-    /// Limit of messages that have none of their own (SCTP_DEFAULT_PRINFO of RFC 6458 section 8.1.11). It applies to those that
-    /// are given after it is set, also while the association exists. Default [`Reliability::DEFAULT`]: none.
+    /// Limit of messages that have none of their own (SCTP_DEFAULT_PRINFO of RFC 6458 section 8.1.11). It
+    /// applies to those that are given after it is set, also while the association exists. Default
+    /// [`Reliability::DEFAULT`]: none.
     pub default_reliability: Reliability,
-    /// Interleaving of user messages (RFC 8260): fragments of messages on different streams may alternate, so that a large
-    /// message does not hold up the others. [`stream_scheduler`](super::AssociationConfig::stream_scheduler) decides
-    /// about the order. Parts of large messages of several streams may then be received in turn (see
+    /// Interleaving of user messages (RFC 8260): fragments of messages on different streams may alternate, so
+    /// that a large message does not hold up the others.
+    /// [`stream_scheduler`](super::AssociationConfig::stream_scheduler) decides about the order. Parts of
+    /// large messages of several streams may then be received in turn (see
     /// [`Message`](crate::event::Message)), which an application must be able to handle. Default false.
     pub interleaving: bool,
     /// Credit for each stream (docs/stream-credit.md): a stream whose reader stops holds up no other one. It needs
@@ -154,21 +157,22 @@ pub struct ExtensionsConfig {
     /// Authentication of chunks (RFC 4895), and what is demanded of the peer.
     /// [`KeyChange`](crate::endpoint::KeyChange) sets shared keys. Default none.
     pub authentication: Option<Authentication>,
-    /// Dynamic address reconfiguration (RFC 5061): either side may add addresses of its own to the association, remove some,
-    /// and say which one the other side should send to. [`Addresses::request`](crate::endpoint::Addresses::request) does
-    /// so. Its chunks are always authenticated: [`authentication`](Self::authentication) need not be set for it, and
-    /// peers that offer these chunks without authentication are refused. Default false.
+    /// Dynamic address reconfiguration (RFC 5061): either side may add addresses of its own to the
+    /// association, remove some, and say which one the other side should send to.
+    /// [`Addresses::request`](crate::endpoint::Addresses::request) does so. Its chunks are always
+    /// authenticated: [`authentication`](Self::authentication) need not be set for it, and peers that offer
+    /// these chunks without authentication are refused. Default false.
     pub dynamic_addresses: bool,
-    /// Non-renegable selective acknowledgements (draft-tuexen-tsvwg-sctp-multipath section 4): both sides acknowledge with
-    /// NR-SACK instead of SACK, and a message that was delivered leaves the sender's buffer although an earlier one, of
-    /// another stream, is missing.
-    /// Default false.
+    /// Non-renegable selective acknowledgements (draft-tuexen-tsvwg-sctp-multipath section 4): both sides
+    /// acknowledge with NR-SACK instead of SACK, and a message that was delivered leaves the sender's buffer
+    /// although an earlier one, of another stream, is missing. Default false.
     pub nr_sack: bool,
-    /// Whether new data uses several paths at once. Nothing is offered for it: each side decides for its own data, and a
-    /// change applies at once. Needs [`Recovery::Rack`], which detects losses on each path by itself. Default: one path.
+    /// Whether new data uses several paths at once. Nothing is offered for it: each side decides for its own
+    /// data, and a change applies at once. Needs [`Recovery::Rack`], which detects losses on each path by
+    /// itself. Default: one path.
     pub multipath: Multipath,
-    /// The code point that INIT and INIT ACK indicate to the peer's application (RFC 5061 section 4.2.6): which protocol
-    /// stands between SCTP and this application. The peer's is reported as
+    /// The code point that INIT and INIT ACK indicate to the peer's application (RFC 5061 section 4.2.6):
+    /// which protocol stands between SCTP and this application. The peer's is reported as
     /// [`Event::AdaptationLayer`](crate::event::Event::AdaptationLayer). Default none.
     pub adaptation_layer: Option<u32>,
     /// Which requests of the peer to reconfigure streams are performed. A change also applies to existing

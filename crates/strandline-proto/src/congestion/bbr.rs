@@ -263,8 +263,8 @@ impl PathModel {
         }
     }
 
-    /// Handles a sample in `phase`. `flight` is what was in flight before the acknowledgement in Up, and after it in the other
-    /// phases.
+    /// Handles a sample in `phase`. `flight` is what was in flight before the acknowledgement in Up, and
+    /// after it in the other phases.
     fn on_probe_bw(&mut self, now: Time, sample: &Sample, phase: Phase, flight: u32, pmdcs: u32) {
         let next = match phase {
             Phase::Down => {
@@ -327,9 +327,9 @@ impl PathModel {
         (a_round && (full || sample.app_limited)).then_some(Phase::Down)
     }
 
-    /// Returns the bytes allowed in flight beyond the model: a batch of the pacer, and what one acknowledgement
-    /// covers: within the measurement interval, and beyond that in a bunch. With less, a burst of losses takes everything that a local network holds, and no acknowledgement reveals
-    /// it.
+    /// Returns the bytes allowed in flight beyond the model: a batch of the pacer, and what one
+    /// acknowledgement covers: within the measurement interval, and beyond that in a bunch. With less, a
+    /// burst of losses takes everything that a local network holds, and no acknowledgement reveals it.
     fn extra(&self, pmdcs: u32) -> u64 {
         let usual = self.model.bandwidth() / 1_000 * MEASURED_MIN.as_millis() as u64;
         let excess = self.aggregation.excess();

@@ -33,8 +33,8 @@ pub struct Ack {
     pub latest_is_late: bool,
     /// True if the peer reports that the network marked the acknowledged data (the SACK came with an ECNE chunk).
     pub ecn_echoed: bool,
-    /// Share of its growth in congestion avoidance that the window may take, above 0 and at most 1: less if several paths
-    /// of the association are coupled (RFC 6356).
+    /// Share of its growth in congestion avoidance that the window may take, above 0 and at most 1: less if
+    /// several paths of the association are coupled (RFC 6356).
     pub share: f32,
 }
 
@@ -109,8 +109,8 @@ pub trait Controller: Debug + Send {
         true
     }
 
-    /// True if the controller needs the number of bytes acknowledged with marks ([`Ack::ecn_echoed`]), not only the fact
-    /// that there was a mark.
+    /// True if the controller needs the number of bytes acknowledged with marks ([`Ack::ecn_echoed`]), not
+    /// only the fact that there was a mark.
     fn counts_marks(&self) -> bool {
         false
     }

@@ -201,12 +201,12 @@ impl Cubic {
         self.idle = false;
     }
 
-    /// Lets the time since the last acknowledgement count only in part, for a window that is coupled with those of other
-    /// paths. Returns that part.
+    /// Lets the time since the last acknowledgement count only in part, for a window that is coupled with
+    /// those of other paths. Returns that part.
     ///
-    /// With an increase scaled by `share`, the rate of a sender that adds packets falls with its square root. CUBIC's falls
-    /// with the fourth root of C (section 5.1), so C is scaled by the square. C t^3 stays what it is if t is scaled by its
-    /// cube root instead.
+    /// With an increase scaled by `share`, the rate of a sender that adds packets falls with its square root.
+    /// CUBIC's falls with the fourth root of C (section 5.1), so C is scaled by the square. C t^3 stays what
+    /// it is if t is scaled by its cube root instead.
     fn scale_time(&mut self, now: Time, share: f64) -> f64 {
         let pace = (share * share).cbrt();
         let passed = Duration::from_millis(u64::from(millis(now).wrapping_sub(self.known_ms)));

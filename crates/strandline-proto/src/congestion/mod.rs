@@ -1,10 +1,10 @@
-//! Congestion control (RFC 9260 section 7): the [`Controller`] trait, one file for each controller, and the enum
-//! [`Congestion`], which dispatches to the chosen one. It is an enum and not a boxed trait object, because every path of
-//! every association holds one.
+//! Congestion control (RFC 9260 section 7): the [`Controller`] trait, one file for each controller, and the
+//! enum [`Congestion`], which dispatches to the chosen one. It is an enum and not a boxed trait object,
+//! because every path of every association holds one.
 //!
-//! A new controller is a file that implements [`Controller`], a variant of [`Algorithm`] with its name, a variant of
-//! [`Congestion`] with its arms in `new`, `algorithm` and `dispatch!`, and a row in docs/congestion.md. If it needs ECN,
-//! `AssociationConfig::wants_ecn` lists it.
+//! A new controller is a file that implements [`Controller`], a variant of [`Algorithm`] with its name, a
+//! variant of [`Congestion`] with its arms in `new`, `algorithm` and `dispatch!`, and a row in
+//! docs/congestion.md. If it needs ECN, `AssociationConfig::wants_ecn` lists it.
 
 mod additive;
 mod bbr;

@@ -37,8 +37,8 @@ const THREE_PACKETS_IPV6: u32 = 3 * ((ETHERNET_MTU - IPV6_HEADER_LEN) as u32 - C
 const TEN_PACKETS: u32 = 14_600;
 const INITIAL_PACKETS_MAX: u32 = 12;
 
-/// Window in PMDCS below which a loss or idle time does not reduce it (sections 7.2.1 and 7.2.3), and upper bound of the
-/// initial window.
+/// Window in PMDCS below which a loss or idle time does not reduce it (sections 7.2.1 and 7.2.3), and upper
+/// bound of the initial window.
 const WINDOW_FLOOR: u32 = 4;
 
 /// Returns min(4 * PMDCS, max(2 * PMDCS, three packets)) in bytes (section 7.2.1).

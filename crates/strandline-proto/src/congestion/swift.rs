@@ -1,8 +1,9 @@
-//! A delay-based controller for data centers, modelled on Swift (Kumar et al., "Swift: Delay is Simple and Effective
-//! for Congestion Control in the Datacenter", SIGCOMM 2020, section 3). Below a target delay the window grows by one
-//! packet per round trip. Above it the window shrinks in proportion to the excess, once per round trip. Differences
-//! from the paper: the round-trip time without a queue is measured instead of configured, by emptying the queue now and
-//! then, the delay within the hosts is part of it, the window is never below two packets, and the controller begins with slow start.
+//! A delay-based controller for data centers, modelled on Swift (Kumar et al., "Swift: Delay is Simple and
+//! Effective for Congestion Control in the Datacenter", SIGCOMM 2020, section 3). Below a target delay the
+//! window grows by one packet per round trip. Above it the window shrinks in proportion to the excess, once
+//! per round trip. Differences from the paper: the round-trip time without a queue is measured instead of
+//! configured, by emptying the queue now and then, the delay within the hosts is part of it, the window is
+//! never below two packets, and the controller begins with slow start.
 //!
 //! As every delay-based controller, it yields to other flows that fill the queue.
 

@@ -133,9 +133,9 @@ impl Addresses<'_> {
         Some(self.endpoint.context.local_addresses(association.paths.local()))
     }
 
-    /// Returns the local addresses of the association as far as they are known, without those that the peer is asked to
-    /// delete: the listed ones, or those at which packets arrived. Empty if dynamic addresses were not negotiated or the
-    /// association is not established.
+    /// Returns the local addresses of the association as far as they are known, without those that the peer
+    /// is asked to delete: the listed ones, or those at which packets arrived. Empty if dynamic addresses
+    /// were not negotiated or the association is not established.
     #[must_use]
     pub fn lasting(&self) -> Vec<IpAddr> {
         let association = self.endpoint.table.by_id(self.id);

@@ -262,8 +262,8 @@ impl Endpoint {
         if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }
-        // A message makes nothing due earlier, unless its lifetime is limited or the time to release idle buffers was not
-        // set.
+        // A message makes nothing due earlier, unless its lifetime is limited or the time to release idle
+        // buffers was not set.
         if !timed {
             self.reschedule(id.slot);
         }
@@ -460,8 +460,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Sets the order in which messages of different streams are sent, until [`configure`](Self::configure) is called. An
-    /// association that has ended is ignored.
+    /// Sets the order in which messages of different streams are sent, until [`configure`](Self::configure)
+    /// is called. An association that has ended is ignored.
     pub fn set_stream_scheduler(&mut self, id: AssociationId, scheduler: StreamScheduler) {
         if let Ok((association, _)) = self.live(id) {
             let configured = association.config.stream_scheduler;
@@ -524,8 +524,8 @@ impl Endpoint {
         self.table.by_id(id).map_or(0, |association| association.send_space(pressure))
     }
 
-    /// Returns true if the send buffer is full, and `send` accepts a message of `len` bytes on this stream all the same:
-    /// see [`StreamScheduler::RoundRobin`].
+    /// Returns true if the send buffer is full, and `send` accepts a message of `len` bytes on this stream
+    /// all the same: see [`StreamScheduler::RoundRobin`].
     #[must_use]
     pub fn fits_reserve(&self, id: AssociationId, stream: StreamId, len: usize) -> bool {
         self.table.by_id(id).is_some_and(|association| association.outbound.fits_reserve(stream, len))
@@ -555,7 +555,8 @@ fn send_bytes(
     endpoint.send_with(now, id, (info, len), give)
 }
 
-/// Gives up messages of a lower priority for one that the send buffer has no room for. Returns true if there is room now.
+/// Gives up messages of a lower priority for one that the send buffer has no room for. Returns true if there
+/// is room now.
 #[cold]
 #[inline(never)]
 fn has_made_room(endpoint: &mut Endpoint, now: Time, id: AssociationId, info: &SendInfo, len: usize) -> bool {

@@ -10,9 +10,10 @@ use crate::number::StreamId;
 use crate::reconfiguration::OpenedBy;
 use crate::time::Time;
 
-/// The streams of an association that are opened and closed at run time (decision 142). Each has both directions, which are
-/// closed independently, by resets of outgoing streams (RFC 6525) that many of them share. A number may be used again once
-/// both directions are closed. [`Event::DynamicStreams`](crate::event::Event::DynamicStreams) reports it.
+/// The streams of an association that are opened and closed at run time (decision 142). Each has both
+/// directions, which are closed independently, by resets of outgoing streams (RFC 6525) that many of them
+/// share. A number may be used again once both directions are closed.
+/// [`Event::DynamicStreams`](crate::event::Event::DynamicStreams) reports it.
 ///
 /// Which streams are open is the caller's concern. A message is sent on one as on any other stream.
 #[derive(Debug)]
@@ -27,8 +28,9 @@ impl<'a> DynamicStreams<'a> {
         Self { endpoint, id }
     }
 
-    /// Makes the streams from `first` on dynamic, for as long as the association exists, restarts included: the peer may
-    /// close them, whatever the configuration permits. [`Reconfigure`](super::Reconfigure) can't reset them.
+    /// Makes the streams from `first` on dynamic, for as long as the association exists, restarts included:
+    /// the peer may close them, whatever the configuration permits. [`Reconfigure`](super::Reconfigure) can't
+    /// reset them.
     ///
     /// # Errors
     /// Fails if the association has ended.
@@ -38,30 +40,31 @@ impl<'a> DynamicStreams<'a> {
         Ok(())
     }
 
-    /// Returns whether this side opens the even streams, and the peer the odd ones, or the other way round. The side with
-    /// the lower verification tag opens the even ones, so that both sides know it without a message, also if both have set
-    /// up the association at once. It may change when the peer restarts. `None` before the association is established, and
-    /// once it has ended.
+    /// Returns whether this side opens the even streams, and the peer the odd ones, or the other way round.
+    /// The side with the lower verification tag opens the even ones, so that both sides know it without a
+    /// message, also if both have set up the association at once. It may change when the peer restarts.
+    /// `None` before the association is established, and once it has ended.
     #[must_use]
     pub fn opens_even(&self) -> Option<bool> {
         closing::opens_even(self.endpoint.table.by_id(self.id)?)
     }
 
-    /// Closes the outgoing direction of a stream once the peer has acknowledged all that was given to `send`. Nothing may
-    /// be sent on it before it is used again.
+    /// Closes the outgoing direction of a stream once the peer has acknowledged all that was given to `send`.
+    /// Nothing may be sent on it before it is used again.
     pub fn close(&mut self, now: Time, stream: StreamId) {
         self.run(now, |association, cx| closing::close(association, cx, now, stream));
     }
 
-    /// Gives up what the peer has not acknowledged of an outgoing stream, and closes it. The peer is made to skip a message,
-    /// so that it can tell this from [`close`](Self::close). If partial reliability was not negotiated, it can't be told:
-    /// the stream stays open, and its number can't be used again.
+    /// Gives up what the peer has not acknowledged of an outgoing stream, and closes it. The peer is made to
+    /// skip a message, so that it can tell this from [`close`](Self::close). If partial reliability was not
+    /// negotiated, it can't be told: the stream stays open, and its number can't be used again.
     pub fn reset(&mut self, now: Time, stream: StreamId) {
         self.run(now, |association, cx| closing::reset(association, cx, now, stream));
     }
 
-    /// Asks the peer to stop sending on an incoming stream. If this side has opened it, a message must have been given, and
-    /// the peer is asked once it has acknowledged one, so that it knows which stream is meant.
+    /// Asks the peer to stop sending on an incoming stream. If this side has opened it, a message must have
+    /// been given, and the peer is asked once it has acknowledged one, so that it knows which stream is
+    /// meant.
     pub fn stop(&mut self, now: Time, stream: StreamId, opened_by: OpenedBy) {
         self.run(now, |association, cx| closing::stop(association, cx, now, stream, opened_by));
     }
@@ -71,8 +74,8 @@ impl<'a> DynamicStreams<'a> {
         self.run(now, |association, cx| closing::add(association, cx, now, outgoing, incoming));
     }
 
-    /// Sets whether the peer's requests to reset streams, or that this side resets some, are denied: while the application
-    /// records no more of them. Without effect on a reset that this side has asked for.
+    /// Sets whether the peer's requests to reset streams, or that this side resets some, are denied: while
+    /// the application records no more of them. Without effect on a reset that this side has asked for.
     pub fn deny_resets(&mut self, denies: bool) {
         if let Ok((association, _)) = self.endpoint.live(self.id) {
             closing::deny_resets(association, denies);

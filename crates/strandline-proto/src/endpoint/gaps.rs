@@ -30,9 +30,9 @@ impl Gaps<'_> {
         Some(association.extras.as_ref().map(|extras| extras.abandoned.clone()).unwrap_or_default())
     }
 
-    /// Returns the SSN of the next ordered message of an incoming stream that becomes readable; `None` if the association
-    /// does not exist. Those that `recv` returns until then have earlier ones. With I-DATA (RFC 8260), it has the low
-    /// 16 bits of the message identifier.
+    /// Returns the SSN of the next ordered message of an incoming stream that becomes readable; `None` if the
+    /// association does not exist. Those that `recv` returns until then have earlier ones. With I-DATA (RFC
+    /// 8260), it has the low 16 bits of the message identifier.
     #[must_use]
     pub fn next_ssn(self, stream: StreamId) -> Option<Ssn> {
         let association = self.endpoint.table.by_id(self.id)?;

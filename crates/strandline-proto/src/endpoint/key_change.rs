@@ -8,8 +8,8 @@ use crate::event::AssociationId;
 
 /// A change of the shared keys of an association, or of those that new associations begin with.
 ///
-/// At first there is the null key with identifier 0, and it is the active one. To protect associations against attackers
-/// who see their set-up, set another key, activate it, then deactivate and delete key 0.
+/// At first there is the null key with identifier 0, and it is the active one. To protect associations
+/// against attackers who see their set-up, set another key, activate it, then deactivate and delete key 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyChange {

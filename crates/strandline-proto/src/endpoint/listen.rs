@@ -52,8 +52,9 @@ struct Answer {
 }
 
 impl Answer {
-    /// Returns the local addresses that the INIT ACK names, of which an association may lose or gain some before the cookie
-    /// of a restart comes back. `source` is the source of the INIT ACK: the only one that it names if it lists none.
+    /// Returns the local addresses that the INIT ACK names, of which an association may lose or gain some
+    /// before the cookie of a restart comes back. `source` is the source of the INIT ACK: the only one that
+    /// it names if it lists none.
     fn named(&self, cx: &EndpointContext, features: &Features, source: Option<IpAddr>) -> Vec<IpAddr> {
         if self.ties == (0, 0) || !features.has(Extensions::DYNAMIC_ADDRESSES) {
             return Vec::new();
@@ -528,8 +529,9 @@ fn refuse_init(cx: &mut EndpointContext, refusal: Refusal, packet: &Packet<'_>, 
     abort_reply(&mut cx.replies, Endpoint::route_back(datagram), ports, &causes, reflected);
 }
 
-/// Returns what an association demands of its peer, or without one, what the endpoint demands. A peer that restarts must
-/// support authentication again once it was agreed on: otherwise any host that can restart it would get rid of it.
+/// Returns what an association demands of its peer, or without one, what the endpoint demands. A peer that
+/// restarts must support authentication again once it was agreed on: otherwise any host that can restart it
+/// would get rid of it.
 fn settings_of(association: Option<&Association>, config: &AssociationConfig) -> Option<Authentication> {
     let Some(association) = association else { return config.extensions.demanded_authentication() };
     let demanded = || association.config.extensions.demanded_authentication();
@@ -557,9 +559,9 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
     }
 }
 
-/// The cause that refuses a set-up from another encapsulation port than the association's packets come from, if it is one: there
-/// may be another client behind the same NAT, and nothing proves that it is the one that the association is with
-/// (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
+/// The cause that refuses a set-up from another encapsulation port than the association's packets come from,
+/// if it is one: there may be another client behind the same NAT, and nothing proves that it is the one that
+/// the association is with (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
 fn new_port(association: &Association, source: SocketAddr) -> Option<Vec<u8>> {
     let path = association.paths.get(association.paths.by_address(source.ip())?);
     let (current, new) = (path.remote.port(), source.port());

@@ -16,9 +16,9 @@ use crate::zone::is_same;
 /// Maximum number of earlier lists that are kept for set-ups that are under way.
 const EARLIER_MAX: usize = 32;
 
-/// The local addresses that new associations list in INIT and INIT ACK: those of the endpoint, or those that a listener is
-/// bound to. Existing associations, and those being set up, keep the ones that they have listed;
-/// [`Addresses::request`](super::Addresses::request) changes these.
+/// The local addresses that new associations list in INIT and INIT ACK: those of the endpoint, or those that
+/// a listener is bound to. Existing associations, and those being set up, keep the ones that they have
+/// listed; [`Addresses::request`](super::Addresses::request) changes these.
 ///
 /// ```
 /// use core::net::IpAddr;
@@ -70,7 +70,8 @@ impl EarlierLists {
 }
 
 impl<'a> LocalAddresses<'a> {
-    /// Returns those of the endpoint ([`EndpointConfig::local_addresses`](crate::config::EndpointConfig::local_addresses)).
+    /// Returns those of the endpoint
+    /// ([`EndpointConfig::local_addresses`](crate::config::EndpointConfig::local_addresses)).
     pub fn of(endpoint: &'a mut Endpoint) -> Self {
         Self { endpoint, port: None }
     }

@@ -1,5 +1,5 @@
-//! Look-up of associations by an address of the peer and the ports. Several associations may have one address: a peer may
-//! list any (decision 159).
+//! Look-up of associations by an address of the peer and the ports. Several associations may have one
+//! address: a peer may list any (decision 159).
 
 use core::cell::Cell;
 use core::net::IpAddr;
@@ -22,9 +22,9 @@ pub(super) fn find_held(endpoint: &Endpoint, key: &PeerKey) -> Option<u32> {
     find_by_path(endpoint, key, |association, path| !path.is_given_up(&association.config))
 }
 
-/// Returns the association that one of the addresses in an INIT identifies, besides its source. Only a confirmed address
-/// does: one that a peer merely lists may be another host's (section 5.4), or one of many private networks, and would keep
-/// that host's INITs out (RFC 5062 section 2).
+/// Returns the association that one of the addresses in an INIT identifies, besides its source. Only a
+/// confirmed address does: one that a peer merely lists may be another host's (section 5.4), or one of many
+/// private networks, and would keep that host's INITs out (RFC 5062 section 2).
 pub(super) fn find_by_named(endpoint: &Endpoint, key: &PeerKey, named: &[IpAddr]) -> Option<u32> {
     let confirmed = |_: &Association, path: &Path| path.state != PathState::Unconfirmed;
     let mut keys = named.iter().map(|address| PeerKey { address: *address, ..*key });

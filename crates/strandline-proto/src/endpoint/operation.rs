@@ -20,8 +20,8 @@ pub enum Operation {
 
 impl Operation {
     /// Returns whether the operation would have to wait. After true, `Event::Readable`, `Event::Writable` or
-    /// `Event::StreamWritable` follows once it would not. To receive waits if there is no message; to send waits if the send buffer has no room for a
-    /// short message, or for the one that it refused last.
+    /// `Event::StreamWritable` follows once it would not. To receive waits if there is no message; to send
+    /// waits if the send buffer has no room for a short message, or for the one that it refused last.
     pub fn would_block(self, endpoint: &mut Endpoint, id: AssociationId) -> bool {
         let pressure = endpoint.context.send_pressure();
         let Some(association) = endpoint.table.by_id_mut(id) else { return self == Self::Recv };

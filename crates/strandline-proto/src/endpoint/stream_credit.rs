@@ -22,9 +22,9 @@ impl<'a> StreamCredits<'a> {
         Self { endpoint, id }
     }
 
-    /// Lets [`read`](Self::read) say what the application has read, instead of [`recv`](Endpoint::recv): for a caller that
-    /// takes messages from the endpoint before they are read. Call it once the association is established. It holds until
-    /// the association ends, restarts included.
+    /// Lets [`read`](Self::read) say what the application has read, instead of [`recv`](Endpoint::recv): for
+    /// a caller that takes messages from the endpoint before they are read. Call it once the association is
+    /// established. It holds until the association ends, restarts included.
     pub fn report_reads(&mut self) {
         if let Ok((association, _)) = self.endpoint.live(self.id) {
             incoming::set_by_report(&mut association.inbound, true);
@@ -38,9 +38,9 @@ impl<'a> StreamCredits<'a> {
         association.map_or(0, |association| association.config.receive_buffer_limit() as usize)
     }
 
-    /// Reports that the application has read `len` bytes of messages of an incoming stream, so that its peer may send more.
-    /// Without effect before [`report_reads`](Self::report_reads), and beyond what was received. Call `poll_transmit`
-    /// afterwards.
+    /// Reports that the application has read `len` bytes of messages of an incoming stream, so that its peer
+    /// may send more. Without effect before [`report_reads`](Self::report_reads), and beyond what was
+    /// received. Call `poll_transmit` afterwards.
     pub fn read(&mut self, now: Time, stream: StreamId, len: usize) {
         let Ok((association, _)) = self.endpoint.live(self.id) else { return };
         incoming::on_reported(&mut association.inbound, stream, len);
@@ -49,15 +49,17 @@ impl<'a> StreamCredits<'a> {
         }
     }
 
-    /// Counts everything as read that the application has not read, and from now on what [`recv`](Endpoint::recv) returns,
-    /// because the application discards it. Call `poll_transmit` afterwards.
+    /// Counts everything as read that the application has not read, and from now on what
+    /// [`recv`](Endpoint::recv) returns, because the application discards it. Call `poll_transmit`
+    /// afterwards.
     pub fn discard(&mut self) {
         if let Ok((association, _)) = self.endpoint.live(self.id) {
             incoming::discard(&mut association.inbound);
         }
     }
 
-    /// Returns the bytes that an outgoing stream may send before it needs more credit; `None` if credit was not agreed on.
+    /// Returns the bytes that an outgoing stream may send before it needs more credit; `None` if credit was
+    /// not agreed on.
     ///
     /// # Errors
     /// Fails if the association has ended.

@@ -7,8 +7,8 @@ use crate::number::StreamId;
 use crate::outbound::scheduling;
 
 /// The priority or weight of an outgoing stream, as the association's
-/// [`StreamScheduler`](crate::config::StreamScheduler) understands it. It is kept if another scheduler is set, and if the
-/// peer restarts.
+/// [`StreamScheduler`](crate::config::StreamScheduler) understands it. It is kept if another scheduler is
+/// set, and if the peer restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamValue {
     /// The stream.

@@ -1,5 +1,5 @@
-//! Data that is dropped for lack of room, or too early, and must come again before the peer may shut down (RFC 9260 section
-//! 9.2).
+//! Data that is dropped for lack of room, or too early, and must come again before the peer may shut down
+//! (RFC 9260 section 9.2).
 
 use super::Inbound;
 use super::tsn_map::JUMP_MAX;

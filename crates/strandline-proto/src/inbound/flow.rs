@@ -229,8 +229,8 @@ impl Flow {
         self.rtt.is_some()
     }
 
-    /// Records that a HEARTBEAT with this nonce was sent. `srtt` is the path's value, used until the answer arrives, and
-    /// `longest` that of the slowest path, if there are several.
+    /// Records that a HEARTBEAT with this nonce was sent. `srtt` is the path's value, used until the answer
+    /// arrives, and `longest` that of the slowest path, if there are several.
     pub(super) fn on_rtt_probe_sent(
         &mut self,
         now: Time,

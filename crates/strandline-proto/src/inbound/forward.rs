@@ -1,7 +1,7 @@
 //! FORWARD TSN: the peer abandons what is missing up to a TSN (RFC 3758 section 3.6).
 //!
-//! The peer may end its numbering of a message anywhere, so that fragments of it may follow the new cumulative TSN. They
-//! are dropped.
+//! The peer may end its numbering of a message anywhere, so that fragments of it may follow the new
+//! cumulative TSN. They are dropped.
 
 use strandline_wire::chunk::ForwardTsn;
 
@@ -22,7 +22,8 @@ pub(super) fn advance_of(inbound: &Inbound, last: Tsn) -> Option<u32> {
 /// Processes a FORWARD TSN. A message under assembly is delivered in parts once it has `partial_delivery_point` bytes.
 /// Returns a message that is cut off.
 ///
-/// Streams that don't exist, and SSNs that the peer cannot have abandoned, are ignored: nothing of them is missing here.
+/// Streams that don't exist, and SSNs that the peer cannot have abandoned, are ignored: nothing of them is
+/// missing here.
 pub(crate) fn on_forward_tsn(
     inbound: &mut Inbound,
     chunk: &ForwardTsn<'_>,
@@ -56,8 +57,9 @@ pub(crate) fn next_ssn(inbound: &Inbound, stream: StreamId) -> Ssn {
     interleaved.map_or_else(|| inbound.order.next(stream), |held| Ssn((held.next(stream).0 & 0xffff) as u16))
 }
 
-/// True if the number may be that of a message among `tsns` missing or waiting ones, `ahead` messages after the next one
-/// of its stream. Otherwise it was delivered before, or never sent: each message has a TSN of its own.
+/// True if the number may be that of a message among `tsns` missing or waiting ones, `ahead` messages after
+/// the next one of its stream. Otherwise it was delivered before, or never sent: each message has a TSN of
+/// its own.
 const fn is_ahead(ahead: u16, tsns: u32) -> bool {
     (ahead as u32) < tsns && (ahead < 1 << 15 || tsns <= AHEAD_MAX)
 }
@@ -65,9 +67,9 @@ const fn is_ahead(ahead: u16, tsns: u32) -> bool {
 /// Gives up the messages of a stream up to an SSN that have not arrived, and delivers the others. `last` is the new
 /// cumulative TSN.
 ///
-/// Until the peer has answered a request for a reset of all numbers (RFC 6525 section 5.1.4), an SSN that is past may be
-/// one from after the reset. Then nothing is skipped, unless the chunk turns out to follow the reset. It can't be refused
-/// until then: the peer answers once everything from before is acknowledged.
+/// Until the peer has answered a request for a reset of all numbers (RFC 6525 section 5.1.4), an SSN that is
+/// past may be one from after the reset. Then nothing is skipped, unless the chunk turns out to follow the
+/// reset. It can't be refused until then: the peer answers once everything from before is acknowledged.
 fn skip(inbound: &mut Inbound, (stream, ssn): (StreamId, Ssn), last: Tsn, tsns: u32) {
     if stream.0 >= inbound.streams {
         return;

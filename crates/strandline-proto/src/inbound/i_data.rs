@@ -148,10 +148,11 @@ pub(crate) fn on_i_forward_tsn(
     cuts
 }
 
-/// Returns the ordered messages that the chunk skips and that the peer may have sent after a reset of all numbers which it
-/// has not answered yet (RFC 6525 section 5.1.4), and whether each is past by the old numbering. Then nothing is skipped,
-/// unless the chunk turns out to follow the reset. It can't be refused until then: the peer answers once everything from
-/// before is acknowledged, and a message that was skipped may have had further fragments.
+/// Returns the ordered messages that the chunk skips and that the peer may have sent after a reset of all
+/// numbers which it has not answered yet (RFC 6525 section 5.1.4), and whether each is past by the old
+/// numbering. Then nothing is skipped, unless the chunk turns out to follow the reset. It can't be refused
+/// until then: the peer answers once everything from before is acknowledged, and a message that was skipped
+/// may have had further fragments.
 fn may_follow_reset(inbound: &Inbound, chunk: &IForwardTsn<'_>) -> Vec<(SkippedMessage, bool)> {
     let last = chunk.new_cumulative_tsn();
     let Inbound { order, streams, .. } = inbound;

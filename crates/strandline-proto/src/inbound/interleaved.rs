@@ -1,9 +1,10 @@
 //! Messages in I-DATA chunks (RFC 8260): reassembly by MID and FSN, and order by MID.
 //!
-//! Messages of different streams arrive fragment by fragment in any mixture, and TSNs say nothing about which fragments
-//! belong together. A message is known by its stream, its U bit and its MID. Its fragments are joined from the first one
-//! on; those beyond a gap wait. A message whose turn has come is delivered in parts once it is long enough, several of
-//! different streams at a time, but of a stream only one ordered and one unordered message.
+//! Messages of different streams arrive fragment by fragment in any mixture, and TSNs say nothing about which
+//! fragments belong together. A message is known by its stream, its U bit and its MID. Its fragments are
+//! joined from the first one on; those beyond a gap wait. A message whose turn has come is delivered in parts
+//! once it is long enough, several of different streams at a time, but of a stream only one ordered and one
+//! unordered message.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -122,8 +123,8 @@ impl Held {
         self.last.is_some_and(|last| last.next() == self.next)
     }
 
-    /// Adds a fragment that agrees with the others. `at_once`: the message is delivered as soon as it is complete, so its
-    /// bytes may be cut out of a shared block.
+    /// Adds a fragment that agrees with the others. `at_once`: the message is delivered as soon as it is
+    /// complete, so its bytes may be cut out of a shared block.
     fn add(&mut self, data: &IData<'_>, at_once: bool, sink: &mut Sink<'_>) {
         if data.beginning {
             self.ppid = data.ppid;
@@ -296,8 +297,8 @@ impl Interleaved {
         }
     }
 
-    /// Delivers what there is of a message whose turn has come: all of it, or a part of at least `point` bytes, or less if
-    /// the peer may wait for credit of the stream. Returns true if it is complete.
+    /// Delivers what there is of a message whose turn has come: all of it, or a part of at least `point`
+    /// bytes, or less if the peer may wait for credit of the stream. Returns true if it is complete.
     fn hand_over(&mut self, key: Key, point: usize, sink: &mut Sink<'_>) -> bool {
         let Some(held) = self.messages.get_mut(&key) else { return false };
         if held.is_complete() {
@@ -321,8 +322,8 @@ impl Interleaved {
         false
     }
 
-    /// Delivers what there is of another unordered message of a stream, if the peer may wait for credit of it. Its parts could
-    /// not be delivered before those of an earlier one.
+    /// Delivers what there is of another unordered message of a stream, if the peer may wait for credit of
+    /// it. Its parts could not be delivered before those of an earlier one.
     fn hand_over_waiting(&mut self, gone: Key, point: usize, sink: &mut Sink<'_>) {
         let tight = self.credits.as_ref().is_some_and(|credits| credits.is_tight(gone.stream));
         if !tight || !gone.unordered {
@@ -561,8 +562,8 @@ fn set_free(held: &mut Held, free: &mut usize, window: &mut Window) {
     }
 }
 
-/// Records that a part of a message is delivered. Returns false without a change if the rest of another unordered message
-/// of its stream has to be delivered first.
+/// Records that a part of a message is delivered. Returns false without a change if the rest of another
+/// unordered message of its stream has to be delivered first.
 fn may_be_partial(partly: &mut BTreeMap<StreamId, Mid>, key: Key) -> bool {
     !key.unordered || partly.entry(key.stream).or_insert(Mid(key.mid)).0 == key.mid
 }

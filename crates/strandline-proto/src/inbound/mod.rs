@@ -505,9 +505,9 @@ impl Inbound {
     }
 }
 
-/// Sets the association's share of the carrier's receive queue. `srtt` is the round-trip time of the path that the data
-/// takes, if it is known: only over a short one the queue may hold most of what the window allows. `least` is the minimum
-/// share in bytes.
+/// Sets the association's share of the carrier's receive queue. `srtt` is the round-trip time of the path
+/// that the data takes, if it is known: only over a short one the queue may hold most of what the window
+/// allows. `least` is the minimum share in bytes.
 pub(crate) fn share_queue(
     inbound: &mut Inbound,
     now: Time,

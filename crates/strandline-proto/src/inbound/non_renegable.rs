@@ -44,8 +44,8 @@ impl NonRenegable {
         }
     }
 
-    /// Forgets the messages with a TSN from `from` on, which may have been dropped: their fragments may arrive again one
-    /// by one, and the first ones be delivered before the last ones are there.
+    /// Forgets the messages with a TSN from `from` on, which may have been dropped: their fragments may
+    /// arrive again one by one, and the first ones be delivered before the last ones are there.
     pub(super) fn on_dropped(&mut self, from: Tsn) {
         self.whole.retain(|_, last| last.is_before(from));
     }

@@ -84,8 +84,8 @@ pub(super) fn write_nr_sack(
     nr_sack::write_within(packet, len_max, fixed, others, reported, duplicates)
 }
 
-/// Returns how many of two ascending lists are among the `max` lowest blocks of both: a block of one list must not be left
-/// out for a higher one of the other, as if it had not arrived.
+/// Returns how many of two ascending lists are among the `max` lowest blocks of both: a block of one list
+/// must not be left out for a higher one of the other, as if it had not arrived.
 fn lowest(
     first: impl Iterator<Item = GapBlock>,
     second: impl Iterator<Item = GapBlock>,

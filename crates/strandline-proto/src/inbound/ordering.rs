@@ -37,7 +37,8 @@ struct Waiting {
     messages: BTreeMap<(StreamId, u16), Early>,
     /// Messages that are not accepted yet, because the peer reconfigures streams.
     barred: Option<Barred>,
-    /// What was received in I-DATA chunks, if these are sent instead of DATA. Their messages have an order of their own.
+    /// What was received in I-DATA chunks, if these are sent instead of DATA. Their messages have an order of
+    /// their own.
     interleaved: Option<Box<Interleaved>>,
 }
 
@@ -52,8 +53,8 @@ pub(crate) enum Barred {
     Past(Overtaking),
 }
 
-/// Messages that arrive while the peer's response to a reset of all numbers is awaited: each was sent before the reset or
-/// after it.
+/// Messages that arrive while the peer's response to a reset of all numbers is awaited: each was sent before
+/// the reset or after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Overtaking {
     /// The cumulative TSN when the peer was asked: what has arrived up to it precedes the reset.
@@ -61,11 +62,11 @@ pub(crate) struct Overtaking {
     /// The highest TSN that had arrived then, or that precedes the reset for certain: what is missing up to it was sent
     /// before, too.
     highest: Tsn,
-    /// The TSN of the latest message with SSN 0 on each stream where it was the next one, or of a FORWARD TSN that skipped
-    /// messages of the stream. If it turns out to follow the reset, the stream is not set back.
+    /// The TSN of the latest message with SSN 0 on each stream where it was the next one, or of a FORWARD TSN
+    /// that skipped messages of the stream. If it turns out to follow the reset, the stream is not set back.
     begun: BTreeMap<StreamId, Tsn>,
-    /// For each stream the new cumulative TSN of the latest FORWARD TSN that skipped an SSN or MID which is past by the old
-    /// numbering, and that number. It counts if the chunk turns out to follow the reset.
+    /// For each stream the new cumulative TSN of the latest FORWARD TSN that skipped an SSN or MID which is
+    /// past by the old numbering, and that number. It counts if the chunk turns out to follow the reset.
     skipped: BTreeMap<StreamId, (Tsn, u32)>,
 }
 
@@ -79,8 +80,8 @@ impl Overtaking {
         !tsn.is_after(self.highest)
     }
 
-    /// True if the message was sent before the reset for certain: its TSN is known, or since the last known one there were
-    /// not as many TSNs as a message with this SSN needs.
+    /// True if the message was sent before the reset for certain: its TSN is known, or since the last known
+    /// one there were not as many TSNs as a message with this SSN needs.
     pub(super) fn precedes(&self, ssn: Ssn, tsn: Tsn) -> bool {
         self.precedes_number(u32::from(ssn.0), tsn)
     }
@@ -97,9 +98,9 @@ impl Overtaking {
         }
     }
 
-    /// Records that a message with this SSN or MID, which is the next one of its stream, is accepted, or that those up to it
-    /// are skipped with the new cumulative TSN `tsn`. A FORWARD TSN never skips messages of both numberings: the peer
-    /// performs the reset once everything from before is acknowledged.
+    /// Records that a message with this SSN or MID, which is the next one of its stream, is accepted, or that
+    /// those up to it are skipped with the new cumulative TSN `tsn`. A FORWARD TSN never skips messages of
+    /// both numberings: the peer performs the reset once everything from before is acknowledged.
     fn on_begun(&mut self, stream: StreamId, number: u32, tsn: Tsn) {
         if self.precedes_number(number, tsn) {
             self.on_preceding(tsn);
@@ -108,16 +109,16 @@ impl Overtaking {
         }
     }
 
-    /// True if the number is the same in either numbering: `ahead` TSNs beyond the cumulative TSN a message that follows a
-    /// reset beyond that has a lower one. So the message precedes the reset, or everything of its stream since the reset has
-    /// arrived, and its stream has begun anew where it was at 0.
+    /// True if the number is the same in either numbering: `ahead` TSNs beyond the cumulative TSN a message
+    /// that follows a reset beyond that has a lower one. So the message precedes the reset, or everything of
+    /// its stream since the reset has arrived, and its stream has begun anew where it was at 0.
     pub(super) fn agrees(&self, stream: StreamId, number: u32, ahead: u32) -> bool {
         number >= ahead && !self.skipped.contains_key(&stream)
     }
 
-    /// Records a message that is accepted and has another number than 0. If it has the same one in either numbering, or is the
-    /// next one without a gap before it, and followed the reset, then so would the first one by the new numbering. Was that
-    /// neither accepted nor skipped, it precedes the reset.
+    /// Records a message that is accepted and has another number than 0. If it has the same one in either
+    /// numbering, or is the next one without a gap before it, and followed the reset, then so would the first
+    /// one by the new numbering. Was that neither accepted nor skipped, it precedes the reset.
     fn on_unbarred(&mut self, stream: StreamId, number: u32, tsn: Tsn) {
         let begun = self.begun.contains_key(&stream) || self.skipped.contains_key(&stream);
         if !begun || self.precedes_number(number, tsn) {
@@ -171,8 +172,8 @@ impl StreamOrder {
         self.numbers.take(stream);
     }
 
-    /// True if a message waits, some are barred, or none may arrive in DATA chunks: a message needs a closer look even if
-    /// its turn has come.
+    /// True if a message waits, some are barred, or none may arrive in DATA chunks: a message needs a closer
+    /// look even if its turn has come.
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
         self.numbers.state().is_some_and(|waiting| {
@@ -228,8 +229,8 @@ impl StreamOrder {
         match self.barred() {
             None => false,
             Some(Barred::Beyond(streams, last)) => tsn.is_after(*last) && streams.contains(stream),
-            // Without a gap everything before the message has arrived and has been accepted: whatever its numbering, it is
-            // the next message of its stream.
+            // Without a gap everything before the message has arrived and has been accepted: whatever its
+            // numbering, it is the next message of its stream.
             Some(Barred::Past(overtaking)) => match self.turn(stream, ssn, ahead) {
                 Turn::Past => true,
                 Turn::Now if ahead == 1 => false,
@@ -268,8 +269,8 @@ impl StreamOrder {
         }
     }
 
-    /// Records that a message with this SSN or MID, which is the next one of its stream, is accepted, or that those up to it
-    /// are skipped with the new cumulative TSN `tsn`.
+    /// Records that a message with this SSN or MID, which is the next one of its stream, is accepted, or that
+    /// those up to it are skipped with the new cumulative TSN `tsn`.
     pub(super) fn on_begun(&mut self, stream: StreamId, number: u32, tsn: Tsn) {
         if let Some(overtaking) = self.overtaking_mut() {
             overtaking.on_begun(stream, number, tsn);
@@ -283,7 +284,8 @@ impl StreamOrder {
         }
     }
 
-    /// Records that a FORWARD TSN up to `last` skips an SSN or MID that is past: by the old numbering that has no effect.
+    /// Records that a FORWARD TSN up to `last` skips an SSN or MID that is past: by the old numbering that
+    /// has no effect.
     pub(super) fn on_past_skipped(&mut self, stream: StreamId, last: Tsn, number: u32) {
         if let Some(overtaking) = self.overtaking_mut()
             && !overtaking.is_known(last)
@@ -341,8 +343,8 @@ impl StreamOrder {
         }
     }
 
-    /// Stores a message until its turn. `last` is the TSN of its last fragment, if its first one is beyond the cumulative
-    /// TSN. Returns false if a message with its SSN is already waiting.
+    /// Stores a message until its turn. `last` is the TSN of its last fragment, if its first one is beyond
+    /// the cumulative TSN. Returns false if a message with its SSN is already waiting.
     pub(super) fn wait(&mut self, message: Message, last: Tsn) -> bool {
         let (key, early) = ((message.stream, message.ssn.0), Early { message, last });
         self.numbers.state_or_default().messages.insert(key, early).is_none()

@@ -54,8 +54,8 @@ struct Held {
     lengths: Lengths,
     /// Runs by their first TSN, all beyond the cumulative TSN. Adjacent runs of one message are always joined.
     runs: BTreeMap<Key, Run>,
-    /// The last TSN of what the peer gave up, if it may be in the middle of a message: fragments that directly follow it
-    /// are dropped.
+    /// The last TSN of what the peer gave up, if it may be in the middle of a message: fragments that
+    /// directly follow it are dropped.
     abandoned: Option<Tsn>,
     /// The first and last TSN of the latest message that was completed beyond the cumulative TSN.
     whole_beyond: Option<(Tsn, Tsn)>,
@@ -192,8 +192,8 @@ impl Reassembly {
         held.finish_open(cx.window, cx.order).map(|message| (message, data.tsn))
     }
 
-    /// Processes a new cumulative TSN. Returns a message, or its last part, that is complete now. Must be called until it
-    /// returns none.
+    /// Processes a new cumulative TSN. Returns a message, or its last part, that is complete now. Must be
+    /// called until it returns none.
     pub(super) fn on_cumulative(&mut self, cx: &mut Context<'_>) -> Result<Option<Message>, Violation> {
         let Some(held) = &mut self.held else { return Ok(None) };
         let cumulative = cx.map.cumulative();

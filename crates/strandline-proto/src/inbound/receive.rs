@@ -265,8 +265,8 @@ impl Inbound {
         Ok(())
     }
 
-    /// Delivers what there is of a message if its turn has come, and if it has at least `point` bytes or if nothing else
-    /// can free the buffer that it fills.
+    /// Delivers what there is of a message if its turn has come, and if it has at least `point` bytes or if
+    /// nothing else can free the buffer that it fills.
     #[inline]
     pub(super) fn hand_over_part(&mut self, point: usize) {
         let stuck =
@@ -330,8 +330,8 @@ impl Inbound {
     }
 }
 
-/// Refuses data beyond everything that arrived. It is a violation if the messages that fill the buffer wait for one whose
-/// number was left out: nothing could ever free it.
+/// Refuses data beyond everything that arrived. It is a violation if the messages that fill the buffer wait
+/// for one whose number was left out: nothing could ever free it.
 #[cold]
 fn refuse_new(inbound: &Inbound) -> Result<bool, Violation> {
     let Inbound { order, ready, map, window, .. } = inbound;

@@ -55,8 +55,8 @@ pub(crate) fn bar_past(inbound: &mut Inbound) {
     inbound.order.set_barred(Some(Barred::Past(overtaking)));
 }
 
-/// Records the peer's first TSN after the reset of all numbers that it was asked for: messages with a TSN before that are
-/// no longer barred.
+/// Records the peer's first TSN after the reset of all numbers that it was asked for: messages with a TSN
+/// before that are no longer barred.
 pub(crate) fn on_next_tsn_known(inbound: &mut Inbound, next: Tsn) {
     inbound.order.on_next_tsn_known(next);
 }
@@ -114,9 +114,9 @@ pub(crate) fn renumber(inbound: &mut Inbound, next: Tsn) -> (usize, Option<Strea
     (inbound.ready.len(), cut)
 }
 
-/// Sets the next SSNs or MIDs back to 0 as of the TSN `first`, with which the peer continues after a reset of all numbers that it
-/// was asked for. What it sent from there on, and was accepted before its response, is kept. Returns `None` without a
-/// change if the TSN does not continue the earlier ones.
+/// Sets the next SSNs or MIDs back to 0 as of the TSN `first`, with which the peer continues after a reset of
+/// all numbers that it was asked for. What it sent from there on, and was accepted before its response, is
+/// kept. Returns `None` without a change if the TSN does not continue the earlier ones.
 ///
 /// Returns otherwise the number of messages, or parts of some, that `recv` still returns from before the reset, and the
 /// stream of a message of which a part was handed over and the rest is lost.

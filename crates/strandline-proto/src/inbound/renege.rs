@@ -1,5 +1,6 @@
-//! Reneging: a full receive buffer drops what it holds of the highest TSNs, to accept a chunk that fills a gap below them
-//! (RFC 9260 section 6.2). Otherwise such chunks would be accepted one for each of the peer's time-outs.
+//! Reneging: a full receive buffer drops what it holds of the highest TSNs, to accept a chunk that fills a
+//! gap below them (RFC 9260 section 6.2). Otherwise such chunks would be accepted one for each of the peer's
+//! time-outs.
 //!
 //! Only data that is held for reordering can go: fragments beyond a gap, and messages beyond a gap that wait for their
 //! turn. What is readable, or was read, stays acknowledged. Dropped TSNs are no longer reported, and count as missing.
@@ -15,8 +16,8 @@ use crate::number::Tsn;
 /// many bytes must arrive before it is done again.
 const ROOM_DIVISOR: u32 = 16;
 
-/// Number of held chunks that may be looked at in vain for each chunk that arrives: a peer can arrange that what it sends
-/// is above everything that could go.
+/// Number of held chunks that may be looked at in vain for each chunk that arrives: a peer can arrange that
+/// what it sends is above everything that could go.
 const LOOKED_AT_MAX: usize = 64;
 
 /// What is dropped, and where that is recorded.
@@ -41,8 +42,8 @@ impl DroppedTsns<'_> {
     }
 }
 
-/// Makes room for a chunk that fills a gap, by dropping chunks with higher TSNs. Returns false without a change if these
-/// are not enough.
+/// Makes room for a chunk that fills a gap, by dropping chunks with higher TSNs. Returns false without a
+/// change if these are not enough.
 #[cold]
 #[inline(never)]
 pub(super) fn make_room(inbound: &mut Inbound, tsn: Tsn) -> bool {
@@ -67,8 +68,8 @@ pub(super) fn make_room(inbound: &mut Inbound, tsn: Tsn) -> bool {
     inbound.window.takes_missing()
 }
 
-/// Returns the TSN, above `tsn`, from which on what is held must go. `None` if that would make no room. Counts what it has
-/// `looked_at`.
+/// Returns the TSN, above `tsn`, from which on what is held must go. `None` if that would make no room.
+/// Counts what it has `looked_at`.
 fn lowest_to_drop(inbound: &Inbound, tsn: Tsn, looked_at: &mut usize) -> Option<Tsn> {
     let needed = inbound.window.excess() as usize + 1;
     let wanted = needed + (inbound.window.size() / ROOM_DIVISOR) as usize;

@@ -1,10 +1,11 @@
 //! The credit that the peer's streams have, as their receiver counts it (docs/stream-credit.md).
 //!
-//! A stream may hold `window` bytes that were accepted and not read. What it may send in all is told to the peer as a limit
-//! of the bytes accepted since the set-up, or since the stream was reset, modulo 2^32: what was read, and the window.
+//! A stream may hold `window` bytes that were accepted and not read. What it may send in all is told to the
+//! peer as a limit of the bytes accepted since the set-up, or since the stream was reset, modulo 2^32: what
+//! was read, and the window.
 //!
-//! Data that the peer abandons is counted by it and not here. Therefore each credit also says how much was accepted up to
-//! the cumulative TSN, and the peer finds the difference.
+//! Data that the peer abandons is counted by it and not here. Therefore each credit also says how much was
+//! accepted up to the cumulative TSN, and the peer finds the difference.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,8 +24,8 @@ use crate::time::Time;
 /// A stream is granted more once this fraction of its window was read.
 const GRANT_DIVISOR: u32 = 4;
 
-/// A window doubles if that fraction was read within this fraction of a round-trip time: a reader that keeps up must not
-/// wait for credit.
+/// A window doubles if that fraction was read within this fraction of a round-trip time: a reader that keeps
+/// up must not wait for credit.
 const GROWTH_DIVISOR: u32 = 2;
 
 /// The round-trip time until one is measured.
@@ -60,7 +61,8 @@ struct Account {
     window: u32,
     /// When the peer was last told a larger limit.
     granted_at: Time,
-    /// The TSN of the first chunk that was accepted, or an earlier one that arrived later. The peer ignores credit of before.
+    /// The TSN of the first chunk that was accepted, or an earlier one that arrived later. The peer ignores
+    /// credit of before.
     first: Tsn,
 }
 
@@ -97,8 +99,8 @@ pub(crate) struct Credits {
     counted_to: Tsn,
     /// Streams whose limits the peer must be told.
     due: BTreeSet<StreamId>,
-    /// Streams whose limits the peer was told while it may ignore them, because a TSN before their first one was missing.
-    /// They are due again once that is no longer so.
+    /// Streams whose limits the peer was told while it may ignore them, because a TSN before their first one
+    /// was missing. They are due again once that is no longer so.
     ignored: BTreeSet<StreamId>,
     /// The chunks that arrived since the peer was asked to reset all numbers, until it has answered.
     recent: Option<VecDeque<(Tsn, StreamId, u16)>>,
@@ -129,8 +131,8 @@ impl Credits {
         len <= room as usize
     }
 
-    /// True if the peer may wait for credit of the stream: what is held of an incomplete message must then be read, because
-    /// the rest of it will not come before.
+    /// True if the peer may wait for credit of the stream: what is held of an incomplete message must then be
+    /// read, because the rest of it will not come before.
     pub(super) fn is_tight(&self, stream: StreamId) -> bool {
         let room = |account: &Account| account.limit.wrapping_sub(account.accepted);
         self.accounts.get(&stream).is_some_and(|account| room(account) < self.initial / TIGHT_DIVISOR)
@@ -293,8 +295,8 @@ impl Credits {
     }
 }
 
-/// Counts the credit of the peer's streams from now on, or not. Nothing may have arrived. `initial_kib` is what the peer was
-/// told, in units of 1,024 bytes.
+/// Counts the credit of the peer's streams from now on, or not. Nothing may have arrived. `initial_kib` is
+/// what the peer was told, in units of 1,024 bytes.
 pub(crate) fn set_credit(inbound: &mut Inbound, initial_kib: Option<u16>, config: Option<StreamCredit>) {
     let cumulative = inbound.map.cumulative();
     if let Some(interleaved) = inbound.order.interleaved_mut() {
@@ -367,8 +369,8 @@ pub(crate) fn on_blocked(inbound: &mut Inbound, streams: impl Iterator<Item = St
     inbound.sack.request();
 }
 
-/// Appends a SACK or NR-SACK, as [`write_sack`](Inbound::write_sack) does, and the credits that the peer must be told. Some of them are
-/// preferred to gap blocks.
+/// Appends a SACK or NR-SACK, as [`write_sack`](Inbound::write_sack) does, and the credits that the peer must
+/// be told. Some of them are preferred to gap blocks.
 pub(crate) fn write_sack(
     inbound: &mut Inbound,
     now: Time,

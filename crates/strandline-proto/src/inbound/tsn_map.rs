@@ -7,8 +7,9 @@ use strandline_wire::GapBlock;
 /// Maximum distance of a TSN beyond the cumulative TSN: gap blocks have 16 bits (section 3.3.4).
 pub(super) const AHEAD_MAX: u32 = u16::MAX as u32;
 
-/// Maximum distance of a TSN that the peer has sent: more than a peer can have in flight. Those from before a reset of all numbers,
-/// which moves TSNs by half of their space (RFC 6525 section 5.2.4), seem farther ahead.
+/// Maximum distance of a TSN that the peer has sent: more than a peer can have in flight. Those from before a
+/// reset of all numbers, which moves TSNs by half of their space (RFC 6525 section 5.2.4), seem farther
+/// ahead.
 pub(super) const JUMP_MAX: u32 = 1 << 26;
 
 const WORD_BITS: u32 = u64::BITS;

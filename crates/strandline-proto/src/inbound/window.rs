@@ -196,8 +196,8 @@ impl Window {
         self.advertised(share) < self.step(share)
     }
 
-    /// Returns the room to be advertised. A share that becomes smaller may revoke some: data on the way is accepted, and
-    /// a queue that overflows would cost more.
+    /// Returns the room to be advertised. A share that becomes smaller may revoke some: data on the way is
+    /// accepted, and a queue that overflows would cost more.
     const fn room_within(&self, share: u32) -> u32 {
         let free = self.free();
         if free < share { free } else { share }

@@ -1,7 +1,7 @@
 //! The accounts of outgoing streams with credit (docs/stream-credit.md), as their sender keeps them.
 //!
-//! A stream sends new data while its sum is below the limit that the peer granted. Retransmissions need no credit, since
-//! their bytes were counted before.
+//! A stream sends new data while its sum is below the limit that the peer granted. Retransmissions need no
+//! credit, since their bytes were counted before.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ struct Account {
     skipped: u32,
     /// The largest value of `sent` that is granted.
     limit: u32,
-    /// The stream's first TSN, or one that is `FIRST_MAX` after it or later: credit from before it is of another account.
+    /// The stream's first TSN, or one that is `FIRST_MAX` after it or later: credit from before it is of
+    /// another account.
     first: Tsn,
 }
 
@@ -97,8 +98,8 @@ impl Accounts {
         self.streams.retain(|stream, _| !streams.contains(*stream));
     }
 
-    /// Takes a credit of the peer, which has everything up to `cumulative`. `is_current`: that is the Cumulative TSN Ack
-    /// Point. Returns true if the stream may send more.
+    /// Takes a credit of the peer, which has everything up to `cumulative`. `is_current`: that is the
+    /// Cumulative TSN Ack Point. Returns true if the stream may send more.
     pub(super) fn take(&mut self, credit: Credit, cumulative: Tsn, is_current: bool) -> bool {
         let Some(account) = self.streams.get_mut(&credit.stream) else { return false };
         if cumulative.is_before(account.first) {

@@ -9,8 +9,8 @@ use crate::path_index::PerPath;
 use crate::time::Time;
 
 impl Busy {
-    /// Prepares for an acknowledgement up to `cumulative`. `room` is the peer's window for new data, in bytes. Returns true
-    /// if new data is pending that fits it.
+    /// Prepares for an acknowledgement up to `cumulative`. `room` is the peer's window for new data, in
+    /// bytes. Returns true if new data is pending that fits it.
     fn before_ack(&mut self, now: Time, cumulative: Tsn, room: u32, paths: &mut PerPath<PathAck>) -> bool {
         if let Some(partial) = &mut self.partial {
             partial.on_cumulative(now, cumulative, self.sent.rack.as_deref_mut(), paths);
@@ -70,8 +70,8 @@ impl Outbound {
     }
 }
 
-/// Returns the state of a busy association, or puts an empty one into `idle`, so that acknowledgements are checked in the
-/// same way while nothing is outstanding.
+/// Returns the state of a busy association, or puts an empty one into `idle`, so that acknowledgements are
+/// checked in the same way while nothing is outstanding.
 #[inline(always)]
 fn busy_or_empty<'a>(busy: &'a mut Option<Box<Busy>>, next: Tsn, idle: &'a mut Option<Busy>) -> &'a mut Busy {
     match busy.as_deref_mut() {

@@ -71,8 +71,8 @@ pub(super) struct Copies {
     /// Indexes of the other blocks that nobody needs. The largest ones keep their memory, for reuse; it is freed with
     /// everything else once idle.
     free: Vec<u32>,
-    /// Indexes of the free blocks of long messages, the latest last: its pages are the likeliest to be in the processor's
-    /// cache.
+    /// Indexes of the free blocks of long messages, the latest last: its pages are the likeliest to be in the
+    /// processor's cache.
     free_large: Vec<u32>,
     /// Sum of their sizes in bytes.
     free_large_bytes: usize,

@@ -31,7 +31,8 @@ fn unsent(outbound: &mut Outbound) -> Option<&mut Unsent> {
     outbound.busy.as_mut()?.queue.tracking.as_mut()?.unsent.as_mut()
 }
 
-/// Returns true if all that was given of a dynamic stream has TSNs. Otherwise [`take_drained`] returns the stream later.
+/// Returns true if all that was given of a dynamic stream has TSNs. Otherwise [`take_drained`] returns the
+/// stream later.
 pub(crate) fn close(outbound: &mut Outbound, stream: StreamId) -> bool {
     unsent(outbound).is_none_or(|unsent| unsent.close(stream))
 }
@@ -41,8 +42,8 @@ pub(crate) fn take_drained(outbound: &mut Outbound) -> Vec<StreamId> {
     unsent(outbound).map(|unsent| core::mem::take(&mut unsent.drained)).unwrap_or_default()
 }
 
-/// Returns true if all of a message of a dynamic stream has TSNs. Otherwise [`take_started`] returns the stream once one
-/// has, or was abandoned.
+/// Returns true if all of a message of a dynamic stream has TSNs. Otherwise [`take_started`] returns the
+/// stream once one has, or was abandoned.
 pub(crate) fn start(outbound: &mut Outbound, stream: StreamId) -> bool {
     let begun = match interleaving::state(&outbound.numbers) {
         Some(interleaving) => interleaving.begun(stream),
@@ -63,17 +64,17 @@ pub(crate) fn forget_starts(outbound: &mut Outbound, streams: &Streams) {
     }
 }
 
-/// Returns true if these streams can be abandoned now: each may need two TSNs, and none of them may lie between the fragments
-/// of a message in DATA chunks (RFC 9260 section 6.9).
+/// Returns true if these streams can be abandoned now: each may need two TSNs, and none of them may lie
+/// between the fragments of a message in DATA chunks (RFC 9260 section 6.9).
 pub(crate) fn can_abandon(outbound: &Outbound, streams: &BTreeSet<StreamId>) -> bool {
     let Some(Busy { queue, sent, messages, .. }) = outbound.busy.as_deref() else { return true };
     let under_way = stream_under_way(queue, messages);
     sent.outstanding.room() > 2 * streams.len() && under_way.is_none_or(|stream| streams.contains(&stream))
 }
 
-/// Gives up all messages of streams that the peer has not acknowledged. The peer is made to skip one more on each stream,
-/// which was never given: so it notices, even if it has all of the others. If the peer can't skip messages, only unsent
-/// ones are abandoned.
+/// Gives up all messages of streams that the peer has not acknowledged. The peer is made to skip one more on
+/// each stream, which was never given: so it notices, even if it has all of the others. If the peer can't
+/// skip messages, only unsent ones are abandoned.
 pub(crate) fn abandon_streams(
     outbound: &mut Outbound,
     now: Time,

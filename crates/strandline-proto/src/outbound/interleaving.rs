@@ -1,6 +1,7 @@
 //! Numbers of I-DATA chunks (RFC 8260): MIDs of messages, and FSNs of their fragments.
 //!
-//! Only one message of a stream is sent at a time (section 2.2.2), since each stream's messages are sent in their order.
+//! Only one message of a stream is sent at a time (section 2.2.2), since each stream's messages are sent in
+//! their order.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -54,8 +55,8 @@ pub(super) fn room(numbers: &Numbers, stream: StreamId) -> Option<u32> {
 }
 
 impl Interleaving {
-    /// Assigns the numbers of the chunk with `len` bytes that gets the next TSN; one of data that was abandoned has none.
-    /// `ends`: nothing of its message follows.
+    /// Assigns the numbers of the chunk with `len` bytes that gets the next TSN; one of data that was
+    /// abandoned has none. `ends`: nothing of its message follows.
     pub(super) fn assign(
         &mut self,
         outstanding: &Outstanding,
@@ -179,8 +180,8 @@ pub(super) fn packet_room(outbound: &Outbound, bytes: u32) -> Room {
     Room { bytes, extra_each }
 }
 
-/// Returns the most that chunks of `bytes` bytes can take in a packet. They are counted as DATA chunks, and those of I-DATA
-/// have 4 bytes more: the shortest have 24 instead of 20.
+/// Returns the most that chunks of `bytes` bytes can take in a packet. They are counted as DATA chunks, and
+/// those of I-DATA have 4 bytes more: the shortest have 24 instead of 20.
 pub(crate) fn wire_bytes(outbound: &Outbound, bytes: u32) -> u32 {
     if interleaves(outbound) { bytes.saturating_add(bytes / 5) } else { bytes }
 }

@@ -143,7 +143,8 @@ struct Beside {
     interleaving: Option<Box<Interleaving>>,
 }
 
-/// Returns what the queue of an association that becomes busy needs: its settings, and whether messages are interleaved.
+/// Returns what the queue of an association that becomes busy needs: its settings, and whether messages are
+/// interleaved.
 fn queue_settings(numbers: &mut Numbers) -> (Settings, bool) {
     let interleaves = interleaving::state(numbers).is_some();
     (scheduling::take_settings(numbers), interleaves)
@@ -223,11 +224,12 @@ impl Outbound {
     /// Queues a message. A small one is copied; the buffer of a larger one is kept until it is acknowledged.
     ///
     /// # Errors
-    /// Returns [`SendError::WouldBlock`] if the send buffer or `send_messages_max` would be exceeded, except that one
-    /// message is always accepted into an empty buffer, or into an auto-tuned one that is at most half full; `writable`
-    /// follows (see [`SackOutcome::Applied`]). `send_buffer` is called only when the buffer seems to be full. Bytes count against it until they are
-    /// cumulatively acknowledged. [`SendError::Empty`], [`SendError::TooLarge`] and [`SendError::InvalidStream`] are
-    /// for messages that can never be sent.
+    /// Returns [`SendError::WouldBlock`] if the send buffer or `send_messages_max` would be exceeded, except
+    /// that one message is always accepted into an empty buffer, or into an auto-tuned one that is at most
+    /// half full; `writable` follows (see [`SackOutcome::Applied`]). `send_buffer` is called only when the
+    /// buffer seems to be full. Bytes count against it until they are cumulatively acknowledged.
+    /// [`SendError::Empty`], [`SendError::TooLarge`] and [`SendError::InvalidStream`] are for messages that
+    /// can never be sent.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -287,8 +289,8 @@ impl Outbound {
         self.busy.as_ref().is_some_and(|busy| busy.queue.fits_reserve(stream, len))
     }
 
-    /// Returns the state for another message of `len` bytes. If the send buffer is full, the application will be notified
-    /// when it has room.
+    /// Returns the state for another message of `len` bytes. If the send buffer is full, the application will
+    /// be notified when it has room.
     #[inline]
     pub(crate) fn room_for(
         &mut self,

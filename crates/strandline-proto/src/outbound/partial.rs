@@ -37,8 +37,8 @@ const OUTDATED_MAX: usize = 64;
 /// ms).
 const REPEAT_NS: u64 = 200_000_000;
 
-/// Number of times that answers repeat a FORWARD TSN, at intervals that double. From then on only T3-rtx does: a peer that
-/// never acknowledges one must not keep an exchange of answers going.
+/// Number of times that answers repeat a FORWARD TSN, at intervals that double. From then on only T3-rtx
+/// does: a peer that never acknowledges one must not keep an exchange of answers going.
 const REPEATS_MAX: u8 = 2;
 
 /// State of an association that was given messages with limits.
@@ -314,8 +314,8 @@ pub(super) fn forget_path(outbound: &mut Outbound, path: PathIndex) {
     }
 }
 
-/// Writes a FORWARD TSN (rules C3 and C4), or an I-FORWARD-TSN if messages are sent in I-DATA chunks, for as many abandoned chunks as their streams fit. Returns false if there is
-/// no room for one.
+/// Writes a FORWARD TSN (rules C3 and C4), or an I-FORWARD-TSN if messages are sent in I-DATA chunks, for as
+/// many abandoned chunks as their streams fit. Returns false if there is no room for one.
 pub(crate) fn write_forward(
     outbound: &mut Outbound,
     (now, path): (Time, PathIndex),
@@ -407,8 +407,8 @@ fn write_i_forward(
     Written::of(point, |point| messages.write(packet, point))
 }
 
-/// Gives up what may not be transmitted any more: unsent messages whose lifetime is over, and messages with a lost chunk
-/// that must not be retransmitted. If the peer does not skip what was sent, only unsent ones.
+/// Gives up what may not be transmitted any more: unsent messages whose lifetime is over, and messages with a
+/// lost chunk that must not be retransmitted. If the peer does not skip what was sent, only unsent ones.
 pub(crate) fn abandon_due(outbound: &mut Outbound, now: Time, skipping: Skipping) -> Option<Abandoned> {
     let Busy { sent, messages, partial, .. } = outbound.busy.as_deref_mut()?;
     let partial = partial.as_deref_mut()?;
@@ -450,8 +450,8 @@ pub(crate) fn abandon_due(outbound: &mut Outbound, now: Time, skipping: Skipping
     (!due.0.is_empty()).then(|| abandon(outbound, now, due))?
 }
 
-/// Gives up messages of a lower priority than that of a message of `len` bytes which the send buffer has no room for, the
-/// lowest ones first, until there is room. Returns `None` if that cannot make room.
+/// Gives up messages of a lower priority than that of a message of `len` bytes which the send buffer has no
+/// room for, the lowest ones first, until there is room. Returns `None` if that cannot make room.
 pub(crate) fn abandon_lower(
     outbound: &mut Outbound,
     now: Time,

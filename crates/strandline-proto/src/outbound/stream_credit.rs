@@ -1,7 +1,8 @@
 //! The credit of outgoing streams, as their sender counts it (docs/stream-credit.md).
 //!
-//! A stream sends new data while its sum is below the limit that the peer granted. One whose credit has no room is
-//! [`parked`](super::send_queue::parked): the others go on. Retransmissions need no credit, since their bytes were counted before.
+//! A stream sends new data while its sum is below the limit that the peer granted. One whose credit has no
+//! room is [`parked`](super::send_queue::parked): the others go on. Retransmissions need no credit, since
+//! their bytes were counted before.
 
 use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::stream_blocked;
@@ -84,8 +85,8 @@ pub(crate) fn on_credit(outbound: &mut Outbound, chunk: &StreamCredit<'_>) -> bo
     opened
 }
 
-/// Returns a stream of which a message was refused with [`StreamBlocked`](crate::error::SendError::StreamBlocked), and that
-/// may have room now.
+/// Returns a stream of which a message was refused with
+/// [`StreamBlocked`](crate::error::SendError::StreamBlocked), and that may have room now.
 pub(crate) fn take_writable_stream(outbound: &mut Outbound) -> Option<StreamId> {
     outbound.busy.as_mut()?.queue.writable.pop()
 }
@@ -153,8 +154,8 @@ pub(crate) fn parked_bytes(outbound: &Outbound) -> usize {
     parked(outbound).map_or(0, |parked| parked.bytes)
 }
 
-/// Checks whether a message of one byte has room in the send buffer, on a stream that does not wait for credit. Otherwise
-/// the application is notified when it has.
+/// Checks whether a message of one byte has room in the send buffer, on a stream that does not wait for
+/// credit. Otherwise the application is notified when it has.
 pub(crate) fn check_buffer(
     outbound: &mut Outbound,
     config: &AssociationConfig,
@@ -165,8 +166,9 @@ pub(crate) fn check_buffer(
     busy.queue.check_buffer(StreamId(0), 1, config, || send_buffer(rwnd))
 }
 
-/// Returns whether a stream that waits for credit, or has queued as much as it may beyond that, has room for a message of one
-/// byte: if not, the application is notified when it has. `None` if only the send buffer matters.
+/// Returns whether a stream that waits for credit, or has queued as much as it may beyond that, has room for
+/// a message of one byte: if not, the application is notified when it has. `None` if only the send buffer
+/// matters.
 pub(crate) fn parked_room(
     outbound: &mut Outbound,
     stream: StreamId,

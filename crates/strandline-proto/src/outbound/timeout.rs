@@ -1,4 +1,5 @@
-//! What timers do to outstanding chunks: T3-rtx (RFC 9260 section 6.3.3), the loss timer and tail-loss probes (RFC 8985).
+//! What timers do to outstanding chunks: T3-rtx (RFC 9260 section 6.3.3), the loss timer and tail-loss probes
+//! (RFC 8985).
 
 use core::time::Duration;
 
@@ -26,9 +27,9 @@ impl Outbound {
         mark_path(self, path, |rack| rack.on_path_marked_without_loss(path))
     }
 
-    /// Assigns all outstanding chunks of a path that is removed to another one, as if they had been sent there, and
-    /// marks those in flight for retransmission. Nothing refers to the removed path afterwards. `round_trip` is the smoothed
-    /// round-trip time of the other path, if it is known.
+    /// Assigns all outstanding chunks of a path that is removed to another one, as if they had been sent
+    /// there, and marks those in flight for retransmission. Nothing refers to the removed path afterwards.
+    /// `round_trip` is the smoothed round-trip time of the other path, if it is known.
     pub(crate) fn move_path(&mut self, from: PathIndex, to: PathIndex, round_trip: Option<Duration>) {
         self.learnt.forget(from);
         forget_path(self, from);
@@ -104,8 +105,8 @@ fn mark_path(outbound: &mut Outbound, path: PathIndex, on_marked: impl FnOnce(&m
     bytes
 }
 
-/// Calls `mark_with`, which marks the lowest chunks of a path. Returns the bytes that left the path's flight, or `None` if
-/// `mark_with` does, or losses are not detected by time.
+/// Calls `mark_with`, which marks the lowest chunks of a path. Returns the bytes that left the path's flight,
+/// or `None` if `mark_with` does, or losses are not detected by time.
 pub(super) fn mark_lowest(
     outbound: &mut Outbound,
     mark_with: impl FnOnce(&mut RackRecovery<'_>) -> Option<u32>,

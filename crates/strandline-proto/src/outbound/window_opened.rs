@@ -7,8 +7,8 @@ use crate::time::Time;
 
 impl Outbound {
     /// Returns the path whose lowest chunks must be retransmitted to learn whether they arrived
-    /// ([`probe_opened_window`](Self::probe_opened_window)), after a SACK that opened a closed window and acknowledged nothing.
-    /// T3-rtx may be backed off far, and nothing else would find out before.
+    /// ([`probe_opened_window`](Self::probe_opened_window)), after a SACK that opened a closed window and
+    /// acknowledged nothing. T3-rtx may be backed off far, and nothing else would find out before.
     #[must_use]
     pub(crate) fn path_to_probe_opened_window(&mut self, now: Time) -> Option<PathIndex> {
         self.busy.as_deref_mut()?.sent.rack_recovery()?.path_to_probe(now)

@@ -60,7 +60,8 @@ impl Choices {
         self.0 & IMMEDIATE != 0
     }
 
-    /// Records that a packet with data is sent; see [`immediate`](Self::immediate) and [`immediate_alone`](Self::immediate_alone).
+    /// Records that a packet with data is sent; see [`immediate`](Self::immediate) and
+    /// [`immediate_alone`](Self::immediate_alone).
     pub(super) const fn set_immediate(&mut self, immediate: bool, alone: bool) {
         self.set(IMMEDIATE, immediate);
         self.set(IMMEDIATE_ALONE, alone);

@@ -370,8 +370,8 @@ impl Path {
         self.rtx_deadline != Time::MAX && self.rtx_deadline <= now
     }
 
-    /// Handles an expiry of T3-rtx with packets of `lost` bytes at most in flight, and stops the timer (rules E1 and E2,
-    /// section 8.2). The caller marks the chunks and removes them from the flight with [`on_lost`](Self::on_lost).
+    /// Handles an expiry of T3-rtx with packets of `lost` bytes at most in flight: stops the timer (rules E1, E2
+    /// and section 8.2). The caller marks the chunks and takes them from the flight by [`on_lost`](Self::on_lost).
     pub(crate) fn on_rtx_timeout(
         &mut self,
         now: Time,

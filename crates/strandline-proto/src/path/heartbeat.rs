@@ -158,8 +158,8 @@ impl Heartbeat {
         Some(self.sent_at)
     }
 
-    /// Makes the next HEARTBEAT due now if the latest one is unanswered and at least `least` old: a packet from the address
-    /// shows that another may be answered. What passed so far counts as no error.
+    /// Makes the next HEARTBEAT due now if the latest one is unanswered and at least `least` old: a packet
+    /// from the address shows that another may be answered. What passed so far counts as no error.
     pub(crate) fn repeat(&mut self, now: Time, least: Duration) {
         if self.answer != Answer::None && now >= self.sent_at + least {
             self.answer = Answer::Late;

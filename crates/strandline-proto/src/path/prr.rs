@@ -55,8 +55,9 @@ impl Prr {
         self.sent = self.sent.saturating_add(bytes);
     }
 
-    /// Records that `bytes` were abandoned, so that `flight` is left. They leave no room for other data: only what arrives
-    /// does. But a packet of `pmdcs` bytes may be sent when nothing is in flight, as after a SACK.
+    /// Records that `bytes` were abandoned, so that `flight` is left. They leave no room for other data: only
+    /// what arrives does. But a packet of `pmdcs` bytes may be sent when nothing is in flight, as after a
+    /// SACK.
     pub(super) fn on_abandoned(&mut self, bytes: u32, flight: u32, pmdcs: u32) {
         let least = if flight == 0 { pmdcs } else { flight };
         self.window = self.window.saturating_sub(bytes).max(least);

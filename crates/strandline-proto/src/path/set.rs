@@ -71,9 +71,9 @@ impl PathSet {
         Some(index)
     }
 
-    /// Removes a path that nothing refers to any more, except as the primary path: that moves to the path that
-    /// [`data_path`](Self::data_path) returns, or to `heir` if no other path is confirmed. Returns false without a change
-    /// if there is neither.
+    /// Removes a path that nothing refers to any more, except as the primary path: that moves to the path
+    /// that [`data_path`](Self::data_path) returns, or to `heir` if no other path is confirmed. Returns false
+    /// without a change if there is neither.
     pub(crate) fn remove(&mut self, index: PathIndex, heir: Option<PathIndex>) -> bool {
         let heir = heir.filter(|heir| *heir != index && self.contains(*heir));
         if !self.contains(index) || !(self.confirmed_other_than(index) || heir.is_some()) {
@@ -226,10 +226,11 @@ impl PathSet {
         confirmed
     }
 
-    /// Returns the path for new data (sections 6.4 and 8.2): the primary path while it is active, so that data
-    /// returns to it as soon as possible; else the active path with the fewest errors; else a potentially failed one
-    /// with the fewest errors (RFC 7829 section 3.2 rule 4); else an ambiguous one; else the confirmed path that was not
-    /// used for longest, so that all are tried in turn. `None` if no address is confirmed.
+    /// Returns the path for new data (sections 6.4 and 8.2): the primary path while it is active, so that
+    /// data returns to it as soon as possible; else the active path with the fewest errors; else a
+    /// potentially failed one with the fewest errors (RFC 7829 section 3.2 rule 4); else an ambiguous one;
+    /// else the confirmed path that was not used for longest, so that all are tried in turn. `None` if no
+    /// address is confirmed.
     pub(crate) fn data_path(&self) -> Option<PathIndex> {
         if self.get(self.primary).state == PathState::Active {
             return Some(self.primary);

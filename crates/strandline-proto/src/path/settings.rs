@@ -32,8 +32,8 @@ impl Path {
         }
     }
 
-    /// Handles an acknowledgement that reported packets of `lost` bytes at most as missing. Returns true if the PMTU fell, because only
-    /// long packets are lost.
+    /// Handles an acknowledgement that reported packets of `lost` bytes at most as missing. Returns true if
+    /// the PMTU fell, because only long packets are lost.
     pub(crate) fn on_long_lost(&mut self, lost: u32, config: &AssociationConfig) -> bool {
         let fell = config.probes_mtu() && self.pmtu.on_lost(lost as usize);
         if fell {

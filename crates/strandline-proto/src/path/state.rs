@@ -10,8 +10,8 @@
 ///  and there is another path                     v | data or a HEARTBEAT acknowledged        |
 ///                                         PotentiallyFailed -------------------------------+
 /// ```
-/// An inactive path is ambiguous from the acknowledgement of data that went over it last, and over another path before, to
-/// the next error.
+/// An inactive path is ambiguous from the acknowledgement of data that went over it last, and over another
+/// path before, to the next error.
 ///
 /// An unconfirmed path that does not answer stays unconfirmed. It gets no more HEARTBEATs once Path.Max.Retrans is
 /// exceeded, because the address may belong to another host. A packet of the peer from that address starts them
@@ -26,8 +26,9 @@ pub(crate) enum PathState {
     PotentiallyFailed,
     /// Path.Max.Retrans was exceeded (RFC 9260 section 8.2).
     Inactive,
-    /// Inactive, but the peer acknowledged data that was last sent here. It may have arrived by another path, so the path is
-    /// still inactive (RFC 7829 section 3.2 rule 9). While all paths are, data uses this one (section 4.1).
+    /// Inactive, but the peer acknowledged data that was last sent here. It may have arrived by another path,
+    /// so the path is still inactive (RFC 7829 section 3.2 rule 9). While all paths are, data uses this one
+    /// (section 4.1).
     Ambiguous,
 }
 

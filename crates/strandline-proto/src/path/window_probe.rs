@@ -8,7 +8,8 @@ use crate::config::{AssociationConfig, Recovery};
 use crate::time::Time;
 
 impl Path {
-    /// Sets whether the peer has answered that it has no room for the lowest chunk. The answer ends a probe of the window.
+    /// Sets whether the peer has answered that it has no room for the lowest chunk. The answer ends a probe
+    /// of the window.
     pub(crate) fn set_window_shut(&mut self, shut: bool) {
         self.choices.set_window_shut(shut);
         let over = self.exempt == Exempt::WindowProbed || (self.exempt == Exempt::WindowProbe && !shut);

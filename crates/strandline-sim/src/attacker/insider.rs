@@ -1,6 +1,6 @@
-//! An attacker that has seen the set-up: it knows the numbers of requests (RFC 6525, RFC 5061), and the keys of RFC 4895 if no
-//! shared key is secret. Its requests are in sequence and authenticated, but ask for what is wrong. It also reports marks that
-//! never were.
+//! An attacker that has seen the set-up: it knows the numbers of requests (RFC 6525, RFC 5061), and the keys
+//! of RFC 4895 if no shared key is secret. Its requests are in sequence and authenticated, but ask for what
+//! is wrong. It also reports marks that never were.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -155,8 +155,8 @@ fn chunk(session: &mut Session, numbers: Numbers, hosts: &[IpAddr], random: &mut
     }
 }
 
-/// Requests in sequence, for streams that may not exist and TSNs that may not have been sent, and responses to requests that
-/// may be open.
+/// Requests in sequence, for streams that may not exist and TSNs that may not have been sent, and responses
+/// to requests that may be open.
 fn re_config(session: &mut Session, numbers: Numbers, value: &mut Value, random: &mut Random) -> u8 {
     for _ in 0..random.range(1, 3) {
         let mut parameter = Value::default();
@@ -187,8 +187,8 @@ fn re_config(session: &mut Session, numbers: Numbers, value: &mut Value, random:
     kind::RE_CONFIG
 }
 
-/// Changes of addresses: of the last one and the source, of bogus ones, with repeated correlation IDs and serial numbers that
-/// jump; and answers to changes that may be open.
+/// Changes of addresses: of the last one and the source, of bogus ones, with repeated correlation IDs and
+/// serial numbers that jump; and answers to changes that may be open.
 fn asconf(session: &mut Session, hosts: &[IpAddr], value: &mut Value, random: &mut Random) -> u8 {
     let bogus =
         [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, Ipv4Addr::new(203, 0, 113, 7), Ipv4Addr::LOCALHOST];

@@ -127,8 +127,8 @@ impl Board {
         bytes
     }
 
-    /// Records that the peer has everything up to `cumulative`. A FORWARD TSN that this acknowledges shows what became of
-    /// the data before it, as a retransmission in its place would.
+    /// Records that the peer has everything up to `cumulative`. A FORWARD TSN that this acknowledges shows
+    /// what became of the data before it, as a retransmission in its place would.
     pub(super) fn on_skipped(&mut self, now: Time, cumulative: Tsn) {
         let answered = self.abandoned.forward.take_if(|(_, _, tsn)| cumulative.is_at_or_after(*tsn));
         let Some((to, at, tsn)) = answered else { return };
@@ -198,8 +198,8 @@ impl Board {
     }
 }
 
-/// Records that a dynamic stream is given up: a message that never existed will be skipped (docs/dynamic-streams.md section
-/// 6.2).
+/// Records that a dynamic stream is given up: a message that never existed will be skipped
+/// (docs/dynamic-streams.md section 6.2).
 pub(crate) fn on_stream_reset(board: &mut Board, stream: u16) {
     board.abandoned.resets.insert(StreamId(stream));
     board.abandoned.unseen += 1;

@@ -11,9 +11,10 @@ use super::{Board, MAY_BE_ALL, Sent, Traffic};
 use crate::by_address::ByAddress;
 
 impl Board {
-    /// Processes the chunks of a packet of the peer. In COOKIE-ECHOED, where data may have gone with the COOKIE ECHO, a SACK is
-    /// processed (RFC 9260 section 6), and a SHUTDOWN is ignored (section 9.2); in COOKIE-WAIT both are. `state` is
-    /// the association's state before the packet, which a chunk in it may change: DATA, too, completes the set-up.
+    /// Processes the chunks of a packet of the peer. In COOKIE-ECHOED, where data may have gone with the
+    /// COOKIE ECHO, a SACK is processed (RFC 9260 section 6), and a SHUTDOWN is ignored (section 9.2); in
+    /// COOKIE-WAIT both are. `state` is the association's state before the packet, which a chunk in it may
+    /// change: DATA, too, completes the set-up.
     pub(crate) fn on_arrival(&mut self, now: Time, chunks: &[RawChunk<'_>], state: AssociationState) {
         let mut in_set_up = state.in_setup();
         self.renumbered.on_chunks(chunks.iter().copied(), false);

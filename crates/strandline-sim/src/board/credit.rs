@@ -50,8 +50,8 @@ pub(super) struct Credit {
     agreed: bool,
 }
 
-/// Sets what the set-up has agreed on about credit of streams, if nobody forges packets. `initial` and `own` are the offers
-/// of the peer and of this side in bytes, if they are known.
+/// Sets what the set-up has agreed on about credit of streams, if nobody forges packets. `initial` and `own`
+/// are the offers of the peer and of this side in bytes, if they are known.
 pub(crate) fn set_credit(board: &mut Board, agreed: bool, initial: Option<u32>, own: Option<u32>) {
     board.credit.set(agreed, initial);
     board.granted.set(agreed, own);

@@ -1,5 +1,5 @@
-//! The credit that this side grants to the streams of its peer (docs/stream-credit.md), as the packets on the wire show it:
-//! nothing beyond it is acknowledged.
+//! The credit that this side grants to the streams of its peer (docs/stream-credit.md), as the packets on the
+//! wire show it: nothing beyond it is acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ enum Reset {
     All,
 }
 
-/// What arrived and was granted on each stream of the peer. Data that is given up has other sums, which end the accounts.
+/// What arrived and was granted on each stream of the peer. Data that is given up has other sums, which end
+/// the accounts.
 #[derive(Debug, Default)]
 pub(super) struct Granted {
     /// True if both sides have agreed on credit, and nobody forges packets of the peer.

@@ -368,8 +368,8 @@ fn withdrawn_chunks_begin_a_recovery() {
     }
 }
 
-/// RFC 9260 section 6: a SACK is processed in COOKIE-ECHOED, not in COOKIE-WAIT. Section 9.2: a SHUTDOWN is processed in
-/// neither.
+/// RFC 9260 section 6: a SACK is processed in COOKIE-ECHOED, not in COOKIE-WAIT. Section 9.2: a SHUTDOWN is
+/// processed in neither.
 #[test]
 fn answers_during_set_up() {
     for (state, processed) in [(AssociationState::CookieWait, false), (AssociationState::CookieEchoed, true)]

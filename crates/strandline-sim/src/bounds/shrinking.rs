@@ -53,10 +53,10 @@ pub(super) struct Shrinking {
 }
 
 impl Shrinking {
-    /// Examines a path. `delivered` is the number of bytes acknowledged since the last check, by which the window may
-    /// have grown before it shrank. `sacks` is the number of SACKs that acknowledged data or a FORWARD TSN: the latter is
-    /// an answer after a time-out as well, since it is sent and repeated in place of the data that was given up (RFC 3758
-    /// section 3.5 rules A5 and C5).
+    /// Examines a path. `delivered` is the number of bytes acknowledged since the last check, by which the
+    /// window may have grown before it shrank. `sacks` is the number of SACKs that acknowledged data or a
+    /// FORWARD TSN: the latter is an answer after a time-out as well, since it is sent and repeated in place
+    /// of the data that was given up (RFC 3758 section 3.5 rules A5 and C5).
     pub(super) fn look(
         &mut self,
         path: &PathStatus,

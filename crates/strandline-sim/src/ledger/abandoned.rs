@@ -1,5 +1,5 @@
-//! Messages that were given up (RFC 3758, RFC 7496): for their limit only, reported before they are missing, and not sent
-//! any more once the limit is reached.
+//! Messages that were given up (RFC 3758, RFC 7496): for their limit only, reported before they are missing,
+//! and not sent any more once the limit is reached.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -52,8 +52,9 @@ pub(crate) type Sender = (usize, Option<AssociationId>);
 pub(super) struct Sent {
     /// Number of transmissions of each chunk, by message and TSN.
     chunks: BTreeMap<(u32, u32), u32>,
-    /// The messages in I-DATA chunks, only the first of which has a PPID: by sender, stream, U bit and MID. The peer's tag
-    /// does not name the sender's association: it changes when the INITs of both sides meet, and the MIDs continue.
+    /// The messages in I-DATA chunks, only the first of which has a PPID: by sender, stream, U bit and MID.
+    /// The peer's tag does not name the sender's association: it changes when the INITs of both sides meet,
+    /// and the MIDs continue.
     numbers: BTreeMap<(Sender, u16, bool, u32), Ppid>,
 }
 

@@ -9,8 +9,8 @@ use strandline_wire::{Packet, Ssn, StreamId};
 use super::{End, Ledger, Record};
 use crate::violation::{Violation, demand, violation};
 
-/// Number of transmissions of a request since the peer began a shutdown, after which its sender need not wait for an answer:
-/// those at two time-outs, before the third one.
+/// Number of transmissions of a request since the peer began a shutdown, after which its sender need not wait
+/// for an answer: those at two time-outs, before the third one.
 const REQUESTS_MAX: u32 = 2;
 
 /// The type of a response parameter of RE-CONFIG (RFC 6525 section 4.4).
@@ -45,8 +45,9 @@ impl Ledger {
         self.incoming.entry(end).or_default().lives.clear();
     }
 
-    /// Checks that a sender has closed its direction of a stream, that the messages of this use which did not arrive were
-    /// given up, and that `next`, the SSN of the next message, shows whether the direction was given up.
+    /// Checks that a sender has closed its direction of a stream, that the messages of this use which did not
+    /// arrive were given up, and that `next`, the SSN of the next message, shows whether the direction was
+    /// given up.
     pub(crate) fn ended(
         &mut self,
         to: End,
@@ -124,8 +125,8 @@ impl Ledger {
     }
 }
 
-/// Counts the requests in a packet of an association whose peer has begun a shutdown, and notes refusals of its requests: a side
-/// that shuts down refuses what waits for lost data.
+/// Counts the requests in a packet of an association whose peer has begun a shutdown, and notes refusals of
+/// its requests: a side that shuts down refuses what waits for lost data.
 pub(super) fn count_requests(
     ledger: &mut Ledger,
     sender: (usize, Option<AssociationId>),

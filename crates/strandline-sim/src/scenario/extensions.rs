@@ -38,9 +38,9 @@ pub(super) fn draw(
     }
 }
 
-/// Gives the hosts of some runs shared keys, which most of their applications change while associations exist: some in one
-/// order, so that both sides can delete those behind, others in any. Returns true if any host authenticates. Uses its own
-/// random numbers, so that the rest of a seed's plan does not change.
+/// Gives the hosts of some runs shared keys, which most of their applications change while associations
+/// exist: some in one order, so that both sides can delete those behind, others in any. Returns true if any
+/// host authenticates. Uses its own random numbers, so that the rest of a seed's plan does not change.
 fn key(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed: u64) -> bool {
     let mut random = Random::stream(seed, 28);
     let authenticates = hosts.iter().any(|host| {
@@ -67,8 +67,9 @@ fn key(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed: u64) -> bool {
     true
 }
 
-/// Makes a host of some runs take more credit for its streams than it is granted. Only in runs in which nobody else breaks
-/// rules. Returns true if one does. Uses its own random numbers, so that the rest of a seed's plan does not change.
+/// Makes a host of some runs take more credit for its streams than it is granted. Only in runs in which
+/// nobody else breaks rules. Returns true if one does. Uses its own random numbers, so that the rest of a
+/// seed's plan does not change.
 fn overdraw(hosts: &mut [HostPlan], features: &Features, seed: u64) -> bool {
     let mut random = Random::stream(seed, 29);
     let at = random.below(hosts.len() as u64) as usize;
@@ -79,9 +80,9 @@ fn overdraw(hosts: &mut [HostPlan], features: &Features, seed: u64) -> bool {
     hosts[at].greedy
 }
 
-/// Makes the streams from one on dynamic in some runs, at all hosts, since both sides must agree on that. Some applications
-/// open streams, and the others answer. Returns true if there are such streams. Uses its own random numbers, so that the rest
-/// of a seed's plan does not change.
+/// Makes the streams from one on dynamic in some runs, at all hosts, since both sides must agree on that.
+/// Some applications open streams, and the others answer. Returns true if there are such streams. Uses its
+/// own random numbers, so that the rest of a seed's plan does not change.
 fn open_at_run_time(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed: u64) -> bool {
     let mut random = Random::stream(seed, 30);
     if !random.chance(0.35) {
@@ -105,8 +106,9 @@ fn open_at_run_time(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed: u6
     true
 }
 
-/// Adds altered packets with a checksum of zero to some runs in which no host accepts that (RFC 9653): they must have no effect.
-/// Returns true if there are any. Uses its own random numbers, so that the rest of a seed's plan does not change.
+/// Adds altered packets with a checksum of zero to some runs in which no host accepts that (RFC 9653): they
+/// must have no effect. Returns true if there are any. Uses its own random numbers, so that the rest of a
+/// seed's plan does not change.
 pub(super) fn leave_unchecked(
     hosts: &[HostPlan],
     attacks: &mut Vec<(Time, Attack)>,
@@ -123,8 +125,9 @@ pub(super) fn leave_unchecked(
     wanted
 }
 
-/// Lets some hosts of some runs come back with other extensions after a crash, so that associations restart with them. Returns
-/// true if any does. Uses its own random numbers, so that the rest of a seed's plan does not change.
+/// Lets some hosts of some runs come back with other extensions after a crash, so that associations restart
+/// with them. Returns true if any does. Uses its own random numbers, so that the rest of a seed's plan does
+/// not change.
 fn change_at_restart(hosts: &mut [HostPlan], seed: u64) -> bool {
     let mut random = Random::stream(seed, 31);
     let wanted = random.chance(0.5);

@@ -57,8 +57,8 @@ pub(super) fn faults(
     faults
 }
 
-/// Adds attacks that break the rules of the extensions to most runs in which packets between two hosts are altered. Uses its
-/// own random numbers, so that the rest of a seed's plan does not change.
+/// Adds attacks that break the rules of the extensions to most runs in which packets between two hosts are
+/// altered. Uses its own random numbers, so that the rest of a seed's plan does not change.
 pub(super) fn violate(attacks: &mut Vec<(Time, Attack)>, calm_at: Time, seed: u64) -> bool {
     let mut random = Random::stream(seed, 26);
     let wanted = random.chance(0.7);
@@ -69,8 +69,8 @@ pub(super) fn violate(attacks: &mut Vec<(Time, Attack)>, calm_at: Time, seed: u6
     wanted
 }
 
-/// Adds attacks with the right numbers and keys to half of the runs in which packets between two hosts are altered. Uses its
-/// own random numbers, so that the rest of a seed's plan does not change.
+/// Adds attacks with the right numbers and keys to half of the runs in which packets between two hosts are
+/// altered. Uses its own random numbers, so that the rest of a seed's plan does not change.
 pub(super) fn intrude(attacks: &mut Vec<(Time, Attack)>, calm_at: Time, seed: u64) -> bool {
     let mut random = Random::stream(seed, 27);
     let wanted = random.chance(0.5);

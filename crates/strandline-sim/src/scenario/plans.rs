@@ -149,8 +149,8 @@ pub(super) fn interleave(hosts: &mut [HostPlan], seed: u64) -> bool {
     any
 }
 
-/// Lets some hosts of some runs with I-DATA offer credit for each stream: both, one or none of two peers. Returns true if
-/// any does. Uses its own random numbers, so that the rest of a seed's plan does not change.
+/// Lets some hosts of some runs with I-DATA offer credit for each stream: both, one or none of two peers.
+/// Returns true if any does. Uses its own random numbers, so that the rest of a seed's plan does not change.
 pub(super) fn grant(hosts: &mut [HostPlan], seed: u64) -> bool {
     let mut random = Random::stream(seed, 22);
     let wanted = random.chance(0.6);
@@ -167,8 +167,8 @@ pub(super) fn grant(hosts: &mut [HostPlan], seed: u64) -> bool {
     any
 }
 
-/// Lets some hosts of some runs offer NR-SACK: both, one or none of two peers. Returns true if any does. Uses its own random
-/// numbers, so that the rest of a seed's plan does not change.
+/// Lets some hosts of some runs offer NR-SACK: both, one or none of two peers. Returns true if any does. Uses
+/// its own random numbers, so that the rest of a seed's plan does not change.
 pub(super) fn keep(hosts: &mut [HostPlan], seed: u64) -> bool {
     let mut random = Random::stream(seed, 23);
     let wanted = random.chance(0.3);
@@ -185,8 +185,8 @@ pub(super) fn keep(hosts: &mut [HostPlan], seed: u64) -> bool {
     any
 }
 
-/// Lets some hosts of some runs send on several paths at once. Returns true if any does. Uses its own random numbers, so that
-/// the rest of a seed's plan does not change.
+/// Lets some hosts of some runs send on several paths at once. Returns true if any does. Uses its own random
+/// numbers, so that the rest of a seed's plan does not change.
 pub(super) fn spread(hosts: &mut [HostPlan], seed: u64) -> bool {
     let mut random = Random::stream(seed, 24);
     let wanted = random.chance(0.4);
@@ -221,8 +221,8 @@ const DEMANDED: [u8; 14] = [
     kind::I_FORWARD_TSN,
 ];
 
-/// Lets some hosts of some runs authenticate chunks (RFC 4895): both, one or none of two peers. Returns true if any does.
-/// Uses its own random numbers, so that the rest of a seed's plan does not change.
+/// Lets some hosts of some runs authenticate chunks (RFC 4895): both, one or none of two peers. Returns true
+/// if any does. Uses its own random numbers, so that the rest of a seed's plan does not change.
 pub(super) fn authenticate(hosts: &mut [HostPlan], seed: u64) -> bool {
     let mut random = Random::stream(seed, 21);
     let wanted = random.chance(0.3);
@@ -263,9 +263,9 @@ pub(super) fn schedule(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed:
 const SPARE_MAX: u64 = 4;
 const SPARE_FIRST: usize = 16;
 
-/// Lets some hosts of some runs offer dynamic addresses (RFC 5061): both, one or none of two peers, and most of their
-/// applications change addresses. Returns cuts of links of the further addresses, or `None` if no host offers it. Uses its
-/// own random numbers, so that the rest of a seed's plan does not change.
+/// Lets some hosts of some runs offer dynamic addresses (RFC 5061): both, one or none of two peers, and most
+/// of their applications change addresses. Returns cuts of links of the further addresses, or `None` if no
+/// host offers it. Uses its own random numbers, so that the rest of a seed's plan does not change.
 pub(super) fn relocate(
     hosts: &mut [HostPlan],
     clients: &mut [ClientPlan],

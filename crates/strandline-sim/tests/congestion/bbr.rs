@@ -133,8 +133,8 @@ fn a_fast_path_that_loses_much_is_full() {
     assert_eq!(stats.timeouts, 0, "{stats:?}");
 }
 
-/// On a loaded machine each side may run only every 20 ms, hundreds of round trips of a local network. What arrived meanwhile is
-/// handled together, so that one acknowledgement covers a whole flight.
+/// On a loaded machine each side may run only every 20 ms, hundreds of round trips of a local network. What
+/// arrived meanwhile is handled together, so that one acknowledgement covers a whole flight.
 #[test]
 fn stalling_hosts_fill_a_local_network() {
     let measure = |algorithm, stalled: &[Side]| {

@@ -1,4 +1,5 @@
-//! Several paths at once (draft-tuexen-tsvwg-sctp-multipath): what two paths carry together, beside the better one alone.
+//! Several paths at once (draft-tuexen-tsvwg-sctp-multipath): what two paths carry together, beside the
+//! better one alone.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -41,8 +42,8 @@ impl TwoPaths {
         Self { pair, a, b, received: 0, unordered: false }
     }
 
-    /// Sends up to `bytes` more, as fast as the send buffer takes them. Returns how long it took until all had arrived, or
-    /// `limit`.
+    /// Sends up to `bytes` more, as fast as the send buffer takes them. Returns how long it took until all
+    /// had arrived, or `limit`.
     fn send(&mut self, bytes: usize, limit: Duration) -> Duration {
         let Self { pair, a, b, received, unordered } = self;
         let (mut left, end, began) = (bytes, received.saturating_add(bytes), pair.now);
@@ -138,9 +139,10 @@ fn a_path_with_losses_costs_nothing() {
     }
 }
 
-/// A path of a hundredth of the rate takes nothing from the other one, with default buffers: whichever is the primary path,
-/// and if either of them loses packets. If the slow path does, messages are unordered: in a stream, those of the fast
-/// path wait up to a second for what the slow one has lost, so that the rate would depend on when the measurement ends.
+/// A path of a hundredth of the rate takes nothing from the other one, with default buffers: whichever is the
+/// primary path, and if either of them loses packets. If the slow path does, messages are unordered: in a
+/// stream, those of the fast path wait up to a second for what the slow one has lost, so that the rate would
+/// depend on when the measurement ends.
 #[test]
 fn a_slow_path_costs_nothing() {
     for (slow_rtt, losses) in [(10, [0.0, 0.0]), (200, [0.0, 0.0]), (200, [0.02, 0.0]), (200, [0.0, 0.02])] {
@@ -166,8 +168,8 @@ fn a_slow_path_costs_nothing() {
     }
 }
 
-/// A transfer is no slower than over the better path alone, even if small buffers hold less than the faster path sends in
-/// a round trip of the other.
+/// A transfer is no slower than over the better path alone, even if small buffers hold less than the faster
+/// path sends in a round trip of the other.
 #[test]
 fn transfers_are_no_slower_than_alone() {
     for (name, links) in [

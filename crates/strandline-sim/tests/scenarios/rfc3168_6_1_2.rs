@@ -171,7 +171,8 @@ fn marks_concern_their_own_path() {
     }
 }
 
-/// Two paths mark at one time: neither is answered only once the other one's CWR has arrived, and no mark is lost by that.
+/// Two paths mark at one time: neither is answered only once the other one's CWR has arrived, and no mark is
+/// lost by that.
 #[test]
 fn two_paths_mark_at_one_time() {
     let mut paths = at_once([usize::MAX; 2]);

@@ -28,8 +28,8 @@ fn dormant(recovery: Recovery) -> TwoPaths {
     paths
 }
 
-/// Everything that waits went over both paths, so that no acknowledgement shows which of them works. The data stays on the
-/// path that is acknowledged: only what is on the dead path has to wait for T3-rtx.
+/// Everything that waits went over both paths, so that no acknowledgement shows which of them works. The data
+/// stays on the path that is acknowledged: only what is on the dead path has to wait for T3-rtx.
 #[test]
 fn data_stays_on_the_path_that_answers() {
     for recovery in [Recovery::Rfc9260, Recovery::Rack] {

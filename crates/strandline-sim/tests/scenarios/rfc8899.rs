@@ -86,8 +86,8 @@ fn a_path_mtu_that_falls_costs_seconds() {
     }
 }
 
-/// The shortest I-DATA chunks are a fifth longer than the shortest DATA chunks: a packet of them can be too long where one
-/// of as many DATA chunks is not.
+/// The shortest I-DATA chunks are a fifth longer than the shortest DATA chunks: a packet of them can be too
+/// long where one of as many DATA chunks is not.
 #[test]
 fn short_interleaved_messages_find_the_path_mtu() {
     for recovery in [Recovery::Rfc9260, Recovery::Rack] {
@@ -169,8 +169,8 @@ fn data_that_never_fits_is_reported() {
     assert!(pair.recv_all(Side::B, b).is_empty());
 }
 
-/// Small messages of another stream arrive and are acknowledged all the time, while a message that was made for a longer
-/// path never does.
+/// Small messages of another stream arrive and are acknowledged all the time, while a message that was made
+/// for a longer path never does.
 #[test]
 fn unfitting_data_is_reported_beside_other_data() {
     for recovery in [Recovery::Rfc9260, Recovery::Rack] {

@@ -92,8 +92,8 @@ fn blocked_data_waits_while_one_packet_probes() {
     assert_eq!(numbers, (0..600).collect::<Vec<_>>());
 }
 
-/// Short I-DATA chunks, and packets with an AUTH chunk, hold fewer chunks than a packet of DATA does: what does not fit the
-/// probe waits as well.
+/// Short I-DATA chunks, and packets with an AUTH chunk, hold fewer chunks than a packet of DATA does: what
+/// does not fit the probe waits as well.
 #[test]
 fn short_chunks_probe_in_one_packet() {
     let interleaving = |config: &mut AssociationConfig| config.extensions.interleaving = true;

@@ -25,7 +25,8 @@ fn pair() -> (Pair, AssociationId, AssociationId) {
     (pair, a, b)
 }
 
-/// Sends on all streams for 10 seconds, while the first one is read from or not. Returns the bytes that arrived on each.
+/// Sends on all streams for 10 seconds, while the first one is read from or not. Returns the bytes that
+/// arrived on each.
 fn transfer(stalls: bool) -> BTreeMap<u16, usize> {
     let (mut pair, a, b) = pair();
     let mut arrived = BTreeMap::new();

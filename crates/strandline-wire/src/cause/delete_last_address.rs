@@ -1,4 +1,5 @@
-//! Request to Delete Last Remaining IP Address: an ASCONF asked to delete the only address of its sender (RFC 5061 section 4.3.1).
+//! Request to Delete Last Remaining IP Address: an ASCONF asked to delete the only address of its sender (RFC
+//! 5061 section 4.3.1).
 //!
 //! ```text
 //!  0               8               16              24           31

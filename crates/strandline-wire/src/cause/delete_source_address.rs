@@ -1,4 +1,5 @@
-//! Request to Delete Source IP Address: an ASCONF asked to delete the address that it came from (RFC 5061 section 4.3.3).
+//! Request to Delete Source IP Address: an ASCONF asked to delete the address that it came from (RFC 5061
+//! section 4.3.3).
 //!
 //! ```text
 //!  0               8               16              24           31

@@ -1,4 +1,5 @@
-//! Association Aborted Due to Illegal ASCONF-ACK: an ASCONF-ACK answered nothing that was sent (RFC 5061 section 4.3.4).
+//! Association Aborted Due to Illegal ASCONF-ACK: an ASCONF-ACK answered nothing that was sent (RFC 5061
+//! section 4.3.4).
 //!
 //! ```text
 //!  0               8               16              24           31

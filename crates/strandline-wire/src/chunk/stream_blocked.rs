@@ -63,8 +63,8 @@ impl Encode for StreamBlocked<'_> {
     }
 }
 
-/// Appends a STREAM BLOCKED chunk to `builder` with as many of `streams` as fit. Returns their number; none are written,
-/// and no chunk, if there is no room for one.
+/// Appends a STREAM BLOCKED chunk to `builder` with as many of `streams` as fit. Returns their number; none
+/// are written, and no chunk, if there is no room for one.
 pub fn write(builder: &mut PacketBuilder<'_>, streams: impl ExactSizeIterator<Item = StreamId>) -> usize {
     let room = builder.remaining().saturating_sub(CHUNK_HEADER_LEN) / ITEM_LEN;
     let count = streams.len().min(room).min(ITEMS_MAX);

@@ -113,7 +113,8 @@ fn auth() {
     assert_eq!(UnrecognisedAction::of(kind::AUTH), UnrecognisedAction::Stop);
 }
 
-/// The example of draft-tuexen-tsvwg-sctp-multipath section 4.3, case 2: the receiver may revoke what it can't deliver yet.
+/// The example of draft-tuexen-tsvwg-sctp-multipath section 4.3, case 2: the receiver may revoke what it
+/// can't deliver yet.
 #[test]
 fn nr_sack_of_the_draft() {
     #[rustfmt::skip]

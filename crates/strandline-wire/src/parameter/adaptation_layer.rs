@@ -1,5 +1,5 @@
-//! Adaptation Layer Indication: which protocol stands between SCTP and the application (RFC 5061 section 4.2.6). Appears
-//! only in INIT and INIT ACK.
+//! Adaptation Layer Indication: which protocol stands between SCTP and the application (RFC 5061 section
+//! 4.2.6). Appears only in INIT and INIT ACK.
 //!
 //! ```text
 //!  0               8               16              24           31

@@ -45,8 +45,8 @@ fn at<T>(path: &Path, result: Result<T, FileProblem>) -> Result<T, FileError> {
     result.map_err(|problem| FileError { path: path.to_owned(), problem })
 }
 
-/// Makes a key and a certificate for it, and writes both to a new file that only its owner can read. The name stands in the
-/// certificate and is only informative.
+/// Makes a key and a certificate for it, and writes both to a new file that only its owner can read. The name
+/// stands in the certificate and is only informative.
 ///
 /// # Errors
 /// If the file exists or can't be written, or no key can be made.
@@ -115,8 +115,8 @@ impl KnownHostsFile {
         Self { path: path.into(), lock: Mutex::new(()) }
     }
 
-    /// Reads the list; an empty one if there is no file. Lines that can't be read are logged, kept when the list is changed, and
-    /// trust nobody ([`KnownHosts::parse_lenient`]).
+    /// Reads the list; an empty one if there is no file. Lines that can't be read are logged, kept when the
+    /// list is changed, and trust nobody ([`KnownHosts::parse_lenient`]).
     ///
     /// # Errors
     /// If the file can't be read.
@@ -132,8 +132,8 @@ impl KnownHostsFile {
         at(&self.path, read())
     }
 
-    /// Changes the list: reads it, calls `change`, and replaces the file at once. Other processes that change a list in this
-    /// folder wait meanwhile.
+    /// Changes the list: reads it, calls `change`, and replaces the file at once. Other processes that change
+    /// a list in this folder wait meanwhile.
     ///
     /// # Errors
     /// If the file can't be read or written.

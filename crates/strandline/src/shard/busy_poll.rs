@@ -16,8 +16,9 @@ const SET_UP_RECENT: Duration = Duration::from_micros(250);
 /// the peer, which could not answer earlier because of the polling.
 const STEP_MAX: Duration = Duration::from_micros(10);
 
-/// Maximum number of looks at the socket in a period, for clocks that stand still while there is something to do, as
-/// that of a runtime with virtual time. A look takes half a microsecond or more, so it is above what the largest limit allows.
+/// Maximum number of looks at the socket in a period, for clocks that stand still while there is something to
+/// do, as that of a runtime with virtual time. A look takes half a microsecond or more, so it is above what
+/// the largest limit allows.
 const LOOKS_MAX: u32 = 4096;
 
 /// Limit of the doubling of pauses: at most one of so many waits is spent polling in vain.

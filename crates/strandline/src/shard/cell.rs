@@ -94,8 +94,9 @@ impl Cell {
         }
     }
 
-    /// Records that streams were reset, for everybody who got a part of a message that was `cut` off, and for the readers
-    /// of single streams. Also for readers that are registered while the messages from before the reset are unread.
+    /// Records that streams were reset, for everybody who got a part of a message that was `cut` off, and for
+    /// the readers of single streams. Also for readers that are registered while the messages from before the
+    /// reset are unread.
     pub(crate) fn push_reset(
         &mut self,
         streams: &Streams,

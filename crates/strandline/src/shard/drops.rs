@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use strandline_proto::time::Time;
 
-/// Minimum time between two looks at the counter, each of which is a system call: the length of an interval in which the
-/// engine reacts to drops once.
+/// Minimum time between two looks at the counter, each of which is a system call: the length of an interval
+/// in which the engine reacts to drops once.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// The counter of a socket.

@@ -1,5 +1,5 @@
-//! Streams that are opened and closed at run time (decision 142): which are open, their unread messages, and what waits to
-//! be accepted. It knows no engine: [`streams`](super::streams) applies the effects.
+//! Streams that are opened and closed at run time (decision 142): which are open, their unread messages, and
+//! what waits to be accepted. It knows no engine: [`streams`](super::streams) applies the effects.
 //!
 //! ```text
 //!            open, or accept                 finish, reset               closed
@@ -9,8 +9,8 @@
 //!  receiving: --------------> Open ----------> Discarding ------------------> Ended
 //! ```
 //!
-//! A number is free again once it is Closed and Ended. Each use of one has a turn, by which handles are told from those of
-//! later uses.
+//! A number is free again once it is Closed and Ended. Each use of one has a turn, by which handles are told
+//! from those of later uses.
 
 mod marks;
 mod queue;
@@ -206,7 +206,8 @@ impl Dynamic {
         Key { stream, turn }
     }
 
-    /// Begins a stream that the peer has opened. If too many wait to be accepted, it is refused: closed in both directions.
+    /// Begins a stream that the peer has opened. If too many wait to be accepted, it is refused: closed in
+    /// both directions.
     fn begin_peers(&mut self, stream: StreamId, to_wake: &mut Vec<Waker>) {
         let key = self.begin(stream, true);
         let is_stopped = self.early_stops.remove(&stream);
@@ -253,8 +254,9 @@ impl Dynamic {
         self.open.get_mut(&key.stream).filter(|open| open.turn == key.turn)
     }
 
-    /// Returns whose stream it is for a question to stop: of one that this side has opened, a message must be acknowledged
-    /// before. If the outgoing direction is closed, that is certain, and no further message would show it.
+    /// Returns whose stream it is for a question to stop: of one that this side has opened, a message must be
+    /// acknowledged before. If the outgoing direction is closed, that is certain, and no further message
+    /// would show it.
     pub(crate) fn stop_request_opener(&self, stream: StreamId) -> OpenedBy {
         let is_closed = self.open.get(&stream).is_some_and(|open| open.sending == Sending::Closed);
         if self.is_own(stream) == Some(true) && !is_closed { OpenedBy::Us } else { OpenedBy::Peer }
@@ -272,7 +274,8 @@ impl Dynamic {
         (earlier && self.lost > 0) || (self.marks.has_loss() && self.open.contains_key(&key.stream))
     }
 
-    /// Ends the use of a number that the peer uses again: it has closed both directions, though its answer is still to come.
+    /// Ends the use of a number that the peer uses again: it has closed both directions, though its answer is
+    /// still to come.
     fn renew(&mut self, stream: StreamId, to_wake: &mut Vec<Waker>) {
         let Some(open) = self.open.get_mut(&stream) else { return };
         let is_closing = matches!(open.sending, Sending::Closing | Sending::Stopped);
@@ -362,8 +365,8 @@ impl Dynamic {
         self.note(unread, Mark::Ends(ends));
     }
 
-    /// Notes that the peer asks to stop sending on streams, behind the `unread` messages that the engine holds: they tell
-    /// which streams are meant.
+    /// Notes that the peer asks to stop sending on streams, behind the `unread` messages that the engine
+    /// holds: they tell which streams are meant.
     pub(crate) fn note_stops(&mut self, unread: usize, streams: Vec<StreamId>) {
         self.note(unread, Mark::Stops(streams));
     }
@@ -485,7 +488,8 @@ impl Dynamic {
         self.queues.remove(&key)
     }
 
-    /// Returns whether the peer's resets must be denied from now on, or no longer, if that has changed: too many are noted.
+    /// Returns whether the peer's resets must be denied from now on, or no longer, if that has changed: too
+    /// many are noted.
     pub(crate) fn take_denial(&mut self) -> Option<bool> {
         self.marks.take_denial()
     }

@@ -1,5 +1,5 @@
-//! The addresses that this host's interfaces gain and lose, and what associations that agreed on dynamic addresses (RFC 5061)
-//! ask for therefore. [`follower`](super::follower) makes them ask.
+//! The addresses that this host's interfaces gain and lose, and what associations that agreed on dynamic
+//! addresses (RFC 5061) ask for therefore. [`follower`](super::follower) makes them ask.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -43,8 +43,8 @@ impl Changes {
         self.gained.is_empty() && self.lost.is_empty()
     }
 
-    /// Applies the changes to the addresses that new associations list. Without any they list none, and the last one stays
-    /// until another one takes its place.
+    /// Applies the changes to the addresses that new associations list. Without any they list none, and the
+    /// last one stays until another one takes its place.
     pub(super) fn apply_to(&self, listed: &[IpAddr]) -> Vec<IpAddr> {
         if listed.is_empty() {
             return Vec::new();
@@ -65,8 +65,8 @@ impl HostAddresses {
         Self { current, ..Self::default() }
     }
 
-    /// Takes over a new list. Returns the addresses that were gained or lost. Those that only one link has are left alone:
-    /// another host may have the same.
+    /// Takes over a new list. Returns the addresses that were gained or lost. Those that only one link has
+    /// are left alone: another host may have the same.
     pub(super) fn update(&mut self, list: Vec<LocalAddress>) -> Changes {
         let has = |list: &[LocalAddress], address| list.iter().any(|local| local.address == address);
         let on_a_link = |local: &&LocalAddress| local.scope == Scope::LinkLocal;
@@ -100,8 +100,9 @@ impl HostAddresses {
         }
     }
 
-    /// Returns what an association with these local addresses asks its peer for next. Once the peer has answered, there may be
-    /// more. An address must reach one of the peer's. The last address stays until another one takes its place.
+    /// Returns what an association with these local addresses asks its peer for next. Once the peer has
+    /// answered, there may be more. An address must reach one of the peer's. The last address stays until
+    /// another one takes its place.
     pub(super) fn requests(&self, local: &[IpAddr], peers: &[SocketAddr]) -> Vec<AddressRequest> {
         let room = PATHS_MAX.saturating_sub(local.len());
         let is_v4 = |address: IpAddr| address.to_canonical().is_ipv4();
@@ -153,8 +154,8 @@ impl Following {
         }
     }
 
-    /// Lets an association ask for what is left once its peer has answered a request: at the next step, or after a pause if
-    /// the answer was a refusal.
+    /// Lets an association ask for what is left once its peer has answered a request: at the next step, or
+    /// after a pause if the answer was a refusal.
     #[cold]
     pub(super) fn on_outcome(
         &mut self,
@@ -190,8 +191,8 @@ impl Following {
         self.refused.remove(&id);
     }
 
-    /// Lets an association be visited at a time. The outcomes of several requests cause one visit. If too many wait, all
-    /// associations are visited.
+    /// Lets an association be visited at a time. The outcomes of several requests cause one visit. If too
+    /// many wait, all associations are visited.
     pub(super) fn wait_for(&mut self, at: Time, id: AssociationId, attempts: u8) {
         if attempts >= RETRIES_MAX || self.waiting.back().is_some_and(|(_, last, _)| *last == id) {
             return;

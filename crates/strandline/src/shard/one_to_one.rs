@@ -231,8 +231,8 @@ impl State {
         }
     }
 
-    /// Registers a reader for one stream. Returns the SSN of the next message that becomes readable, or `None` if what is
-    /// unread has an earlier numbering.
+    /// Registers a reader for one stream. Returns the SSN of the next message that becomes readable, or
+    /// `None` if what is unread has an earlier numbering.
     pub(crate) fn claim(
         &mut self,
         now: Time,

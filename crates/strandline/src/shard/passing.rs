@@ -18,8 +18,8 @@ pub(crate) fn waits_for_reader(state: &State, id: AssociationId, stream: StreamI
     line(state, id).is_some_and(|line| line.is_behind(None, stream))
 }
 
-/// Tries for a sender that is not queued and will not wait. Pending if others wait, unless its stream has nothing queued, and so
-/// room of its own.
+/// Tries for a sender that is not queued and will not wait. Pending if others wait, unless its stream has
+/// nothing queued, and so room of its own.
 pub(crate) fn try_in_turn<T>(
     state: &mut State,
     id: AssociationId,

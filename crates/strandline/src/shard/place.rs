@@ -22,8 +22,8 @@ pub(crate) enum Place {
     OpenStream(AssociationId),
     /// Waits for room in an association's send buffer for a message of a stream.
     Write(AssociationId, StreamId),
-    /// Waits for room in an association's send buffer, or that of a stream, by a poll function whose caller may stop calling
-    /// without notice.
+    /// Waits for room in an association's send buffer, or that of a stream, by a poll function whose caller
+    /// may stop calling without notice.
     WritePolled(AssociationId, Option<StreamId>),
     /// Waits for an association to be established or to end.
     Change(AssociationId),

@@ -32,7 +32,8 @@ pub(crate) fn poll_readable(state: &mut State, id: AssociationId) -> Poll<()> {
     if readable || ended || state.gone { Poll::Ready(()) } else { Poll::Pending }
 }
 
-/// Ready once [`State::poll_send`] would take a short message, of this stream, or the one that it refused last, or fail.
+/// Ready once [`State::poll_send`] would take a short message, of this stream, or the one that it refused
+/// last, or fail.
 pub(crate) fn poll_writable(state: &mut State, id: AssociationId, stream: Option<StreamId>) -> Poll<()> {
     let operation = stream.map_or(Operation::Send, Operation::SendOn);
     if state.gone || !operation.would_block(&mut state.engine, id) {
@@ -71,8 +72,8 @@ pub(crate) fn poll_readable_many(state: &mut State, socket: u32) -> Poll<Has> {
     }
 }
 
-/// Removes an association without messages from the front of an endpoint's readable ones. It may have ended, or have been
-/// peeled off.
+/// Removes an association without messages from the front of an endpoint's readable ones. It may have ended,
+/// or have been peeled off.
 pub(crate) fn leave_front(state: &mut State, socket: u32, id: AssociationId) {
     let Some(many) = state.sockets.many(socket) else { return };
     many.ready.pop_front();

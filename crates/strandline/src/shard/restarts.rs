@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::Streams;
 
-/// Limit of numbers of streams that are listed for an association's restarts that readers have not reached. Beyond it, a
-/// reset counts as one of all streams.
+/// Limit of numbers of streams that are listed for an association's restarts that readers have not reached.
+/// Beyond it, a reset counts as one of all streams.
 pub(super) const LISTED_MAX: usize = 1 << 16;
 
 /// What begins anew.

@@ -17,8 +17,8 @@ use crate::wait::WaitQueue;
 /// engine and not read yet.
 const MESSAGE_OVERHEAD: usize = 64;
 
-/// Least limit of messages taken from the engine and not read yet if each stream has credit, in bytes: so that hundreds of
-/// streams may be unread before they hold up the others.
+/// Least limit of messages taken from the engine and not read yet if each stream has credit, in bytes: so
+/// that hundreds of streams may be unread before they hold up the others.
 const CREDITED_BYTES: usize = 16 << 20;
 
 /// What a reader gets next.
@@ -139,8 +139,8 @@ impl Routes {
         self.streams.keys().any(|stream| *stream >= first)
     }
 
-    /// Hands unread messages of streams that became dynamic to these. Returns the bytes of those that are discarded, and
-    /// their streams.
+    /// Hands unread messages of streams that became dynamic to these. Returns the bytes of those that are
+    /// discarded, and their streams.
     pub(crate) fn hand_over_rest(
         &mut self,
         read: &mut WaitQueue,
@@ -193,8 +193,8 @@ impl Routes {
         size_of::<Self>() + routes + (queued + self.rest.capacity()) * size_of::<Item>() + listed + dynamic
     }
 
-    /// Allows more unread messages, because each stream keeps to its credit: as many bytes as the receive buffer may have, which
-    /// is small at first.
+    /// Allows more unread messages, because each stream keeps to its credit: as many bytes as the receive
+    /// buffer may have, which is small at first.
     pub(crate) fn begin_credit(&mut self, receive_buffer_max: usize) {
         self.limit_bytes = self.limit_bytes.max(CREDITED_BYTES).max(receive_buffer_max);
     }

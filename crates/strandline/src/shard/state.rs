@@ -133,8 +133,8 @@ impl State {
         }
     }
 
-    /// Returns whether a task may try now: tasks that wait for room in the same send buffer, or for a number of a stream,
-    /// go first.
+    /// Returns whether a task may try now: tasks that wait for room in the same send buffer, or for a number
+    /// of a stream, go first.
     pub(crate) fn is_turn(&mut self, place: Place, token: Token) -> bool {
         if let Place::OpenStream(id) = place {
             return dynamic_of(&mut self.table, id)

@@ -72,8 +72,9 @@ impl Steer {
         engine.handle_icmp(now, error);
     }
 
-    /// Returns whether a packet is one of another process that shares the address: it came in a train of datagrams that the
-    /// kernel steers by the first. Dropped, it counts as lost in the network; answered, it would end an association.
+    /// Returns whether a packet is one of another process that shares the address: it came in a train of
+    /// datagrams that the kernel steers by the first. Dropped, it counts as lost in the network; answered, it
+    /// would end an association.
     fn is_foreign(&self, bytes: &[u8]) -> bool {
         let Some(own) = self.rule.generation() else { return false };
         let is_reflected = || Packet::parse(bytes).is_ok_and(|packet| has_reflected_tag(&packet));

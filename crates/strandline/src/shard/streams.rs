@@ -117,8 +117,8 @@ impl<'a> DynamicOf<'a> {
         Poll::Pending
     }
 
-    /// Sets the stream's parameter for the scheduler to that of a new stream: it may have been set while the number was not
-    /// in use.
+    /// Sets the stream's parameter for the scheduler to that of a new stream: it may have been set while the
+    /// number was not in use.
     fn forget_value(&mut self, id: AssociationId, Key { stream, .. }: Key) {
         let engine = &mut self.state.engine;
         if StreamValue::of(engine, id, stream).is_ok_and(|found| found.value != 0) {

@@ -1,5 +1,5 @@
-//! The SSN that the reader of a stream expects next. It shows where the peer gave messages up (RFC 3758) of which nothing
-//! arrived.
+//! The SSN that the reader of a stream expects next. It shows where the peer gave messages up (RFC 3758) of
+//! which nothing arrived.
 
 use strandline_proto::event::Message;
 use strandline_proto::number::Ssn;

@@ -64,18 +64,18 @@ impl RecvStream {
         }
     }
 
-    /// Tells the peer to stop sending, and discards what arrives: it no longer takes part of the receive window. The peer's
-    /// writes fail with [`SendError::Stopped`](crate::SendError::Stopped). Dropping the reader of a dynamic stream does the
-    /// same. After the end it has no effect on the peer.
+    /// Tells the peer to stop sending, and discards what arrives: it no longer takes part of the receive
+    /// window. The peer's writes fail with [`SendError::Stopped`](crate::SendError::Stopped). Dropping the
+    /// reader of a dynamic stream does the same. After the end it has no effect on the peer.
     pub fn stop(self) {}
 
-    /// Receives the next message of the stream. Bytes that `read` left of a message are not returned here. Returns `None` at
-    /// the end: for a dynamic stream once the peer has finished it, for others once the peer has shut down, and every
-    /// message was read.
+    /// Receives the next message of the stream. Bytes that `read` left of a message are not returned here.
+    /// Returns `None` at the end: for a dynamic stream once the peer has finished it, for others once the
+    /// peer has shut down, and every message was read.
     ///
     /// # Errors
-    /// For a dynamic stream [`RecvError::Unfinished`], after the messages before, if the peer reset it or the association
-    /// was shut down before the stream was finished.
+    /// For a dynamic stream [`RecvError::Unfinished`], after the messages before, if the peer reset it or the
+    /// association was shut down before the stream was finished.
     ///
     /// If the association ended in any way other than a shutdown. [`RecvError::Restarted`] once for each restart
     /// of the peer, and [`RecvError::Reset`] once for each reset of the stream, after the messages from before it.

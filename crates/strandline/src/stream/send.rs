@@ -31,8 +31,8 @@ const WRITE_MAX: usize = 16 << 10;
 /// What is written through [`AsyncWrite`] is sent reliably, whatever
 /// [`default_reliability`](crate::ExtensionsConfig::default_reliability) says.
 ///
-/// Dropping that of a dynamic stream [resets](Self::reset) it, unless it was [finished](Self::finish): what its task could
-/// not complete never looks complete to the peer.
+/// Dropping that of a dynamic stream [resets](Self::reset) it, unless it was [finished](Self::finish): what
+/// its task could not complete never looks complete to the peer.
 #[derive(Debug)]
 pub struct SendStream {
     handle: Arc<Handle>,
@@ -67,10 +67,11 @@ impl SendStream {
         self.ppid = ppid;
     }
 
-    /// Sets the stream's parameter for the scheduler, as [`Control::set_stream_value`](crate::Control::set_stream_value) does:
-    /// its priority ([`StreamScheduler::Priority`](crate::StreamScheduler::Priority)) or its weight
-    /// ([`StreamScheduler::WeightedFairQueueing`](crate::StreamScheduler::WeightedFairQueueing)). Each use of the number of
-    /// a dynamic stream begins with 0.
+    /// Sets the stream's parameter for the scheduler, as
+    /// [`Control::set_stream_value`](crate::Control::set_stream_value) does: its priority
+    /// ([`StreamScheduler::Priority`](crate::StreamScheduler::Priority)) or its weight
+    /// ([`StreamScheduler::WeightedFairQueueing`](crate::StreamScheduler::WeightedFairQueueing)). Each use of
+    /// the number of a dynamic stream begins with 0.
     ///
     /// ```
     /// use strandline::{Association, DynamicStreams, Listener, Peer, Stack, StreamScheduler};
@@ -113,8 +114,9 @@ impl SendStream {
         Place::WritePolled(self.handle.id(), Some(self.stream))
     }
 
-    /// Finishes a dynamic stream: the peer's reader gets the end once it has everything that was sent before. Nothing more
-    /// can be sent. Returns at once; [`finished`](Self::finished) waits. A second call has no effect.
+    /// Finishes a dynamic stream: the peer's reader gets the end once it has everything that was sent before.
+    /// Nothing more can be sent. Returns at once; [`finished`](Self::finished) waits. A second call has no
+    /// effect.
     ///
     /// # Errors
     /// [`SendError::Stopped`] if the peer reads no more, [`SendError::Lost`], or if the association has ended.
@@ -125,8 +127,8 @@ impl SendStream {
         self.handle.shard().with(|state, now| DynamicOf::of(state).finish(now, id, key))
     }
 
-    /// Waits until the peer has everything of a stream that was [finished](Self::finish), and both sides count it as closed.
-    /// Before it is finished, it waits for that, too, or until the peer asks to stop.
+    /// Waits until the peer has everything of a stream that was [finished](Self::finish), and both sides
+    /// count it as closed. Before it is finished, it waits for that, too, or until the peer asks to stop.
     ///
     /// # Errors
     /// If it is not certain that the peer has everything.
@@ -144,16 +146,16 @@ impl SendStream {
     /// [`RecvError::Unfinished`](crate::RecvError::Unfinished). Dropping the writer does the same. Without effect after
     /// [`finish`](Self::finish).
     ///
-    /// If the peer does not support partial reliability ([`Status`](crate::Status)), it can't be told: its reader waits until
-    /// the association ends, and the number of the stream is not used again.
+    /// If the peer does not support partial reliability ([`Status`](crate::Status)), it can't be told: its
+    /// reader waits until the association ends, and the number of the stream is not used again.
     pub fn reset(self) {}
 
     fn info(&self) -> SendInfo {
         SendInfo::on(self.stream).ppid(self.ppid)
     }
 
-    /// Sends one message in the order of the stream. Waits while the send buffer is full. Messages of one stream are sent in
-    /// the order of the calls.
+    /// Sends one message in the order of the stream. Waits while the send buffer is full. Messages of one
+    /// stream are sent in the order of the calls.
     ///
     /// # Errors
     /// If the message can't be sent: see [`SendError`].
@@ -164,14 +166,15 @@ impl SendStream {
         self.send_with(data, self.info()).await
     }
 
-    /// Sends one message with a lifetime, a context, or out of order. [`SendInfo::stream`] is replaced by this stream; the
-    /// payload protocol identifier is that of `info`, not the one of [`set_ppid`](Self::set_ppid). Otherwise it is as
-    /// [`send`](Self::send).
+    /// Sends one message with a lifetime, a context, or out of order. [`SendInfo::stream`] is replaced by
+    /// this stream; the payload protocol identifier is that of `info`, not the one of
+    /// [`set_ppid`](Self::set_ppid). Otherwise it is as [`send`](Self::send).
     ///
-    /// A message that is given up is reported as [`SendFailed`](crate::Notification::SendFailed) with its context. The
-    /// peer's reader gets [`RecvError::Abandoned`](crate::RecvError::Abandoned) in its place, if it was in order, and goes
-    /// on. The end of a dynamic stream is clean behind it, unless the last message was given up: the peer can't tell this
-    /// from a [reset](Self::reset), and its reader gets [`RecvError::Unfinished`](crate::RecvError::Unfinished).
+    /// A message that is given up is reported as [`SendFailed`](crate::Notification::SendFailed) with its
+    /// context. The peer's reader gets [`RecvError::Abandoned`](crate::RecvError::Abandoned) in its place, if
+    /// it was in order, and goes on. The end of a dynamic stream is clean behind it, unless the last message
+    /// was given up: the peer can't tell this from a [reset](Self::reset), and its reader gets
+    /// [`RecvError::Unfinished`](crate::RecvError::Unfinished).
     ///
     /// ```
     /// use core::time::Duration;
@@ -219,7 +222,8 @@ impl SendStream {
                 .poll_send_dynamic(now, id, key, len, |engine| engine.send_from(now, id, info, &mut data)),
         };
         let place = Place::Write(id, info.stream);
-        // Streams that wait for room don't hold up one that has room of its own. Of a dynamic stream there is one writer.
+        // Streams that wait for room don't hold up one that has room of its own. Of a dynamic stream there is
+        // one writer.
         let is_ahead = move |state: &State| {
             let passes = dynamic.is_some() && state.engine.fits_reserve(id, info.stream, len);
             passes || is_refused(state, id, dynamic)
@@ -262,8 +266,8 @@ impl AsyncWrite for SendStream {
         Poll::Ready(Ok(()))
     }
 
-    /// [Finishes](SendStream::finish) a dynamic stream. For others it ends writing with this handle, and the peer doesn't
-    /// notice.
+    /// [Finishes](SendStream::finish) a dynamic stream. For others it ends writing with this handle, and the
+    /// peer doesn't notice.
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.closed = true;

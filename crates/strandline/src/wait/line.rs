@@ -32,8 +32,8 @@ impl Waiting {
 /// whether it could send or not, it wakes the next. A task that arrives while others wait goes to the end, even
 /// if there is room for its message.
 ///
-/// The work for a task does not grow with those that wait, but for the logarithm of their number: streams whose readers have
-/// stopped may be many, and wait for long.
+/// The work for a task does not grow with those that wait, but for the logarithm of their number: streams
+/// whose readers have stopped may be many, and wait for long.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     queue: Option<Box<Queue>>,
@@ -102,8 +102,9 @@ impl Line {
         self.queue.is_none()
     }
 
-    /// Returns whether the task with this token, or a task that isn't queued yet, may try now to send on a stream: every task
-    /// before it waits for room on another stream, or has been woken and may have stopped waiting.
+    /// Returns whether the task with this token, or a task that isn't queued yet, may try now to send on a
+    /// stream: every task before it waits for room on another stream, or has been woken and may have stopped
+    /// waiting.
     pub(crate) fn is_turn(&self, token: Token, stream: Option<StreamId>) -> bool {
         let place = self.place(token).unwrap_or(u64::MAX);
         self.queue.as_ref().is_none_or(|queue| queue.is_turn(place, stream))
@@ -127,9 +128,9 @@ impl Line {
         self.queue.as_ref()?.tasks.contains_key(&place).then_some(place)
     }
 
-    /// Adds a task at the end, or updates its waker in its position. `may_be_gone` marks poll functions, whose
-    /// caller may never call them again: once woken, such a task no longer blocks those behind it. A task that is `blocked`
-    /// waits for room on its `stream`, and holds up only others of that stream.
+    /// Adds a task at the end, or updates its waker in its position. `may_be_gone` marks poll functions,
+    /// whose caller may never call them again: once woken, such a task no longer blocks those behind it. A
+    /// task that is `blocked` waits for room on its `stream`, and holds up only others of that stream.
     pub(crate) fn register(
         &mut self,
         token: &mut Token,

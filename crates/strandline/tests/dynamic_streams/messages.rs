@@ -53,8 +53,8 @@ impl Scene {
     }
 }
 
-/// The reader is told where a message is missing, goes on behind it, and gets a clean end. The writer is told which one it
-/// was.
+/// The reader is told where a message is missing, goes on behind it, and gets a clean end. The writer is told
+/// which one it was.
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_cleanly_behind_an_abandoned_message() {
     for interleaving in [false, true] {

@@ -110,7 +110,8 @@ async fn ten_thousand(client: &Association, round: u8) -> u16 {
     tasks.join_all().await.into_iter().max().unwrap()
 }
 
-/// Ten thousand streams are opened, used and closed, again and again: their numbers serve again, and nothing of them is left.
+/// Ten thousand streams are opened, used and closed, again and again: their numbers serve again, and nothing
+/// of them is left.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_streams_leave_nothing_behind() {
     for (config, network) in [
@@ -385,8 +386,8 @@ async fn a_reset_of_all_numbers_loses_streams() {
     ask(client.open_stream().await.unwrap(), pattern(5000, 3)).await;
 }
 
-/// Many streams of both sides that are finished, reset and stopped in any order: each reader gets what its own writer has
-/// sent, up to where that was cut off, and the end only if it was finished.
+/// Many streams of both sides that are finished, reset and stopped in any order: each reader gets what its
+/// own writer has sent, up to where that was cut off, and the end only if it was finished.
 #[tokio::test(start_paused = true)]
 async fn reused_numbers_never_mix_streams() {
     for seed in 0..6 {
@@ -423,8 +424,8 @@ async fn reused_numbers_never_mix_streams() {
     }
 }
 
-/// Writes what can be recognised: a key, the length if it is finished, and bytes that depend on both. Reads what the other
-/// side writes.
+/// Writes what can be recognised: a key, the length if it is finished, and bytes that depend on both. Reads
+/// what the other side writes.
 async fn use_stream(stream: Stream, choice: u32, clean: Arc<AtomicUsize>) {
     let id = stream.id();
     let (mut recv, mut send) = stream.into_split();

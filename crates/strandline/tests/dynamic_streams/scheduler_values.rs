@@ -89,7 +89,8 @@ async fn values_last_until_everything_is_sent() {
     }
 }
 
-/// A restart of the peer or a reset of all numbers ends the streams, and their values with them; those of other streams stay.
+/// A restart of the peer or a reset of all numbers ends the streams, and their values with them; those of
+/// other streams stay.
 #[tokio::test(start_paused = true)]
 async fn values_end_with_all_numbers() {
     let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, ..ExtensionsConfig::default() };

@@ -1,4 +1,5 @@
-//! Servers that fall silent, in virtual time. TCP is that of the loopback interface, served by tasks of the same runtime.
+//! Servers that fall silent, in virtual time. TCP is that of the loopback interface, served by tasks of the
+//! same runtime.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

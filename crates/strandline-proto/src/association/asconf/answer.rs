@@ -165,8 +165,8 @@ fn id_of(raw: &RawParameter<'_>) -> u32 {
     raw.value.first_chunk::<4>().map_or(0, |id| u32::from_be_bytes(*id))
 }
 
-/// Adds the response to a request. A success is reported, too: otherwise a success after a refusal would count as refused
-/// (section 5.1 rule A7).
+/// Adds the response to a request. A success is reported, too: otherwise a success after a refusal would
+/// count as refused (section 5.1 rule A7).
 fn respond(responses: &mut Vec<u8>, raw: &RawParameter<'_>, refusal: Option<Refusal>) {
     let id = id_of(raw);
     match refusal {
@@ -207,8 +207,8 @@ fn append(responses: &mut Vec<u8>, response: &AsconfParameter<'_>) {
     append_tlv(responses, writer.finish(), RESPONSES_LEN_MAX);
 }
 
-/// Adds an address of the peer (section 4.2.1, rules F9 and F14). It is confirmed before anything but HEARTBEATs and the
-/// ASCONF-ACK is sent to it.
+/// Adds an address of the peer (section 4.2.1, rules F9 and F14). It is confirmed before anything but
+/// HEARTBEATs and the ASCONF-ACK is sent to it.
 fn add(
     association: &mut Association,
     cx: &mut EndpointContext,
@@ -312,9 +312,9 @@ fn set_primary(
     Ok(())
 }
 
-/// Returns the source of an answer to an address. If every local address is being added or deleted, it is one that is
-/// being deleted: the peer knows that, and takes an answer only from an address that it knows. Both sides may replace their
-/// only addresses at once.
+/// Returns the source of an answer to an address. If every local address is being added or deleted, it is one
+/// that is being deleted: the peer knows that, and takes an answer only from an address that it knows. Both
+/// sides may replace their only addresses at once.
 fn answer_source(association: &Association, to: IpAddr) -> Option<IpAddr> {
     let known = association.paths.by_address(to).and_then(|index| association.paths.get(index).local);
     let among = |wanted: &dyn Fn(IpAddr) -> bool| {

@@ -6,9 +6,10 @@
 //! | [`request`] | our requests: begun by the application, sent one ASCONF at a time, answered |
 //! | [`answer`] | the peer's requests |
 //!
-//! A local address that is being added is accepted as a destination, and no packet but an ASCONF comes from it. One that
-//! is being deleted is still accepted, and no packet comes from it any more. If that leaves no source address, or no
-//! confirmed address of the peer is left, everything but ASCONF, ASCONF-ACK and HEARTBEAT waits ([`update_hold`]).
+//! A local address that is being added is accepted as a destination, and no packet but an ASCONF comes from
+//! it. One that is being deleted is still accepted, and no packet comes from it any more. If that leaves no
+//! source address, or no confirmed address of the peer is left, everything but ASCONF, ASCONF-ACK and
+//! HEARTBEAT waits ([`update_hold`]).
 
 mod answer;
 mod request;
@@ -47,9 +48,9 @@ fn may_change(association: &Association) -> bool {
     )
 }
 
-/// Processes an ASCONF or ASCONF-ACK chunk that is authenticated. `source` is where it comes from, `from` its path if it
-/// is one of the peer's addresses. `before` is the number of ASCONF chunks before it in the packet. Returns false if the
-/// rest of the packet is discarded.
+/// Processes an ASCONF or ASCONF-ACK chunk that is authenticated. `source` is where it comes from, `from` its
+/// path if it is one of the peer's addresses. `before` is the number of ASCONF chunks before it in the
+/// packet. Returns false if the rest of the packet is discarded.
 pub(super) fn on_chunk(
     association: &mut Association,
     cx: &mut EndpointContext,
@@ -99,9 +100,9 @@ fn names(association: &Association, address: IpAddr) -> bool {
     address.is_unspecified() || is_its()
 }
 
-/// True if a packet from an address that is not one of the peer's may be for the association all the same: it begins with
-/// AUTH and ASCONF chunks, and the first of these names the association (section 5.2 rules D2 and D2-ext), or it answers
-/// the outstanding request.
+/// True if a packet from an address that is not one of the peer's may be for the association all the same: it
+/// begins with AUTH and ASCONF chunks, and the first of these names the association (section 5.2 rules D2 and
+/// D2-ext), or it answers the outstanding request.
 pub(crate) fn may_come_from_anywhere(association: &Association, packet: &Packet<'_>) -> bool {
     if association.state.in_setup() || !may_change(association) {
         return false;
@@ -162,7 +163,8 @@ fn make_primary(association: &mut Association, cx: &mut EndpointContext, index: 
     }
 }
 
-/// Follows the peer's wish for a primary address in its INIT or INIT ACK (section 5.4), now or once the address is confirmed.
+/// Follows the peer's wish for a primary address in its INIT or INIT ACK (section 5.4), now or once the
+/// address is confirmed.
 pub(super) fn prefer(association: &mut Association, primary: Option<IpAddr>) {
     let Some(index) = primary.and_then(|address| association.paths.by_address(address)) else { return };
     let path = association.paths.get(index);

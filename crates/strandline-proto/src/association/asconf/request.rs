@@ -149,8 +149,8 @@ fn check(
     Ok(all)
 }
 
-/// Returns the number of waiting requests that can be sent next, before the first one that would delete the last address: an
-/// address that was to be added before was refused (section 5.3 rule F5).
+/// Returns the number of waiting requests that can be sent next, before the first one that would delete the
+/// last address: an address that was to be added before was refused (section 5.3 rule F5).
 fn count_sendable(queue: &VecDeque<AddressRequest>, local: &[IpAddr]) -> usize {
     let is_queued = |own: &&IpAddr| {
         queue.iter().any(|request| matches!(request, AddressRequest::Add(a) if is_same(*a, **own)))
@@ -261,8 +261,8 @@ fn parameter_of(id: u32, request: AddressRequest) -> AsconfParameter<'static> {
     }
 }
 
-/// Returns the local addresses that an ASCONF may come from, the best one first: those of the association, then those that
-/// it adds, which may be the only ones that still work (section 5.3 rules F1 and F6).
+/// Returns the local addresses that an ASCONF may come from, the best one first: those of the association,
+/// then those that it adds, which may be the only ones that still work (section 5.3 rules F1 and F6).
 fn sources(association: &Association, sent: &Outstanding) -> Vec<IpAddr> {
     let path = association.paths.get(sent.path);
     let destination = path.remote.ip();
@@ -428,8 +428,8 @@ pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Endpoin
     transmit(association, cx, now);
 }
 
-/// Handles an error cause of the peer. If it is about an ASCONF, which the peer does not know, no more are sent (section 5.1
-/// rule A9).
+/// Handles an error cause of the peer. If it is about an ASCONF, which the peer does not know, no more are
+/// sent (section 5.1 rule A9).
 #[cold]
 pub(in super::super) fn on_unknown_chunk(
     association: &mut Association,

@@ -153,8 +153,8 @@ pub(crate) fn is_authentic(association: &Association, packet: &Packet<'_>, wante
     !auth.settings.chunks.contains(wanted) || auth.precedes(packet, wanted)
 }
 
-/// True if a malformed chunk may end the association: a peer whose ABORT must be authenticated must not be able to end it
-/// by something else without authentication (section 6.3).
+/// True if a malformed chunk may end the association: a peer whose ABORT must be authenticated must not be
+/// able to end it by something else without authentication (section 6.3).
 #[cold]
 pub(crate) fn may_be_ended(association: &Association) -> bool {
     if !association.features.has(Extensions::AUTHENTICATION) {
@@ -188,8 +188,8 @@ pub(crate) fn admits_cookie(
     }
 }
 
-/// Returns the authentication that a State Cookie has agreed on with its peer, if it has. `existing` is the association of
-/// the peer's address.
+/// Returns the authentication that a State Cookie has agreed on with its peer, if it has. `existing` is the
+/// association of the peer's address.
 pub(crate) fn of_cookie(
     cx: &EndpointContext,
     existing: Option<&Association>,

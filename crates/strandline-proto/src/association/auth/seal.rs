@@ -69,8 +69,9 @@ pub(crate) fn seal_answer(auth: Option<&Auth>, buffer: &mut [u8], len: usize, ch
     finish(buffer, sealed.unwrap_or(len), checksum)
 }
 
-/// Inserts an AUTH chunk into a packet of `len` bytes, if the peer wants a chunk of it to have one,
-/// and writes the checksum if `checksum`. Returns the new length. The buffer has [`reserve`] bytes more than the packet.
+/// Inserts an AUTH chunk into a packet of `len` bytes, if the peer wants a chunk of it to have one, and
+/// writes the checksum if `checksum`. Returns the new length. The buffer has [`reserve`] bytes more than the
+/// packet.
 #[inline(never)]
 pub(crate) fn seal(association: &Association, buffer: &mut [u8], len: usize, checksum: bool) -> usize {
     let sealed = demanded(association).and_then(|(auth, session)| insert(auth, session, buffer, len));

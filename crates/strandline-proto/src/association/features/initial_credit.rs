@@ -2,8 +2,8 @@
 
 use crate::config::{AssociationConfig, StreamCredit};
 
-/// The initial credit of each stream in both directions, as powers of two of 1,024 bytes, in four bits each: an association
-/// has no room for more. What a peer grants beyond a power of two is used once it grants more.
+/// The initial credit of each stream in both directions, as powers of two of 1,024 bytes, in four bits each:
+/// an association has no room for more. What a peer grants beyond a power of two is used once it grants more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct InitialCredit(u8);
 

@@ -1,5 +1,5 @@
-//! Keys of RFC 4895: the parameters of INIT and INIT ACK, endpoint pair shared keys, and the association shared keys that
-//! are derived from both (section 6.1).
+//! Keys of RFC 4895: the parameters of INIT and INIT ACK, endpoint pair shared keys, and the association
+//! shared keys that are derived from both (section 6.1).
 
 mod derivation;
 mod parameters;

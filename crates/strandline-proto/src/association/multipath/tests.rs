@@ -37,8 +37,8 @@ fn shares(paths: &PathSet) -> Vec<f32> {
     paths.indices().map(|index| shares[index]).collect()
 }
 
-/// RFC 6356 section 3: with n equal paths each grows by 1 / n^2 of what a flow alone would, so that all together grow by
-/// 1 / n of that in packets, and in proportion to their windows as much as one flow.
+/// RFC 6356 section 3: with n equal paths each grows by 1 / n^2 of what a flow alone would, so that all
+/// together grow by 1 / n of that in packets, and in proportion to their windows as much as one flow.
 #[test]
 fn equal_paths_grow_as_one_flow() {
     assert_eq!(shares(&paths(&[20])), [1.0]);

@@ -23,9 +23,9 @@ use crate::time::Time;
 /// Maximum number of streams that we list in an Outgoing SSN Reset Request.
 const OUTGOING_LISTED_MAX: usize = 512;
 
-/// Distance between our next TSN when the peer asks for a reset of all numbers and the first one after the reset. More TSNs
-/// are never used in between. The peer cannot take our new DATA for old DATA before it knows of the reset: such a TSN is
-/// too far ahead.
+/// Distance between our next TSN when the peer asks for a reset of all numbers and the first one after the
+/// reset. More TSNs are never used in between. The peer cannot take our new DATA for old DATA before it knows
+/// of the reset: such a TSN is too far ahead.
 const TSN_STEP: u32 = 1 << 30;
 
 /// Distance between the peer's TSNs before and after a reset (section 5.2.4 step G1).
@@ -34,8 +34,8 @@ const PEER_TSN_STEP: u32 = 1 << 31;
 /// Maximum distance of a reset's last TSN beyond the cumulative TSN: no DATA beyond that could be accepted.
 const LAST_AHEAD_MAX: u32 = u16::MAX as u32;
 
-/// Time after which a reset is refused whose data is still missing. A peer that never sends the data would bar a reset of all
-/// numbers.
+/// Time after which a reset is refused whose data is still missing. A peer that never sends the data would
+/// bar a reset of all numbers.
 const DEFERRED_MAX: Duration = Duration::from_secs(60);
 
 impl From<StreamList<'_>> for Streams {
@@ -130,9 +130,9 @@ fn on_outgoing_reset(
     Some(result)
 }
 
-/// Returns the streams that we asked for if the request is the answer to ours, or to a part of it: usrsctp resets streams
-/// one after the other. Any request has the number of our latest one (section 5.1.2 step A4), but the answer has its
-/// streams, too. What it leaves out may follow.
+/// Returns the streams that we asked for if the request is the answer to ours, or to a part of it: usrsctp
+/// resets streams one after the other. Any request has the number of our latest one (section 5.1.2 step A4),
+/// but the answer has its streams, too. What it leaves out may follow.
 fn take_consent(
     reconfig: &mut Reconfig,
     reset: &OutgoingSsnReset<'_>,
@@ -210,8 +210,8 @@ pub(super) fn finish_deferred(association: &mut Association, cx: &mut EndpointCo
     report_refusal(association, cx, deferred.answers, result);
 }
 
-/// Sets the timer of the reset that waits for data, unless a request of ours uses it. The timer belongs to requests only
-/// in states that send data.
+/// Sets the timer of the reset that waits for data, unless a request of ours uses it. The timer belongs to
+/// requests only in states that send data.
 pub(super) fn watch_deferred(association: &mut Association) {
     let deferred = association.reconfig.as_ref().and_then(|reconfig| reconfig.deferred.as_ref());
     if let Some(until) = deferred.map(|deferred| deferred.until)
@@ -237,8 +237,8 @@ fn on_incoming_reset(
         if !exist(&streams, association.outbound.streams()) {
             return Some(ResultCode::WRONG_SSN);
         }
-        // The application stops sending on them, and each is closed as if it had finished: there is nothing to do for this
-        // request.
+        // The application stops sending on them, and each is closed as if it had finished: there is nothing
+        // to do for this request.
         let unread = incoming::unread(&association.inbound);
         let event = DynamicStreamsEvent::Stopped { streams: streams.list().to_vec(), unread };
         cx.event(association.id, Event::DynamicStreams(event));
@@ -272,8 +272,9 @@ fn on_incoming_reset(
     None
 }
 
-/// Returns whether this side refuses a request that crosses one of ours, if both need a request or the data of the other side
-/// first: the side with the higher tag does. Without such a rule both would wait, or both would refuse.
+/// Returns whether this side refuses a request that crosses one of ours, if both need a request or the data
+/// of the other side first: the side with the higher tag does. Without such a rule both would wait, or both
+/// would refuse.
 fn refuses_crossing(association: &Association) -> bool {
     association.local_tag.0 > association.peer_tag.0
 }

@@ -1,8 +1,8 @@
 //! Streams that are opened and closed at run time: many of them share a request.
 //!
-//! A stream that is closed waits until all of it is acknowledged. The next Outgoing SSN Reset Request lists all streams
-//! that wait for nothing else. The peer is asked to stop others by an Incoming SSN Reset Request. Both alternate, since one
-//! request is in flight at a time (section 5.1.1).
+//! A stream that is closed waits until all of it is acknowledged. The next Outgoing SSN Reset Request lists
+//! all streams that wait for nothing else. The peer is asked to stop others by an Incoming SSN Reset Request.
+//! Both alternate, since one request is in flight at a time (section 5.1.1).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -28,8 +28,8 @@ use crate::time::Time;
 /// Maximum number of streams in one request: all stacks take that many.
 const LISTED_MAX: usize = 512;
 
-/// Bytes of a packet with a request besides the list: the headers of RE-CONFIG and of its parameter (RFC 6525 section 4.1),
-/// and padding.
+/// Bytes of a packet with a request besides the list: the headers of RE-CONFIG and of its parameter (RFC 6525
+/// section 4.1), and padding.
 const AROUND_LIST: usize = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + 16 + 2;
 
 /// Returns the maximum number of streams in a request that arrives whole, as far as is known.
@@ -53,16 +53,16 @@ pub(crate) fn deny_resets(association: &mut Association, denies: bool) {
     association.extras.get_or_insert_default().denies_resets = denies;
 }
 
-/// Returns whether this side opens the even ones of the dynamic streams; `None` before the association is established. The
-/// side with the lower verification tag does.
+/// Returns whether this side opens the even ones of the dynamic streams; `None` before the association is
+/// established. The side with the lower verification tag does.
 pub(crate) fn opens_even(association: &Association) -> Option<bool> {
     let Association { state, local_tag, peer_tag, initial_tsn, peer_initial_tsn, .. } = association;
     let (own, peers) = ((local_tag.0, initial_tsn.0), (peer_tag.0, peer_initial_tsn.0));
     (!state.in_setup() && own != peers).then_some(own < peers)
 }
 
-/// Closes an outgoing stream: it is reset once all that was given is acknowledged. Its value for the scheduler is forgotten
-/// once all of it is sent.
+/// Closes an outgoing stream: it is reset once all that was given is acknowledged. Its value for the
+/// scheduler is forgotten once all of it is sent.
 pub(crate) fn close(association: &mut Association, cx: &mut EndpointContext, now: Time, stream: StreamId) {
     enqueue(association, stream);
     progress_own(association, cx, now);
@@ -84,8 +84,9 @@ pub(crate) fn reset(association: &mut Association, cx: &mut EndpointContext, now
     progress_own(association, cx, now);
 }
 
-/// Asks the peer to stop sending on an incoming stream. If this side has opened it, with a message to come or under way, the
-/// peer must get that first: it might take the request for one that concerns the stream before with the same number.
+/// Asks the peer to stop sending on an incoming stream. If this side has opened it, with a message to come or
+/// under way, the peer must get that first: it might take the request for one that concerns the stream before
+/// with the same number.
 pub(crate) fn stop(
     association: &mut Association,
     cx: &mut EndpointContext,

@@ -62,9 +62,9 @@ pub(super) fn conclude(
     }
 }
 
-/// Returns whether the peer has not answered yet to our request that it stop one of these streams. Until it has, it must
-/// not learn that we performed its own reset of that stream: it might use the number again, and take our request for one to
-/// stop the new stream.
+/// Returns whether the peer has not answered yet to our request that it stop one of these streams. Until it
+/// has, it must not learn that we performed its own reset of that stream: it might use the number again, and
+/// take our request for one to stop the new stream.
 pub(super) fn awaits_stop(reconfig: &Reconfig, streams: &Streams) -> bool {
     let Some(Active::Own(Own { origin: Origin::Closing, work: Work::Reset(_, asked), stage, .. })) =
         &reconfig.active

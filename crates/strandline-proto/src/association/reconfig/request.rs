@@ -24,9 +24,9 @@ use crate::time::Time;
 /// Minimum time between two SSN/TSN Reset Requests: the maximum segment lifetime (section 5.1.4).
 const RENUMBER_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Number of expiries of the timer after which a request is given up if the peer's shutdown waits for nothing else: many
-/// peers answer no request from then on. What is held back needs the answer: with the wrong numbers it would never be
-/// delivered.
+/// Number of expiries of the timer after which a request is given up if the peer's shutdown waits for nothing
+/// else: many peers answer no request from then on. What is held back needs the answer: with the wrong
+/// numbers it would never be delivered.
 const SHUTDOWN_EXPIRIES_MAX: u16 = 2;
 
 /// Returns the stream numbers as bytes.

@@ -36,7 +36,8 @@ pub(in super::super) struct Reconfig {
     verdicts: Vec<(RequestNumber, Verdict)>,
     /// Numbers of the peer's requests to respond to.
     pub(super) owed: Vec<RequestNumber>,
-    /// Our latest Incoming SSN Reset Request, and its streams: the peer may perform it, whatever the configuration says.
+    /// Our latest Incoming SSN Reset Request, and its streams: the peer may perform it, whatever the
+    /// configuration says.
     pub(super) consented: Option<(RequestNumber, Streams)>,
     /// Number of incoming streams that we asked for and that the peer has not added yet.
     pub(super) wanted_streams: u16,
@@ -293,8 +294,8 @@ impl Reconfig {
         self.verdicts.push((number, verdict));
     }
 
-    /// Refuses the peer's requests that wait for something of ours, or that a request of ours would have performed: with
-    /// `sent` even one that was sent.
+    /// Refuses the peer's requests that wait for something of ours, or that a request of ours would have
+    /// performed: with `sent` even one that was sent.
     pub(super) fn deny_pending(&mut self, sent: bool) {
         self.queued_streams = 0;
         self.deny_queued(ResultCode::DENIED);
@@ -343,8 +344,8 @@ impl Reconfig {
         }
     }
 
-    /// Returns a response that says that a request is in progress. For a reset of all numbers it has the first TSN after
-    /// the reset: what the peer receives before that has the old numbers.
+    /// Returns a response that says that a request is in progress. For a reset of all numbers it has the
+    /// first TSN after the reset: what the peer receives before that has the old numbers.
     fn in_progress(&self, number: RequestNumber, receiver: Tsn) -> Response {
         let sender = match (&self.active, &self.queued) {
             (Some(Active::Drain(drained, sender)), _) if *drained == number => Some(*sender),

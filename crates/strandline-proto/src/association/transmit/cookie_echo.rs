@@ -1,5 +1,5 @@
-//! Packets with COOKIE ECHO (RFC 9260 section 5.1 C), each with whatever data fits. Until the COOKIE ACK arrives nothing
-//! else may be sent.
+//! Packets with COOKIE ECHO (RFC 9260 section 5.1 C), each with whatever data fits. Until the COOKIE ACK
+//! arrives nothing else may be sent.
 
 use std::sync::Arc;
 

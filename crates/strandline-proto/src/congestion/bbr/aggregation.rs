@@ -1,6 +1,6 @@
-//! Acknowledgements that come in bunches (draft-ietf-ccwg-bbr section 5.5.9). A host that gets the processor now and then, or a
-//! link that collects packets, acknowledges together what arrived in many round trips. To send meanwhile, as much more than
-//! the path holds has to be in flight.
+//! Acknowledgements that come in bunches (draft-ietf-ccwg-bbr section 5.5.9). A host that gets the processor
+//! now and then, or a link that collects packets, acknowledges together what arrived in many round trips. To
+//! send meanwhile, as much more than the path holds has to be in flight.
 
 #[cfg(test)]
 mod tests;

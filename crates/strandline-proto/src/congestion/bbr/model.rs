@@ -372,8 +372,8 @@ impl Model {
         self.round_losses = self.round_losses.saturating_add(1);
     }
 
-    /// Records that the flight is empty when data is to be sent. One acknowledgement may cover the whole flight of a short
-    /// path, so that this alone is no pause.
+    /// Records that the flight is empty when data is to be sent. One acknowledgement may cover the whole
+    /// flight of a short path, so that this alone is no pause.
     pub(super) fn on_idle(&mut self) {
         self.pause = Pause::Empty;
     }

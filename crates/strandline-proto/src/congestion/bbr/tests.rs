@@ -413,8 +413,8 @@ fn needless_time_out_is_undone() {
     assert_eq!(path.bbr.window(), 2 * before, "the largest before a time-out");
 }
 
-/// On a short path one acknowledgement often covers everything in flight. The flight is empty then, but the sender is not idle:
-/// the rate is that of the trains.
+/// On a short path one acknowledgement often covers everything in flight. The flight is empty then, but the
+/// sender is not idle: the rate is that of the trains.
 #[test]
 fn trains_that_are_acknowledged_whole_show_the_rate() {
     let mut bbr = Bbr::new(PMDCS);
@@ -432,8 +432,8 @@ fn trains_that_are_acknowledged_whole_show_the_rate() {
     assert!((trains / 2..=trains).contains(&bandwidth), "{bandwidth} of {trains}");
 }
 
-/// Rounds of a short path are shorter than the time over which rates are measured: a probe for bandwidth lasts until it can show
-/// growth.
+/// Rounds of a short path are shorter than the time over which rates are measured: a probe for bandwidth
+/// lasts until it can show growth.
 #[test]
 fn probe_of_short_path_finds_the_bandwidth() {
     let mut path = Path::new(1_250_000, MS(1), 500_000);

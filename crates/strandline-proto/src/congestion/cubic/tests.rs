@@ -49,8 +49,8 @@ fn losses_shrink_the_window() {
     assert_eq!((cubic.window(), cubic.slow_start_threshold()), (PMDCS, 70_000), "one loss, twice unanswered");
 }
 
-/// A window that is coupled with others follows the same curve, more slowly: C is scaled by the square of its share, which
-/// is the time by its power of 2/3.
+/// A window that is coupled with others follows the same curve, more slowly: C is scaled by the square of its
+/// share, which is the time by its power of 2/3.
 #[test]
 fn coupled_windows_follow_the_curve_more_slowly() {
     let after = |seconds: u64, share: f32| {

@@ -107,8 +107,8 @@ fn section_6_2_closed_window_drops_and_reports() {
     assert_eq!(raw.read().len(), 3 + usize::from(reported));
 }
 
-/// With a full buffer, data that fills a gap replaces the highest TSN held for reordering. That is no longer reported, and
-/// is accepted again once there is room: each message is delivered once.
+/// With a full buffer, data that fills a gap replaces the highest TSN held for reordering. That is no longer
+/// reported, and is accepted again once there is room: each message is delivered once.
 #[test]
 fn section_6_2_full_buffer_drops_the_highest_tsn() {
     let mut raw = begun(|config| {

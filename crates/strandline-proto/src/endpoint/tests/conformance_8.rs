@@ -56,8 +56,8 @@ fn section_8_1_the_association_error_counter() {
     assert_eq!(raw.pair.hosts[SERVER].events.iter().filter(failed).count(), 1);
 }
 
-/// Acknowledgements of later chunks do not reset the count for the earliest one, which may be too long for the path: its
-/// stream would stand still without an error.
+/// Acknowledgements of later chunks do not reset the count for the earliest one, which may be too long for
+/// the path: its stream would stand still without an error.
 #[test]
 fn later_acknowledgements_hide_no_missing_chunk() {
     for recovery in [Recovery::Rfc9260, Recovery::Rack] {
@@ -320,8 +320,8 @@ fn section_8_5_1_a_tag_0_is_for_inits() {
     assert!(raw.read().is_empty());
 }
 
-/// 8.5.1 B: ABORT is accepted with our own tag, or with the peer's and the T bit. Section 3.3.7: control chunks may come
-/// before it, but DATA and chunks that must be alone may not.
+/// 8.5.1 B: ABORT is accepted with our own tag, or with the peer's and the T bit. Section 3.3.7: control
+/// chunks may come before it, but DATA and chunks that must be alone may not.
 #[test]
 fn section_8_5_1_b_abort_after_other_chunks() {
     let causes = || strandline_wire::Causes::new(&[]);

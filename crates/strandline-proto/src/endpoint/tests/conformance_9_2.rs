@@ -147,8 +147,8 @@ fn section_9_2_dropped_data_that_came_again_is_not_missing() {
     }
 }
 
-/// New DATA after SHUTDOWN is discarded, as section 6 recommends, and a violation: the peer sent SHUTDOWN before all its
-/// data was acknowledged. What had arrived before is repeated at times.
+/// New DATA after SHUTDOWN is discarded, as section 6 recommends, and a violation: the peer sent SHUTDOWN
+/// before all its data was acknowledged. What had arrived before is repeated at times.
 #[test]
 fn section_9_2_no_new_data_after_shutdown() {
     for queued in [false, true] {

@@ -162,8 +162,8 @@ fn marks_are_told_until_cwr_comes() {
     assert_eq!(ecnes(&raw.say_marked(12, 0b11)), [(tsn + 12, true)]);
 }
 
-/// usrsctp as a server may answer with a TSN that it drew before the set-up. It ends the reports of what has arrived, and what
-/// was marked since is reported with a TSN that has.
+/// usrsctp as a server may answer with a TSN that it drew before the set-up. It ends the reports of what has
+/// arrived, and what was marked since is reported with a TSN that has.
 #[test]
 fn cwr_beyond_what_has_arrived_answers() {
     let mut raw = agreed(Algorithm::Rfc9260);

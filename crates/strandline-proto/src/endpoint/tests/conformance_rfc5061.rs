@@ -152,7 +152,8 @@ impl Peer {
         self.say_from(source, &bytes)
     }
 
-    /// Sends the next ASCONF from its first address. Returns the cause codes of the refused requests by their correlation IDs.
+    /// Sends the next ASCONF from its first address. Returns the cause codes of the refused requests by their
+    /// correlation IDs.
     fn ask(&mut self, requests: &[AsconfParameter<'_>]) -> Vec<(u32, u16)> {
         let number = self.number;
         let sent = self.ask_from(address(CLIENT, 0), requests);

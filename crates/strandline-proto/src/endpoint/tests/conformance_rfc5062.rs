@@ -1,5 +1,5 @@
-//! RFC 5062: attacks on SCTP that need no place on the path. Those by dynamic addresses are in `conformance_rfc5061/attacks`,
-//! and docs/conformance.md names the test of each.
+//! RFC 5062: attacks on SCTP that need no place on the path. Those by dynamic addresses are in
+//! `conformance_rfc5061/attacks`, and docs/conformance.md names the test of each.
 
 use strandline_wire::TlvWriter;
 use strandline_wire::cause::Causes;

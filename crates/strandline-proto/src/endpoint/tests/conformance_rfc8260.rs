@@ -344,8 +344,8 @@ fn interleaved_messages_survive_loss() {
     assert!(alternates);
 }
 
-/// Section 2.1: the I bit of I-DATA is answered at once, and set as that of DATA is: on the last fragment of a message whose
-/// application asks for it.
+/// Section 2.1: the I bit of I-DATA is answered at once, and set as that of DATA is: on the last fragment of
+/// a message whose application asks for it.
 #[test]
 fn section_2_1_i_bit_of_i_data() {
     let mut raw = open();

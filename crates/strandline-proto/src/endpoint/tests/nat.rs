@@ -95,8 +95,9 @@ fn a_restart_from_the_same_port_is_taken() {
     assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
 }
 
-/// RFC 6951 section 5.4: packets of an association go to the port that its latest ones came from, once the NAT has mapped
-/// them to another. Packets without the verification tag, and INIT chunks, show nothing about that.
+/// RFC 6951 section 5.4: packets of an association go to the port that its latest ones came from, once the
+/// NAT has mapped them to another. Packets without the verification tag, and INIT chunks, show nothing about
+/// that.
 #[test]
 fn association_follows_its_encapsulation_port() {
     let (mut pair, client, server) = Pair::established();
@@ -170,8 +171,8 @@ impl Listing {
     }
 }
 
-/// Clients behind different NATs with one SCTP port, which list the same private address: it is no client's until it has
-/// answered there, and once it is given up never.
+/// Clients behind different NATs with one SCTP port, which list the same private address: it is no client's
+/// until it has answered there, and once it is given up never.
 #[test]
 fn clients_that_list_one_private_address_are_two() {
     for wait in [0, GIVEN_UP_SECS] {
@@ -221,8 +222,8 @@ fn confirmed_address_identifies_the_association() {
     assert_eq!(server.counts(), (1, 0));
 }
 
-/// An INIT of another client at the client's address, as it comes over raw IP (port 0) or from an encapsulation port. Returns
-/// the answer.
+/// An INIT of another client at the client's address, as it comes over raw IP (port 0) or from an
+/// encapsulation port. Returns the answer.
 fn init_from(pair: &mut Pair, port: u16) -> Sent {
     let mut other = neighbour(pair, 9);
     let mut buffer = vec![0; 2048];
@@ -234,9 +235,9 @@ fn init_from(pair: &mut Pair, port: u16) -> Sent {
     pair.wire.pop_front().expect("an answer")
 }
 
-/// draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4 rules 4 to 6: an INIT for an association that comes over UDP instead of
-/// raw IP, or the other way round, gets an ABORT the way that it came; one that comes as the association's packets do is
-/// processed.
+/// draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4 rules 4 to 6: an INIT for an association that comes over
+/// UDP instead of raw IP, or the other way round, gets an ABORT the way that it came; one that comes as the
+/// association's packets do is processed.
 #[test]
 fn rules_4_to_6_of_inits_with_and_without_encapsulation() {
     for (own, new) in [(0, 9899), (0, 0), (9899, 0)] {

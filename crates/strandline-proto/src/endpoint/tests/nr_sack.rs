@@ -84,8 +84,8 @@ fn both_sides_must_list_nr_sack() {
     }
 }
 
-/// Sections 4.2 and 4.4.1, case 2: what was delivered is non-renegable, from the second packet beyond a gap on. The lists
-/// are disjoint, and one without blocks is empty.
+/// Sections 4.2 and 4.4.1, case 2: what was delivered is non-renegable, from the second packet beyond a gap
+/// on. The lists are disjoint, and one without blocks is empty.
 #[test]
 fn delivered_messages_are_non_renegable() {
     let mut raw = agreed();
@@ -188,8 +188,8 @@ fn sacks_between_nr_sacks_are_processed() {
     assert_eq!((buffered(&raw), raw.state()), (0, "ESTABLISHED"));
 }
 
-/// Section 4.1: not to be used without the agreement. The type's high bits ask a receiver that does not know it to discard
-/// the chunk and the rest of its packet, whatever the chunk contains.
+/// Section 4.1: not to be used without the agreement. The type's high bits ask a receiver that does not know
+/// it to discard the chunk and the rest of its packet, whatever the chunk contains.
 #[test]
 fn nr_sack_without_agreement_is_unknown() {
     for offers in [false, true] {

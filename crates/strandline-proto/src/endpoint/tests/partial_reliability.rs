@@ -231,8 +231,8 @@ fn lifetime_that_ends_during_set_up() {
     assert!(pair.log.iter().any(has(kind::FORWARD_TSN)));
 }
 
-/// After T3-rtx one packet asks what became of the others. If its messages are abandoned, the FORWARD TSN asks: once the
-/// peer acknowledges that and nothing else, the others are lost, too.
+/// After T3-rtx one packet asks what became of the others. If its messages are abandoned, the FORWARD TSN
+/// asks: once the peer acknowledges that and nothing else, the others are lost, too.
 #[test]
 fn forward_tsn_asks_after_t3() {
     let mut raw = open();
@@ -307,8 +307,8 @@ fn spurious_t3_abandons_one_packet() {
     assert_eq!(failures(&mut raw).len(), 1);
 }
 
-/// RFC 9937: what is abandoned in a recovery makes no room in the window. One SACK clocks out at most what it delivered,
-/// and a packet.
+/// RFC 9937: what is abandoned in a recovery makes no room in the window. One SACK clocks out at most what it
+/// delivered, and a packet.
 #[test]
 fn no_burst_for_what_was_abandoned() {
     let mut raw = open();
@@ -327,8 +327,8 @@ fn no_burst_for_what_was_abandoned() {
     assert!(new <= 4, "{found:?}");
 }
 
-/// RFC 9260 section 7.2.4 rule 3: the packet that is sent regardless of cwnd is the one at the beginning of the recovery.
-/// If its data is abandoned instead, later losses of that recovery wait for cwnd.
+/// RFC 9260 section 7.2.4 rule 3: the packet that is sent regardless of cwnd is the one at the beginning of
+/// the recovery. If its data is abandoned instead, later losses of that recovery wait for cwnd.
 #[test]
 fn abandoned_fast_retransmission_has_no_substitute() {
     let mut raw = open_as(|config| config.recovery = Recovery::Rfc9260);

@@ -115,8 +115,8 @@ fn few_packets_take_no_share() {
     assert!(least > queue / 2, "{least}");
 }
 
-/// A window of 40 packets: a SACK that frees less than half of it is not answered with data, and the one that frees half
-/// is answered with all that was freed.
+/// A window of 40 packets: a SACK that frees less than half of it is not answered with data, and the one that
+/// frees half is answered with all that was freed.
 #[test]
 fn trains_wait_for_half_of_the_window() {
     let mut raw = Raw::open(Pair::new(), init(Tsn(1000)));

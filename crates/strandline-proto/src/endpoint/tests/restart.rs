@@ -162,8 +162,8 @@ fn restart_agrees_on_more() {
     }
 }
 
-/// An INIT that the client answers while its own COOKIE ECHO is under way. Returns what it was established with, and what
-/// it has after the cookie of that INIT, from a peer that supports no extension.
+/// An INIT that the client answers while its own COOKIE ECHO is under way. Returns what it was established
+/// with, and what it has after the cookie of that INIT, from a peer that supports no extension.
 fn crossed(extensions: ExtensionsConfig) -> [crate::stats::Status; 2] {
     let mut pair = Pair::with(extended(extensions, CLIENT), extended(extensions, SERVER));
     let client = pair.connect();

@@ -480,8 +480,8 @@ fn restart_begins_new_accounts() {
     assert_eq!(chunk, Some(false));
 }
 
-/// A part of an unordered message cannot be delivered before the rest of an earlier one of its stream. It is as soon as that
-/// has arrived: the peer may wait for credit.
+/// A part of an unordered message cannot be delivered before the rest of an earlier one of its stream. It is
+/// as soon as that has arrived: the peer may wait for credit.
 #[test]
 fn unordered_messages_follow_one_another() {
     static PAYLOAD: [u8; 1024] = [7; 1024];

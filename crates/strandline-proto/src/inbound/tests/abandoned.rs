@@ -1,5 +1,5 @@
-//! Random traffic of a sender that abandons some messages (RFC 3758): the others arrive exactly once, whole and in order,
-//! and nothing is held in the end.
+//! Random traffic of a sender that abandons some messages (RFC 3758): the others arrive exactly once, whole
+//! and in order, and nothing is held in the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 

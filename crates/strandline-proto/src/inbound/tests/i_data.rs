@@ -406,8 +406,8 @@ fn i_forward_tsn_from_another_numbering() {
     assert_eq!(rig.texts(), ["first", "third"]);
 }
 
-/// Unordered messages that were given up on many streams: fragments of them that arrive later are dropped, and hold up no
-/// shutdown.
+/// Unordered messages that were given up on many streams: fragments of them that arrive later are dropped,
+/// and hold up no shutdown.
 #[test]
 fn late_fragments_of_many_given_up_messages() {
     const STREAMS: u32 = 4000;
@@ -445,8 +445,8 @@ fn gaps_from_before_a_reset_are_filled() {
     assert_eq!(rig.inbound.cumulative_tsn(), Tsn(105));
 }
 
-/// The peer has abandoned a message and skips its remaining fragments, after later messages of the stream have arrived. It
-/// answers the request for a reset of all numbers only once that is acknowledged.
+/// The peer has abandoned a message and skips its remaining fragments, after later messages of the stream
+/// have arrived. It answers the request for a reset of all numbers only once that is acknowledged.
 #[test]
 fn fragments_of_skipped_message_precede_a_reset() {
     let mut rig = interleaved(Rig::new());

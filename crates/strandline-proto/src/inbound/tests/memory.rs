@@ -56,8 +56,8 @@ impl Crowd {
         Self { arena: Arena::default(), associations: associations.collect() }
     }
 
-    /// Lets each association receive so many rounds of `fragments` chunks, alternately as that many messages and as one.
-    /// Returns the bytes read.
+    /// Lets each association receive so many rounds of `fragments` chunks, alternately as that many messages
+    /// and as one. Returns the bytes read.
     fn run(&mut self, rounds: usize, fragments: usize) -> usize {
         let config = AssociationConfig::default();
         let payload = [7; 1400];

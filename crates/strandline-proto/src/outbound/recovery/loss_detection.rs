@@ -64,10 +64,11 @@ impl SendWindow {
 
 /// After a SACK or a deadline.
 impl RackRecovery<'_> {
-    /// Takes in what a SACK acknowledged, finds lost chunks (RFC 8985 section 6.2: RACK_update and RACK_detect_loss),
-    /// and detects which reactions were spurious. When a deadline has passed, only time is new. `newly_acked` is `None`
-    /// if the SACK reports nothing that the previous one did not. `can_send_new` is true if there is new data that the peer has
-    /// room for, which may test whether a time-out was spurious.
+    /// Takes in what a SACK acknowledged, finds lost chunks (RFC 8985 section 6.2: RACK_update and
+    /// RACK_detect_loss), and detects which reactions were spurious. When a deadline has passed, only time is
+    /// new. `newly_acked` is `None` if the SACK reports nothing that the previous one did not. `can_send_new`
+    /// is true if there is new data that the peer has room for, which may test whether a time-out was
+    /// spurious.
     pub(crate) fn detect_loss(
         &mut self,
         now: Time,
@@ -122,8 +123,8 @@ impl RackRecovery<'_> {
         }
     }
 
-    /// Counts for each path the bytes acknowledged beyond its first gap (RFC 8985 section 6.2 step 4). Chunks of other or
-    /// removed paths, and chunks moved here by a retransmission, open no gap.
+    /// Counts for each path the bytes acknowledged beyond its first gap (RFC 8985 section 6.2 step 4). Chunks
+    /// of other or removed paths, and chunks moved here by a retransmission, open no gap.
     fn count_behind_gaps(&mut self, newly_acked: &NewlyAcked) {
         let Self { rack, outstanding, gaps } = self;
         let mut found = PerPath::<Gap>::default();
@@ -170,8 +171,8 @@ impl RackRecovery<'_> {
         self.find_lost_retransmissions(&thresholds, acks);
     }
 
-    /// Marks lost chunks that were sent once. Skips those below `Rack::examined`, and ends at the first one that was sent
-    /// too late to be lost.
+    /// Marks lost chunks that were sent once. Skips those below `Rack::examined`, and ends at the first one
+    /// that was sent too late to be lost.
     fn find_lost_first_transmissions(&mut self, thresholds: &Thresholds, acks: &mut PerPath<PathAck>) {
         let gaps = self.gaps;
         let mut examined = Some(self.rack.examined);
@@ -331,9 +332,10 @@ impl Rack {
         thresholds
     }
 
-    /// Returns whether a chunk is lost by its latest transmission: if something sent later on its path is acknowledged, and
-    /// RACK.rtt and the reordering window have passed. `was_acked` is true if it had been acknowledged: a SACK that was
-    /// overtaken by a later one revokes what the next one reports again, so the time is counted from there.
+    /// Returns whether a chunk is lost by its latest transmission: if something sent later on its path is
+    /// acknowledged, and RACK.rtt and the reordering window have passed. `was_acked` is true if it had been
+    /// acknowledged: a SACK that was overtaken by a later one revokes what the next one reports again, so the
+    /// time is counted from there.
     fn examine(
         &mut self,
         (path, was_acked): (PathIndex, bool),
@@ -487,9 +489,9 @@ impl RackRecovery<'_> {
         self.rack.path(path).on_shrunk(moment);
     }
 
-    /// Marks the data of a tail-loss probe without new data: the highest chunk in flight on the path (RFC 8985 section
-    /// 7.3) among those that SACKs have room to report, unless `may_probe` denies it. Returns its bytes, which leave the
-    /// flight.
+    /// Marks the data of a tail-loss probe without new data: the highest chunk in flight on the path (RFC
+    /// 8985 section 7.3) among those that SACKs have room to report, unless `may_probe` denies it. Returns
+    /// its bytes, which leave the flight.
     pub(crate) fn on_probe(&mut self, path: PathIndex, may_probe: impl Fn(Tsn, &Record) -> bool) -> u32 {
         let outstanding = &mut *self.outstanding;
         let in_flight = |index: &usize| {

@@ -84,8 +84,8 @@ impl SendWindow {
         (newly_acked, delivered)
     }
 
-    /// Processes a SACK that `classify` and `reports_unsent` found possible. `can_send_new` is true if there is new data
-    /// that the peer has room for. The steps, in this order:
+    /// Processes a SACK that `classify` and `reports_unsent` found possible. `can_send_new` is true if there
+    /// is new data that the peer has room for. The steps, in this order:
     ///
     /// | step | what it does |
     /// |---|---|
@@ -129,8 +129,8 @@ impl SendWindow {
         progress
     }
 
-    /// Retransmits the chunk after the cumulative TSN if an NR-SACK reported it as non-renegable and the peer lacks it now.
-    /// If its data is freed already, it can't be retransmitted, and the association ends.
+    /// Retransmits the chunk after the cumulative TSN if an NR-SACK reported it as non-renegable and the peer
+    /// lacks it now. If its data is freed already, it can't be retransmitted, and the association ends.
     #[cold]
     fn retransmit_revoked(&mut self, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
         let Self { outstanding, lowest, rack, renege_budget, .. } = self;
@@ -351,9 +351,9 @@ fn count_acked(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &m
     true
 }
 
-/// Handles a chunk whose gap acknowledgement the peer revokes (rule D iii): it is in flight again, with one miss
-/// indication. `sack_may_be_old` is true if the SACK may have been sent before the previous one. Returns how many chunks
-/// must be examined again.
+/// Handles a chunk whose gap acknowledgement the peer revokes (rule D iii): it is in flight again, with one
+/// miss indication. `sack_may_be_old` is true if the SACK may have been sent before the previous one. Returns
+/// how many chunks must be examined again.
 fn renege(
     (outstanding, lowest): (&mut Outstanding, &mut Lowest),
     rack: Option<&mut Rack>,

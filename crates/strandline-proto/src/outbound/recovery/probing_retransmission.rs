@@ -1,6 +1,7 @@
-//! The packet that is retransmitted alone when T3-rtx expires or a closed window is probed. Its acknowledgement shows that
-//! what was sent before on the same path is lost. If that path has failed meanwhile, the packet is sent on another path,
-//! and nothing else would show the fate of the failed path's data.
+//! The packet that is retransmitted alone when T3-rtx expires or a closed window is probed. Its
+//! acknowledgement shows that what was sent before on the same path is lost. If that path has failed
+//! meanwhile, the packet is sent on another path, and nothing else would show the fate of the failed path's
+//! data.
 
 use crate::number::Tsn;
 use crate::time::Time;

@@ -150,8 +150,8 @@ pub(crate) struct PathRack {
     // | a loss that a tail-loss probe repaired | set | as before | no | as before | as before |
     // | T3-rtx expired | set | set | no | no | set |
     //
-    // A cumulative acknowledgement clears `exit` and `timed_out` at their TSNs, and the other three once everything sent
-    // before `began` is acknowledged. If everything proves spurious, all are cleared.
+    // A cumulative acknowledgement clears `exit` and `timed_out` at their TSNs, and the other three once
+    // everything sent before `began` is acknowledged. If everything proves spurious, all are cleared.
     /// When the latest congestion event began; `None` once everything sent before is acknowledged.
     pub(crate) began: Option<Moment>,
     /// Losses of the event are repaired until everything up to here is acknowledged.

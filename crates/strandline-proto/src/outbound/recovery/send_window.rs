@@ -139,8 +139,8 @@ impl SendWindow {
         self.lowest.on_outstanding(path, tsn);
     }
 
-    /// Assigns the chunks of a path that is removed to another one, to be retransmitted unless they have arrived. Nothing
-    /// refers to the removed path afterwards. Returns the bytes that left its flight.
+    /// Assigns the chunks of a path that is removed to another one, to be retransmitted unless they have
+    /// arrived. Nothing refers to the removed path afterwards. Returns the bytes that left its flight.
     pub(crate) fn move_path(&mut self, from: PathIndex, to: PathIndex, round_trip: Option<Duration>) -> u32 {
         let marked = self.mark_path(from);
         self.outstanding.move_path(from, to);
@@ -159,8 +159,9 @@ impl SendWindow {
     }
 }
 
-/// Reports chunks that are acknowledged for the first time to loss detection by time. `sent` is the time of the last
-/// one, and whether that measures a round-trip time. `highest_before` is the highest index that was acknowledged before.
+/// Reports chunks that are acknowledged for the first time to loss detection by time. `sent` is the time of
+/// the last one, and whether that measures a round-trip time. `highest_before` is the highest index that was
+/// acknowledged before.
 pub(crate) fn report_acked(
     rack: &mut Rack,
     outstanding: &Outstanding,

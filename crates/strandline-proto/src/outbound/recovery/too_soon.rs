@@ -1,9 +1,10 @@
 //! How soon the answer to a retransmission can arrive (RFC 8985 section 6.2 step 2). A sooner one is for an earlier
 //! transmission.
 //!
-//! There are two limits, because the errors differ. Below [`PathRack::spurious_below_ns`], the lower one, the answer proves that
-//! the retransmission was spurious, and the window is restored. Below [`Rack::rack_ignores_below_ns`] it is only not
-//! taken for the answer of the retransmission, which would make everything sent before it lost.
+//! There are two limits, because the errors differ. Below [`PathRack::spurious_below_ns`], the lower one, the
+//! answer proves that the retransmission was spurious, and the window is restored. Below
+//! [`Rack::rack_ignores_below_ns`] it is only not taken for the answer of the retransmission, which would
+//! make everything sent before it lost.
 
 use core::time::Duration;
 
@@ -41,9 +42,9 @@ impl PathRack {
 }
 
 impl Rack {
-    /// Uses the minimum round-trip time of the removed path `from`, or else `round_trip`, as the estimate of path `to` if
-    /// that has none: chunks in flight on `from` are retransmitted on `to`, and late answers to the first copies must not
-    /// count as answers.
+    /// Uses the minimum round-trip time of the removed path `from`, or else `round_trip`, as the estimate of
+    /// path `to` if that has none: chunks in flight on `from` are retransmitted on `to`, and late answers to
+    /// the first copies must not count as answers.
     pub(crate) fn pass_on_min_rtt(&mut self, from: PathIndex, to: PathIndex, round_trip: Option<Duration>) {
         let smoothed_ns = round_trip.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let earlier_min_rtt_ns = self.path(from).any_min_rtt_ns().unwrap_or(smoothed_ns);

@@ -80,8 +80,8 @@ impl Parked {
         self.waiting += usize::from(!begun);
     }
 
-    /// Removes a stream, for its messages to be scheduled. They are returned in their order. `on_refused` is called if one
-    /// was refused.
+    /// Removes a stream, for its messages to be scheduled. They are returned in their order. `on_refused` is
+    /// called if one was refused.
     pub(crate) fn take(
         &mut self,
         messages: &mut Messages,

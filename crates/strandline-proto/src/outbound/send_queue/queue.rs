@@ -1,6 +1,6 @@
-//! The queue of messages that were not sent yet: [`push`](Queue::push) adds one, [`next`](Queue::next) returns what must
-//! be sent, and [`on_sent`](Queue::on_sent) records that it got a TSN. `room` decides whether a message fits the send
-//! buffer.
+//! The queue of messages that were not sent yet: [`push`](Queue::push) adds one, [`next`](Queue::next)
+//! returns what must be sent, and [`on_sent`](Queue::on_sent) records that it got a TSN. `room` decides
+//! whether a message fits the send buffer.
 //!
 //! | an unsent message is | because | in |
 //! |---|---|---|
@@ -49,7 +49,8 @@ pub(crate) struct Queue {
     limit: u32,
     /// The size is configured, and not auto-tuned.
     pub(crate) is_fixed: bool,
-    /// Messages that wait for a reset of their streams, and the counts of dynamic streams; allocated while there are any.
+    /// Messages that wait for a reset of their streams, and the counts of dynamic streams; allocated while
+    /// there are any.
     pub(crate) tracking: Option<Box<StreamTracking>>,
     /// Messages of streams that wait for credit; allocated while there are any.
     parked: Option<Box<Parked>>,
@@ -125,8 +126,8 @@ impl Queue {
         (!message.is_begun()).then_some((key, message))
     }
 
-    /// Records that `len` bytes of `fragment` get a TSN: the first ones of their message if it `begins`, the last ones if it
-    /// `ends`.
+    /// Records that `len` bytes of `fragment` get a TSN: the first ones of their message if it `begins`, the
+    /// last ones if it `ends`.
     #[inline]
     pub(crate) fn on_sent(
         &mut self,
@@ -301,8 +302,8 @@ impl Queue {
         self.scheduler.set_by_fragment(interleaves);
     }
 
-    /// Returns the messages that are not sent to their ends, in the order in which they would have been. It may contain the
-    /// message that is under way twice.
+    /// Returns the messages that are not sent to their ends, in the order in which they would have been. It
+    /// may contain the message that is under way twice.
     pub(crate) fn into_keys(mut self, messages: &mut Messages) -> Vec<MessageKey> {
         let waiting = core::iter::from_fn(|| self.scheduler.pop(messages, &self.settings));
         let mut keys: Vec<_> = self.under_way.into_iter().chain(waiting).collect();

@@ -1,6 +1,6 @@
-//! The messages that a reset of streams, or the end of a dynamic stream, has to wait for: messages that are held back
-//! until a reset is answered, and the number of messages of each dynamic stream that are not sent to their ends. A dynamic
-//! stream is closed once it has none.
+//! The messages that a reset of streams, or the end of a dynamic stream, has to wait for: messages that are
+//! held back until a reset is answered, and the number of messages of each dynamic stream that are not sent
+//! to their ends. A dynamic stream is closed once it has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,8 +90,9 @@ impl Unsent {
         }
     }
 
-    /// Returns whether the unsent messages of a stream, with another one of `len` bytes, have at most `most` bytes, each counted as
-    /// [`COUNTED_MIN`] at least. Two may have more: one of them is being sent. If not, [`StreamTracking::on_gone`] says when it may be different.
+    /// Returns whether the unsent messages of a stream, with another one of `len` bytes, have at most `most`
+    /// bytes, each counted as [`COUNTED_MIN`] at least. Two may have more: one of them is being sent. If not,
+    /// [`StreamTracking::on_gone`] says when it may be different.
     pub(crate) fn has_room(&mut self, stream: StreamId, len: usize, most: usize) -> bool {
         let fits =
             |count: &Count| count.messages < 2 || count.bytes.max(count.messages * COUNTED_MIN) + len <= most;
@@ -131,8 +132,8 @@ impl Unsent {
         !has_some
     }
 
-    /// Lets a stream be reported as started once a message of it was sent to its end, or abandoned. `begun` messages have a
-    /// number. Returns true if one was sent to its end.
+    /// Lets a stream be reported as started once a message of it was sent to its end, or abandoned. `begun`
+    /// messages have a number. Returns true if one was sent to its end.
     pub(crate) fn start(&mut self, stream: StreamId, begun: usize) -> bool {
         let unsent = self.counts.get(&stream).map_or(0, |count| count.messages);
         let is_started = begun > 1 || (begun == 1 && unsent == 0);

@@ -1,5 +1,5 @@
-//! The lowest outstanding chunk of each path, whose acknowledgement restarts T3-rtx (RFC 9260 section 6.3.2 R3). Thousands
-//! of chunks of other paths may lie before it, so the search goes on where it last ended.
+//! The lowest outstanding chunk of each path, whose acknowledgement restarts T3-rtx (RFC 9260 section 6.3.2
+//! R3). Thousands of chunks of other paths may lie before it, so the search goes on where it last ended.
 
 use super::outstanding::Outstanding;
 use crate::number::Tsn;
@@ -45,8 +45,8 @@ impl Lowest {
         found
     }
 
-    /// Returns the index of the path's lowest outstanding chunk if it is below `below`, `usize::MAX` if there is none, and
-    /// 0 if it was not found yet: it is then unknown whether the lowest was acknowledged.
+    /// Returns the index of the path's lowest outstanding chunk if it is below `below`, `usize::MAX` if there
+    /// is none, and 0 if it was not found yet: it is then unknown whether the lowest was acknowledged.
     pub(crate) fn find(&mut self, outstanding: &Outstanding, path: PathIndex, below: usize) -> usize {
         let from = &mut self.0[path];
         let first = outstanding.tsn(0);

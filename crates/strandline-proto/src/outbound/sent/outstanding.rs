@@ -43,8 +43,8 @@ pub(crate) enum State {
     Overdue,
     /// Acknowledged by a gap block that the peer never revokes; does not count as flight.
     NonRenegable,
-    /// As [`NonRenegable`](Self::NonRenegable), and so are all chunks of its message, which has left: its record no longer
-    /// refers to it.
+    /// As [`NonRenegable`](Self::NonRenegable), and so are all chunks of its message, which has left: its
+    /// record no longer refers to it.
     NonRenegableFreed,
     /// Abandoned (RFC 3758): as if it were acknowledged, except that the peer must be told to skip it. It stays in this
     /// state, and its record no longer refers to a message; see [`abandon`](Outstanding::abandon).
@@ -85,8 +85,8 @@ pub(crate) const RESENT: u8 = 1 << 4;
 pub(crate) const PROBE: u8 = 1 << 5;
 /// The chunk was sent on several paths: it is unknown which of them delivered it.
 pub(crate) const MOVED: u8 = 1 << 6;
-/// The path that the chunk was sent on is removed, and it has not been retransmitted since: its acknowledgement shows nothing
-/// about any path.
+/// The path that the chunk was sent on is removed, and it has not been retransmitted since: its
+/// acknowledgement shows nothing about any path.
 pub(crate) const ORPHANED: u8 = 1 << 7;
 
 impl Record {
@@ -310,8 +310,8 @@ impl Outstanding {
         }
     }
 
-    /// Returns the run of like records from `from` on, or `None` if there is no record. Adds the messages that end in it
-    /// to `leaving`.
+    /// Returns the run of like records from `from` on, or `None` if there is no record. Adds the messages
+    /// that end in it to `leaving`.
     #[inline]
     pub(crate) fn run_at(&self, from: usize, end: usize, leaving: &mut Leaving<'_>) -> Option<Run> {
         let (front, back) = self.records.as_slices();
@@ -412,7 +412,8 @@ impl Outstanding {
         self.records.get_mut(index)
     }
 
-    /// Returns the message of each chunk that the peer may not have, in TSN order. Chunks that were abandoned have none.
+    /// Returns the message of each chunk that the peer may not have, in TSN order. Chunks that were abandoned
+    /// have none.
     pub(crate) fn messages(&self) -> impl Iterator<Item = MessageKey> {
         self.records.iter().filter_map(Record::message)
     }

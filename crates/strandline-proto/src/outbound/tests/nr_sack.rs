@@ -210,9 +210,9 @@ fn far_apart_chunks_leave_later() {
 }
 
 proptest! {
-    /// Whatever arrives in whichever order, and whatever part of it is called non-renegable, the send buffer holds exactly
-    /// the messages with a chunk that is neither kept nor cumulatively acknowledged, without what the cumulative TSN
-    /// covers of them.
+    /// Whatever arrives in whichever order, and whatever part of it is called non-renegable, the send buffer
+    /// holds exactly the messages with a chunk that is neither kept nor cumulatively acknowledged, without
+    /// what the cumulative TSN covers of them.
     #[test]
     fn accounts_match_a_naive_model(
         chunks in proptest::collection::vec(1_usize..5, 1..12),

@@ -308,7 +308,8 @@ fn sacks_behind_another_paths_gap_do_not_count() {
     }
 }
 
-/// What was acknowledged on a path before a chunk of another one was retransmitted there shows nothing about later gaps.
+/// What was acknowledged on a path before a chunk of another one was retransmitted there shows nothing about
+/// later gaps.
 #[test]
 fn chunks_that_change_path_make_no_gap() {
     let mut fixture = Fixture::with_rack(0);

@@ -161,8 +161,8 @@ fn retransmission_elsewhere_measures_nothing() {
     assert!(acks[0].rtt.sent_at.is_none() || acks[0].rtt.after_lost_sack, "{:?}", acks[0]);
 }
 
-/// E3: as many of the lowest chunks as fit the packet that they are retransmitted in, and at least one. Its size depends
-/// on the path that it takes, not on the one before.
+/// E3: as many of the lowest chunks as fit the packet that they are retransmitted in, and at least one. Its
+/// size depends on the path that it takes, not on the one before.
 #[test]
 fn time_out_marks_one_packet() {
     let chunk = 100 + 16;

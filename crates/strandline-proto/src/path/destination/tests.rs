@@ -552,8 +552,8 @@ fn recovery_counts_what_the_sack_leaves_late() {
     assert!((share..=share + 1).contains(&(path.window() - path.flight)), "{path:?}");
 }
 
-/// A recovery whose flight has ended does not allow more than the window that has decayed in a pause: data may have gone
-/// over another path meanwhile.
+/// A recovery whose flight has ended does not allow more than the window that has decayed in a pause: data
+/// may have gone over another path meanwhile.
 #[test]
 fn pause_ends_the_reduction_of_a_recovery() {
     for (pause, ends) in [(0, false), (50_000, true)] {

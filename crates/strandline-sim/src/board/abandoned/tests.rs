@@ -99,7 +99,8 @@ fn interleaved_messages_are_told_apart() {
         .expect("right");
 }
 
-/// The INITs of both sides met, and the first data under the peer's other tag is skipped (RFC 9260 section 5.2.4 action B).
+/// The INITs of both sides met, and the first data under the peer's other tag is skipped (RFC 9260 section
+/// 5.2.4 action B).
 #[test]
 fn data_is_skipped_under_another_tag() {
     let mut board = three();

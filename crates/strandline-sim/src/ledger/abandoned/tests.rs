@@ -111,8 +111,8 @@ fn limits_of_transmissions() {
     assert!(fails(&mut ledger, at(2), FailureCause::LowPriority, true).is_err(), "nothing took its room");
 }
 
-/// Only the first chunk names its message. The INITs of both sides met after it was sent, and the peer's later one counts
-/// (RFC 9260 section 5.2.4 action B).
+/// Only the first chunk names its message. The INITs of both sides met after it was sent, and the peer's
+/// later one counts (RFC 9260 section 5.2.4 action B).
 #[test]
 fn message_goes_on_under_another_tag() {
     let (sender, other) = ((0, Some(ID)), (0, Some(AssociationId { slot: 1, ..ID })));

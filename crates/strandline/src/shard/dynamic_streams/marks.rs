@@ -6,12 +6,13 @@ use strandline_proto::number::{Ssn, StreamId};
 
 use crate::error::RecvError;
 
-/// Limit of bytes of what is noted. A peer that reuses a number only once both directions are closed, as it must, stays far
-/// below: at most two uses of a number are noted, with their ends and the wishes that they stop.
+/// Limit of bytes of what is noted. A peer that reuses a number only once both directions are closed, as it
+/// must, stays far below: at most two uses of a number are noted, with their ends and the wishes that they
+/// stop.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
-/// Where streams end among the messages that the engine holds. The SSN is that of the message after the last one; `None`
-/// if the end is none that the peer has chosen for this stream.
+/// Where streams end among the messages that the engine holds. The SSN is that of the message after the last
+/// one; `None` if the end is none that the peer has chosen for this stream.
 pub(super) type Ends = Vec<(StreamId, Option<Ssn>)>;
 
 /// What happened at a position among the messages.

@@ -106,8 +106,9 @@ impl Queue {
         }
     }
 
-    /// Ends the stream, of which the message after the last one would have the SSN `next`. The end is clean unless messages are
-    /// missing immediately before it: messages that were given up earlier have their gaps.
+    /// Ends the stream, of which the message after the last one would have the SSN `next`. The end is clean
+    /// unless messages are missing immediately before it: messages that were given up earlier have their
+    /// gaps.
     pub(super) fn end(&mut self, next: Option<Ssn>) {
         let is_clean = next == Some(self.next) && !self.is_partial;
         let end = if is_clean { End::Clean } else { End::Error(RecvError::Unfinished) };

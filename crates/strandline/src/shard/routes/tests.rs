@@ -110,8 +110,8 @@ fn resets_concern_the_readers_of_their_streams() {
     assert_eq!(all(None), [Some((9, 1)), Some((9, 2))]);
 }
 
-/// A reader that comes after the reset of its stream finds it between the messages, whoever had them before. So does one
-/// that comes after a reader has gone.
+/// A reader that comes after the reset of its stream finds it between the messages, whoever had them before.
+/// So does one that comes after a reader has gone.
 #[test]
 fn resets_concern_later_readers_too() {
     let (mut read, mut woken) = (WaitQueue::default(), Vec::new());

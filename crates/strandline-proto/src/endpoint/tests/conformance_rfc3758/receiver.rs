@@ -69,8 +69,8 @@ fn stranded_messages_are_delivered_by_stream() {
     assert_eq!(raw.buffered(), 0);
 }
 
-/// What is held behind a gap closes the window. The FORWARD TSN that skips the gap is processed all the same, and reading
-/// opens the window again.
+/// What is held behind a gap closes the window. The FORWARD TSN that skips the gap is processed all the same,
+/// and reading opens the window again.
 #[test]
 fn forward_tsn_while_own_window_is_closed() {
     let mut raw = open_as(|config| {

@@ -105,8 +105,8 @@ fn ambiguous_forward_tsn_counts_after_the_reset() {
     assert_eq!(raw.texts(), ["old", "old", "old", "new"]);
 }
 
-/// The peer abandons two messages before the reset. The second was delivered, and the SACK was lost: its SSN is past. The
-/// peer answers once the chunk is acknowledged.
+/// The peer abandons two messages before the reset. The second was delivered, and the SACK was lost: its SSN
+/// is past. The peer answers once the chunk is acknowledged.
 #[test]
 fn delivered_message_is_abandoned_before_the_reset() {
     let mut raw = open_both();

@@ -38,8 +38,8 @@ fn failures(pair: &Pair) -> Vec<FailureCause> {
     causes.collect()
 }
 
-/// A message was abandoned, and the peer has not acknowledged the FORWARD TSN when it restarts: there is nothing to skip
-/// any more, and the message was reported.
+/// A message was abandoned, and the peer has not acknowledged the FORWARD TSN when it restarts: there is
+/// nothing to skip any more, and the message was reported.
 #[test]
 fn restart_ends_a_pending_forward_tsn() {
     let (mut pair, _, server) = Pair::established();

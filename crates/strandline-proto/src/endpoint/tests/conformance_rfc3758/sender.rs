@@ -46,8 +46,8 @@ fn rule_c3_forward_tsn_needs_a_confirmed_address() {
     assert!(pair.log.iter().any(|sent| unconfirmed(sent) && has(kind::HEARTBEAT)(sent)), "it is probed");
 }
 
-/// F1: a FORWARD TSN is sent for nothing but what was abandoned. TR2: as long as the lifetime lasts, a message is retransmitted
-/// like any other.
+/// F1: a FORWARD TSN is sent for nothing but what was abandoned. TR2: as long as the lifetime lasts, a
+/// message is retransmitted like any other.
 #[test]
 fn rules_f1_and_tr2_limits_not_reached() {
     let mut pair = pair(1);

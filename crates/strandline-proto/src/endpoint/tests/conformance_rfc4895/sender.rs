@@ -57,8 +57,8 @@ fn section_6_2_auth_fits_the_path_mtu() {
     }
 }
 
-/// Packets that only the AUTH chunk makes too long for the path reduce the path MTU, whatever notices their loss: T3-rtx,
-/// or acknowledgements of shorter packets.
+/// Packets that only the AUTH chunk makes too long for the path reduce the path MTU, whatever notices their
+/// loss: T3-rtx, or acknowledgements of shorter packets.
 #[test]
 fn section_6_2_auth_counts_for_lost_packets() {
     const FLOOR: usize = 576;

@@ -80,8 +80,8 @@ fn section_6_3_restart_derives_new_keys() {
     assert!(exchange(&mut pair, again, server));
 }
 
-/// A peer that restarts without authentication is refused: otherwise a restart would get rid of it. With it the peer may
-/// restart.
+/// A peer that restarts without authentication is refused: otherwise a restart would get rid of it. With it
+/// the peer may restart.
 #[test]
 fn section_6_3_restart_keeps_authentication() {
     let chunks = [kind::DATA, kind::ABORT];

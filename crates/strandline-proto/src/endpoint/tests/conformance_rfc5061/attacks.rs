@@ -84,8 +84,8 @@ fn deleted_address_cannot_restart_the_association() {
     assert_eq!((peer.known(), peer.state()), (vec![new], "ESTABLISHED"));
 }
 
-/// Bombing attacks (section 4): a peer adds a victim's addresses, makes them primary, and deletes its own. The victim gets
-/// a bounded number of HEARTBEATs and no data.
+/// Bombing attacks (section 4): a peer adds a victim's addresses, makes them primary, and deletes its own.
+/// The victim gets a bounded number of HEARTBEATs and no data.
 #[test]
 fn added_victims_get_few_heartbeats() {
     let mut peer = Peer::new(1);
@@ -152,7 +152,8 @@ fn endless_list_of_requests_is_cut() {
     assert!(refused.len() >= 10, "{}", refused.len());
 }
 
-/// Malformed chunks that are authenticated: nothing is performed, and the association ends (CVE-2014-3673, CVE-2014-7841).
+/// Malformed chunks that are authenticated: nothing is performed, and the association ends (CVE-2014-3673,
+/// CVE-2014-7841).
 #[test]
 fn malformed_requests_end_the_association() {
     let inner = [0, 5, 0, 8, 192, 0, 2, 60];

@@ -103,8 +103,8 @@ fn heartbeats_are_answered_in_shutdown_sent() {
     assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown));
 }
 
-/// Rules F1 and F4 with both families: while the only address of one family is replaced, nothing but ASCONF leaves for an
-/// address of that family, although an address of the other one may be a source.
+/// Rules F1 and F4 with both families: while the only address of one family is replaced, nothing but ASCONF
+/// leaves for an address of that family, although an address of the other one may be a source.
 #[test]
 fn only_address_of_a_family_is_replaced() {
     // A host with one address accepts none of another family.
@@ -134,8 +134,8 @@ fn only_address_of_a_family_is_replaced() {
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "later");
 }
 
-/// A restart while an addition is under way, on a host that lists no addresses: the INIT ACK names its source alone, so that
-/// the new state does not know the other one.
+/// A restart while an addition is under way, on a host that lists no addresses: the INIT ACK names its source
+/// alone, so that the new state does not know the other one.
 #[test]
 fn unlisted_addition_crosses_a_restart() {
     let unlisted = EndpointConfig { local_addresses: Vec::new(), ..with_dynamic_addresses(1, SERVER) };

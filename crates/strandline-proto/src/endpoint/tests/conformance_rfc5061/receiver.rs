@@ -329,8 +329,8 @@ fn rule_c4_states_of_the_shutdown() {
     assert!(!sent.iter().any(has(kind::ASCONF_ACK)), "{number}");
 }
 
-/// Section 5.3: the peer uses a new address, and answers HEARTBEATs from it, once it has the ASCONF-ACK. When it repeats
-/// the ASCONF because that was lost, it gets a HEARTBEAT at once.
+/// Section 5.3: the peer uses a new address, and answers HEARTBEATs from it, once it has the ASCONF-ACK. When
+/// it repeats the ASCONF because that was lost, it gets a HEARTBEAT at once.
 #[test]
 fn address_is_probed_when_heard_again() {
     let with = |host| {

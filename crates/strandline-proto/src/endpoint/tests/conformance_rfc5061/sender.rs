@@ -89,8 +89,8 @@ fn asconf_has_a_checksum_where_others_have_none() {
     assert!(!verified(kind::ASCONF_ACK));
 }
 
-/// Section 5.1 rules A1 to A3: numbers from the initial TSN on, correlation IDs of their own, one chunk outstanding, and
-/// what is asked for meanwhile goes together into the next one.
+/// Section 5.1 rules A1 to A3: numbers from the initial TSN on, correlation IDs of their own, one chunk
+/// outstanding, and what is asked for meanwhile goes together into the next one.
 #[test]
 fn rule_a3_one_chunk_is_outstanding() {
     let mut peer = Peer::new(1);

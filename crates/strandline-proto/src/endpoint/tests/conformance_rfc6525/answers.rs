@@ -388,7 +388,8 @@ fn a_reset_of_all_numbers() {
     assert!(events(&mut raw).contains(&event));
 }
 
-/// A reset of all numbers that waits for a request of ours: "in progress" already has the TSN with which we will continue.
+/// A reset of all numbers that waits for a request of ours: "in progress" already has the TSN with which we
+/// will continue.
 #[test]
 fn a_waiting_reset_of_all_numbers() {
     let mut raw = open();

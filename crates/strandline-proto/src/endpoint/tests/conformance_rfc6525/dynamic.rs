@@ -109,8 +109,8 @@ fn closed_streams_share_requests() {
     }
 }
 
-/// Requests for many streams fit what every path carries as long as no larger path MTU was found: nothing that large has
-/// arrived.
+/// Requests for many streams fit what every path carries as long as no larger path MTU was found: nothing
+/// that large has arrived.
 #[test]
 fn requests_fit_every_path_at_first() {
     let (mut pair, client, _) = dynamic(|config| config.path_mtu_max = config.path_mtu_initial);
@@ -317,8 +317,8 @@ fn a_shutdown_of_the_peer_follows_the_ends() {
     }
 }
 
-/// A request is in progress because data before it was lost. The data holds a shutdown of the peer up, not the request, and
-/// the next request follows.
+/// A request is in progress because data before it was lost. The data holds a shutdown of the peer up, not
+/// the request, and the next request follows.
 #[test]
 fn a_request_waits_for_data_in_a_shutdown() {
     let (mut pair, client, server) = dynamic(|_| {});
@@ -426,8 +426,8 @@ fn dynamic_streams_that_do_not_exist() {
     assert_eq!(raw_events(&mut raw), []);
 }
 
-/// While the peer has not answered that it stops a stream, its own reset of that stream waits: otherwise it might use the
-/// number again and take the request for one to stop the new stream.
+/// While the peer has not answered that it stops a stream, its own reset of that stream waits: otherwise it
+/// might use the number again and take the request for one to stop the new stream.
 #[test]
 fn reset_waits_for_the_answer_to_stop() {
     let mut raw = raw();

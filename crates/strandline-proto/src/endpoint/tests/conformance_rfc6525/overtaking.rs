@@ -64,8 +64,8 @@ fn data_overtakes_the_response_to_a_renumbering() {
     assert_eq!(raw.state(), "ESTABLISHED");
 }
 
-/// The next message of a stream that was used before shows that the peer has not performed the reset: what follows by at
-/// most as many TSNs as its SSN is from before it, too, and is accepted beyond a gap.
+/// The next message of a stream that was used before shows that the peer has not performed the reset: what
+/// follows by at most as many TSNs as its SSN is from before it, too, and is accepted beyond a gap.
 #[test]
 fn data_beyond_a_gap_before_a_renumbering() {
     let mut raw = open();
@@ -238,8 +238,8 @@ fn check(raw: &mut Raw, peer: &Peer, abandons: bool, seed: u64) {
     assert!(read.is_empty(), "seed {seed}: {read:?}");
 }
 
-/// "In progress" with the peer's first TSN after the reset: messages before that are from before the reset, and are accepted
-/// beyond a gap.
+/// "In progress" with the peer's first TSN after the reset: messages before that are from before the reset,
+/// and are accepted beyond a gap.
 #[test]
 fn data_before_the_next_tsn_that_was_told() {
     let mut raw = open();

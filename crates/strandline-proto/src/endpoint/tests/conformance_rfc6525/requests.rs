@@ -353,8 +353,8 @@ fn waiting_reset_is_refused_after_another() {
     assert_eq!(data(&raw.heard()), [(Tsn(600_000), 1, 0)]);
 }
 
-/// Requests that each wait for a request of the other side, which would wait for ever: one is refused at once, or once its
-/// time is over.
+/// Requests that each wait for a request of the other side, which would wait for ever: one is refused at
+/// once, or once its time is over.
 #[test]
 fn incoming_resets_that_cross() {
     for (seed, refuses) in [(VerificationTag(1), true), (VerificationTag(u32::MAX), false)] {
@@ -381,8 +381,8 @@ fn incoming_resets_that_cross() {
     }
 }
 
-/// Any request of the peer has the number of our latest one. Only one with the streams that we asked for is the answer to
-/// it: another is denied, and our request goes on.
+/// Any request of the peer has the number of our latest one. Only one with the streams that we asked for is
+/// the answer to it: another is denied, and our request goes on.
 #[test]
 fn another_reset_is_not_the_answer() {
     let mut raw = open_with(PeerRequests::NONE);
@@ -467,8 +467,8 @@ fn fill_events(raw: &mut Raw) {
     events.extend((0..1 << 16).map(|_| (id, Event::PeerError { code: 1, data: bytes::Bytes::new() })));
 }
 
-/// The outcome of a request is reported even if the application has fetched no event for long. Then the peer's requests are
-/// denied, because their resets could not be reported.
+/// The outcome of a request is reported even if the application has fetched no event for long. Then the
+/// peer's requests are denied, because their resets could not be reported.
 #[test]
 fn no_reset_is_lost_among_events() {
     let mut raw = open();

@@ -123,8 +123,8 @@ fn data_on_repeated_cookie_echo_arrives_once() {
     assert_eq!(pair.recv(SERVER, server), None);
 }
 
-/// A COOKIE ECHO that somebody has seen and repeats without end is no amplifier: DATA goes at most twice as often as RFC
-/// 9260 sends it to a silent peer, and the association ends as with one.
+/// A COOKIE ECHO that somebody has seen and repeats without end is no amplifier: DATA goes at most twice as
+/// often as RFC 9260 sends it to a silent peer, and the association ends as with one.
 #[test]
 fn repeated_cookie_echoes_are_no_amplifier() {
     for round_trip_ms in [0, 20] {

@@ -6,8 +6,9 @@ use super::super::conformance_rfc3758::{open, open_as};
 use super::super::raw::*;
 use super::super::*;
 
-/// A jump takes no time for each TSN, and goes no farther than data that a peer may have in flight. One that seems to is
-/// from before a reset of all numbers, which moves them by half of the number space (RFC 6525 section 5.2.4).
+/// A jump takes no time for each TSN, and goes no farther than data that a peer may have in flight. One that
+/// seems to is from before a reset of all numbers, which moves them by half of the number space (RFC 6525
+/// section 5.2.4).
 #[test]
 fn jumps_of_any_length() {
     let farthest = 1 << 26;

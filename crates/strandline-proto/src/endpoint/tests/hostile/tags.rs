@@ -238,7 +238,8 @@ fn extensions_that_were_not_negotiated_do_nothing() {
     }
 }
 
-/// A type may mean something else to the peer: a chunk that is too short for ours is no violation (RFC 9260 section 3.2).
+/// A type may mean something else to the peer: a chunk that is too short for ours is no violation (RFC 9260
+/// section 3.2).
 #[test]
 fn short_chunks_of_unknown_extensions_are_skipped() {
     // Type, whether it is reported, whether the following chunks are processed.

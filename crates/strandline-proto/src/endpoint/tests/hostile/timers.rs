@@ -142,8 +142,9 @@ fn address_is_confirmed_by_its_own_nonce() {
     assert_eq!(paths[1].state, Reachability::Unconfirmed);
 }
 
-/// A peer keeps sending and never completes the shutdown. T5-shutdown-guard ends it, which new data delays by an hour at
-/// most; once SHUTDOWN ACK was sent, Association.Max.Retrans does, which a repeated SHUTDOWN does not delay.
+/// A peer keeps sending and never completes the shutdown. T5-shutdown-guard ends it, which new data delays by
+/// an hour at most; once SHUTDOWN ACK was sent, Association.Max.Retrans does, which a repeated SHUTDOWN does
+/// not delay.
 #[test]
 fn chattering_peer_cannot_delay_the_shutdown() {
     let chatter: [fn(&mut Raw, u32); 3] = [

@@ -1,4 +1,5 @@
-//! FORWARD TSN while the peer's window is closed (section 3.5, RFC 8260 section 2.3.1): it is no DATA and takes no window.
+//! FORWARD TSN while the peer's window is closed (section 3.5, RFC 8260 section 2.3.1): it is no DATA and
+//! takes no window.
 
 use super::*;
 
@@ -10,8 +11,8 @@ fn count(found: &[String], what: &str) -> usize {
     found.iter().filter(|line| line.starts_with(what)).count()
 }
 
-/// Lets `time` pass. The peer answers each packet after [`ANSWER`] with a SACK for everything before its TSN number `next`,
-/// without room for more. Returns what the server sent.
+/// Lets `time` pass. The peer answers each packet after [`ANSWER`] with a SACK for everything before its TSN
+/// number `next`, without room for more. Returns what the server sent.
 fn wait_answering(raw: &mut Raw, time: Duration, next: u32, gaps: &[(u16, u16)]) -> Vec<String> {
     let mut found = Vec::new();
     let mut asked = false;

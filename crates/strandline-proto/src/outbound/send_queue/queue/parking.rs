@@ -26,9 +26,9 @@ pub(crate) fn park(queue: &mut Queue, messages: &mut Messages, stream: StreamId,
     queue.buffered_bytes = queue.buffered_bytes.saturating_sub(bytes);
 }
 
-/// Records that the peer granted a stream credit: `room` bytes. Schedules its messages if that is as much as the next one
-/// waits for. To take them out again would cost a look at all messages. Returns true if it was scheduled, or a message that was
-/// refused may have room.
+/// Records that the peer granted a stream credit: `room` bytes. Schedules its messages if that is as much as
+/// the next one waits for. To take them out again would cost a look at all messages. Returns true if it was
+/// scheduled, or a message that was refused may have room.
 pub(crate) fn on_granted(queue: &mut Queue, messages: &mut Messages, stream: StreamId, room: usize) -> bool {
     let reports = report_refused(queue, stream);
     let Some(parked) = &mut queue.parked else { return reports };
@@ -41,7 +41,8 @@ pub(crate) fn on_granted(queue: &mut Queue, messages: &mut Messages, stream: Str
     opens || reports
 }
 
-/// Lets the sender of a stream try again, if a message was refused because of the stream's unsent ones. Returns whether one was.
+/// Lets the sender of a stream try again, if a message was refused because of the stream's unsent ones.
+/// Returns whether one was.
 fn report_refused(queue: &mut Queue, stream: StreamId) -> bool {
     let unsent = queue.tracking.as_mut().and_then(|tracking| tracking.unsent.as_mut());
     let was_refused = unsent.is_some_and(|unsent| unsent.take_refused(stream));
@@ -89,8 +90,8 @@ impl Queue {
         self.parked.as_mut()?.has_room(stream, len, self.limit as usize, messages_max)
     }
 
-    /// Removes parked messages that are abandoned. Returns the bytes of them that were not sent, which count against the
-    /// send buffer again until the message is gone.
+    /// Removes parked messages that are abandoned. Returns the bytes of them that were not sent, which count
+    /// against the send buffer again until the message is gone.
     #[cold]
     pub(super) fn remove_parked(
         &mut self,

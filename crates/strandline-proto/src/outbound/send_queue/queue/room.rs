@@ -31,9 +31,9 @@ impl Queue {
         self.limit = limit;
     }
 
-    /// Checks whether there is room for a message of `len` bytes; if not, the application will be notified when there
-    /// is. `credit` is that of the stream, if streams have any. `limit` returns the current send buffer and is called only if the
-    /// buffer was full by its previous size.
+    /// Checks whether there is room for a message of `len` bytes; if not, the application will be notified
+    /// when there is. `credit` is that of the stream, if streams have any. `limit` returns the current send
+    /// buffer and is called only if the buffer was full by its previous size.
     #[inline]
     pub(crate) fn check_room(
         &mut self,
@@ -67,8 +67,8 @@ impl Queue {
         }
     }
 
-    /// Returns whether a message has room on a stream that waits for credit, or that has queued as much as it may beyond it. `None`
-    /// if only the send buffer matters.
+    /// Returns whether a message has room on a stream that waits for credit, or that has queued as much as it
+    /// may beyond it. `None` if only the send buffer matters.
     pub(crate) fn stream_room(
         &mut self,
         stream: StreamId,
@@ -80,8 +80,8 @@ impl Queue {
         parked.or_else(|| (!self.keeps_credit(stream, len, credit)).then_some(false))
     }
 
-    /// Returns whether the unsent messages of a dynamic stream stay close to its credit with another one: what lies beyond it would
-    /// stay here if the stream's reader stopped.
+    /// Returns whether the unsent messages of a dynamic stream stay close to its credit with another one:
+    /// what lies beyond it would stay here if the stream's reader stopped.
     fn keeps_credit(&mut self, stream: StreamId, len: usize, credit: Option<u32>) -> bool {
         let unsent = self.tracking.as_mut().and_then(|tracking| tracking.unsent.as_mut());
         let (Some(unsent), Some(credit)) = (unsent, credit) else { return true };
@@ -115,8 +115,8 @@ impl Queue {
         self.buffered_bytes + len <= most && self.scheduler.has_reserve(stream)
     }
 
-    /// True if a message of `len` bytes has room once `bytes` bytes and `count` unsent messages have left. The queue holds
-    /// at most `messages_max`.
+    /// True if a message of `len` bytes has room once `bytes` bytes and `count` unsent messages have left.
+    /// The queue holds at most `messages_max`.
     pub(crate) fn has_room_after(
         &self,
         (len, messages_max): (usize, usize),
@@ -174,8 +174,9 @@ impl Queue {
     }
 }
 
-/// True if a message of `len` bytes has to wait while `buffered` bytes are in the send buffer. A long one need not fit an
-/// auto-tuned buffer: it is accepted once half of that is free, as otherwise the path would run dry before it.
+/// True if a message of `len` bytes has to wait while `buffered` bytes are in the send buffer. A long one
+/// need not fit an auto-tuned buffer: it is accepted once half of that is free, as otherwise the path would
+/// run dry before it.
 fn exceeds(queue: &Queue, buffered: usize, len: usize) -> bool {
     let limit = queue.limit as usize;
     let low = if queue.is_fixed { 0 } else { limit / 2 };

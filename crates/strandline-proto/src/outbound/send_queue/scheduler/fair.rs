@@ -1,10 +1,11 @@
-//! Bytes in equal shares (RFC 8260 section 3.5) or in proportion to weights (section 3.6): start-time fair queueing (Goyal,
-//! Vin and Cheng, 1996).
+//! Bytes in equal shares (RFC 8260 section 3.5) or in proportion to weights (section 3.6): start-time fair
+//! queueing (Goyal, Vin and Cheng, 1996).
 //!
-//! Each stream has a virtual time, which advances with the bytes that it sends, divided by its weight; the stream that is
-//! furthest behind is next. A stream that had nothing queued starts at the time of the one that was served last, so that
-//! it can't claim what it did not use. But it does not start before its own time: otherwise, one that queues a message
-//! whenever the previous one has left would have no turn to wait for.
+//! Each stream has a virtual time, which advances with the bytes that it sends, divided by its weight; the
+//! stream that is furthest behind is next. A stream that had nothing queued starts at the time of the one
+//! that was served last, so that it can't claim what it did not use. But it does not start before its own
+//! time: otherwise, one that queues a message whenever the previous one has left would have no turn to wait
+//! for.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,12 +1,13 @@
 //! Selects the next fragment (RFC 8260 section 3).
 //!
-//! [`Queue`](super::queue::Queue) asks the [`Scheduler`] of the association. With DATA chunks it sends a message that is
-//! begun to its end first, whatever the scheduler would choose, because their fragments have consecutive TSNs (RFC 9260
-//! section 6.9). A scheduler therefore chooses among messages, and among fragments only if they may be interleaved.
+//! [`Queue`](super::queue::Queue) asks the [`Scheduler`] of the association. With DATA chunks it sends a
+//! message that is begun to its end first, whatever the scheduler would choose, because their fragments have
+//! consecutive TSNs (RFC 9260 section 6.9). A scheduler therefore chooses among messages, and among fragments
+//! only if they may be interleaved.
 //!
-//! To add a scheduler, follow CONTRIBUTING.md, "Add a stream scheduler". The messages stay in the slab: a scheduler has
-//! [`List`](crate::outbound::messages::List)s of them, one for each stream or one for all. [`ring`] and [`ranked`] are two
-//! ways to keep those of the streams that have messages queued.
+//! To add a scheduler, follow CONTRIBUTING.md, "Add a stream scheduler". The messages stay in the slab: a
+//! scheduler has [`List`](crate::outbound::messages::List)s of them, one for each stream or one for all.
+//! [`ring`] and [`ranked`] are two ways to keep those of the streams that have messages queued.
 
 mod fair;
 mod fcfs;
@@ -52,18 +53,19 @@ impl Fragment {
     }
 }
 
-/// The order in which the messages of an association are sent. Messages of one stream keep their order, so that one which
-/// is partly sent is the first of its stream.
+/// The order in which the messages of an association are sent. Messages of one stream keep their order, so
+/// that one which is partly sent is the first of its stream.
 pub(crate) trait Scheduler {
     /// Adds a message as the last one of its stream. It is in no list.
     fn push(&mut self, messages: &mut Messages, settings: &Settings, stream: StreamId, message: MessageKey);
 
-    /// Returns what must be sent next, or `None` if nothing is queued or may be in this packet. `push` does not change a
-    /// choice while a packet is filled, unless the new message comes first.
+    /// Returns what must be sent next, or `None` if nothing is queued or may be in this packet. `push` does
+    /// not change a choice while a packet is filled, unless the new message comes first.
     fn next(&self, messages: &Messages) -> Option<Fragment>;
 
-    /// Records that `len` bytes of the fragment were sent. It is the choice of `next`, or a further fragment of a message
-    /// that must be sent to its end. `ends`: nothing of the message is left, so it must be removed from its list.
+    /// Records that `len` bytes of the fragment were sent. It is the choice of `next`, or a further fragment
+    /// of a message that must be sent to its end. `ends`: nothing of the message is left, so it must be
+    /// removed from its list.
     fn on_sent(
         &mut self,
         messages: &mut Messages,

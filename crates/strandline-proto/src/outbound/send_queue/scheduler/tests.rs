@@ -191,8 +191,8 @@ fn priorities_change_while_messages_are_queued() {
     }
 }
 
-/// The messages of a stream are taken out as by a look at all of them. Where each stream has a list of its own, the others
-/// are not looked at.
+/// The messages of a stream are taken out as by a look at all of them. Where each stream has a list of its
+/// own, the others are not looked at.
 #[test]
 fn taking_a_stream_looks_at_no_other() {
     for (kind, turn) in ALL.into_iter().flat_map(|kind| (0..8).map(move |turn| (kind, turn))) {

@@ -40,8 +40,8 @@ impl Outstanding {
         Some(before)
     }
 
-    /// Assigns a TSN to the rest of a message that is abandoned, so that there is one to skip: the peer may have all of it
-    /// that was sent. Returns false if too much is outstanding.
+    /// Assigns a TSN to the rest of a message that is abandoned, so that there is one to skip: the peer may
+    /// have all of it that was sent. Returns false if too much is outstanding.
     pub(crate) fn push_abandoned(&mut self, skipped: Skipped) -> bool {
         if self.records.len() >= CHUNKS_MAX {
             return false;

@@ -1,17 +1,17 @@
-//! Non-renegable chunks: an NR-SACK reported that the peer never revokes them. Once all chunks of a message are, it leaves although something before it is
-//! missing.
+//! Non-renegable chunks: an NR-SACK reported that the peer never revokes them. Once all chunks of a message
+//! are, it leaves although something before it is missing.
 
 use core::ops::RangeInclusive;
 
 use super::{ENDING, Outstanding, Record, State};
 use crate::outbound::messages::{MessageKey, Messages};
 
-/// Maximum number of chunks of other messages between two of the same one: messages whose chunks are further apart, which
-/// takes many interleaved ones, leave with the cumulative acknowledgement.
+/// Maximum number of chunks of other messages between two of the same one: messages whose chunks are further
+/// apart, which takes many interleaved ones, leave with the cumulative acknowledgement.
 const SPREAD_MAX: usize = 64;
 
-/// Records that a chunk that a gap block acknowledges is non-renegable. Returns the bytes that leave the send buffer: if it
-/// was the last such chunk of its message, those of all that are outstanding of it.
+/// Records that a chunk that a gap block acknowledges is non-renegable. Returns the bytes that leave the send
+/// buffer: if it was the last such chunk of its message, those of all that are outstanding of it.
 pub(crate) fn on_non_renegable(
     outstanding: &mut Outstanding,
     index: usize,
@@ -61,8 +61,8 @@ fn non_renegable_message(outstanding: &Outstanding, index: usize) -> Option<Rang
     }
 }
 
-/// Returns true if a chunk is a non-renegable one of the message, and false if it is one of another message. `None` ends the
-/// search: it is renegable, or `distance` from the previous one is too large.
+/// Returns true if a chunk is a non-renegable one of the message, and false if it is one of another message.
+/// `None` ends the search: it is renegable, or `distance` from the previous one is too large.
 fn is_non_renegable_of(record: &Record, key: MessageKey, distance: usize) -> Option<bool> {
     if record.message == key {
         return (record.state == State::NonRenegable).then_some(true);

@@ -6,8 +6,9 @@ use super::*;
 
 const LONGEST: usize = 3000;
 
-/// Keeps streams 1 to 3 backlogged with messages of these lengths, and sends `count` fragments of at most `most` bytes.
-/// After each, the bytes of each pair of streams, divided by their weights, differ at most by one of their longest pieces.
+/// Keeps streams 1 to 3 backlogged with messages of these lengths, and sends `count` fragments of at most
+/// `most` bytes. After each, the bytes of each pair of streams, divided by their weights, differ at most by
+/// one of their longest pieces.
 fn check(line: &mut Line, lengths: [usize; 3], weights: [u16; 3], most: usize, count: usize) {
     let mut sent = [0_usize; 3];
     let piece = |at: usize| if line.interleaves { lengths[at].min(most) } else { lengths[at] };
