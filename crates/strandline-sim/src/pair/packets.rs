@@ -11,7 +11,7 @@ pub fn chunk_kinds(bytes: &[u8]) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// Returns a predicate for [`Pair::drop_next`]: packets with a chunk of this type.
+/// Returns a predicate for [`Pair::drop_next`](super::Pair::drop_next): packets with a chunk of this type.
 pub fn with_chunk(kind: u8) -> impl FnMut(&Packet<'_>) -> bool + 'static {
     move |packet| packet.chunks().flatten().any(|chunk| chunk.kind == kind)
 }
