@@ -181,9 +181,11 @@ impl Threads {
         });
         let listening = listening.await.unwrap();
         let mut streams = Vec::new();
-        for _ in 0..12 {
-            // Each has a port of its own, so that all shards get some.
-            let connector = Connector::new(Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap());
+        for client in 0..12 {
+            // Each has a UDP port of its own, so that all shards get some, and an address of its own: at one
+            // address two might choose the same SCTP port, and the second would be refused.
+            let connector =
+                Connector::new(Stack::builder().udp(([127, 0, 0, 10 + client], 0).into()).unwrap());
             let connector = connector.encapsulation_port(listening.encapsulation.unwrap().port());
             let association = connector.association("127.0.0.1", listening.sctp.unwrap()).await.unwrap();
             streams.push((begin(association.open().await.unwrap()).await, association));

@@ -278,6 +278,9 @@ impl Interleaved {
     /// Takes a fragment that is wanted, and delivers what it releases: messages, and parts of at least `point` bytes.
     pub(super) fn take(&mut self, data: &IData<'_>, point: usize, sink: &mut Sink<'_>) {
         let key = Key::of(data);
+        if data.unordered && !self.abandoned.is_empty() {
+            self.keep_abandoned_near(data.stream, data.mid);
+        }
         let at_once = data.unordered || data.mid == self.next(data.stream);
         if data.beginning && data.ending && at_once {
             let bytes = sink.arena.copy(data.payload).freeze();
@@ -406,6 +409,16 @@ impl Interleaved {
         if !unordered {
             self.next.insert(stream, mid);
             self.advance(stream, point, sink);
+        }
+    }
+
+    /// Moves the last abandoned MID of a stream along behind unordered messages that arrive. Those that come half of
+    /// all numbers later would otherwise be taken for abandoned ones.
+    fn keep_abandoned_near(&mut self, stream: StreamId, mid: Mid) {
+        if let Some(last) = self.abandoned.get_mut(&stream)
+            && mid.distance_from(*last) > HALF / 2
+        {
+            *last = mid + (HALF + HALF / 2);
         }
     }
 

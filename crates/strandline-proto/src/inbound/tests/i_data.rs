@@ -147,6 +147,24 @@ fn mids_wrap_around() {
     rig.is_empty_again();
 }
 
+/// Unordered messages that come half of all numbers after an abandoned one are new.
+#[test]
+fn unordered_mids_wrap_around() {
+    let mut rig = interleaved(Rig::new());
+    rig.skips(99, &[]);
+    let Inbound { window, ready, order, .. } = &mut rig.inbound;
+    let mut sink = crate::inbound::interleaved::Sink { window, arena: &mut rig.arena, ready };
+    let skipped = SkippedMessage { stream: StreamId(1), unordered: true, mid: Mid(5) };
+    order.interleaved_mut().unwrap().skip(skipped, u32::MAX, 1000, &mut sink, &mut Vec::new());
+    let half = 1_u32 << 31;
+    for (nth, mid) in [half + 4, half + 6, 3 << 30, u32::MAX, 4, 6, 1 << 30].into_iter().enumerate() {
+        let tsn = 100 + 2 * nth as u32;
+        rig.accepts(&[free(part(tsn, 1, mid, 0, b"n")), free(last(part(tsn + 1, 1, mid, 1, b"ew")))]);
+        assert_eq!(rig.texts(), ["new"], "{mid}");
+    }
+    rig.is_empty_again();
+}
+
 /// What contradicts fragments that have arrived is a violation, whatever came first.
 #[test]
 fn contradictions_are_violations() {
