@@ -249,6 +249,24 @@ fn carry_out(command: &mut Command) -> Result<()> {
 const UNGUARDED: &str = "pub fn log_packet(name: &str, ts: SocketTime, sent: bool, data: &[u8]) {\n";
 const GUARD: &str = "        if !log::log_enabled!(log::Level::Info) {\n            return;\n        }\n";
 
+/// The packages of the references' workspace that the program consists of.
+const QUIET_MEMBERS: [&str; 2] = ["common", "dcsctp-stream"];
+
+/// Returns the manifest of a workspace with [`QUIET_MEMBERS`] alone and with the copy of dcsctp beside them, from the
+/// manifest of all references.
+fn quiet_manifest(references: &str) -> Result<String> {
+    let mut manifest: toml::Table = references.parse()?;
+    let workspace = manifest.get_mut("workspace").and_then(toml::Value::as_table_mut);
+    let workspace = workspace.context("bench/references/Cargo.toml is no workspace")?;
+    workspace.insert("members".to_owned(), QUIET_MEMBERS.map(toml::Value::from).to_vec().into());
+    workspace.insert("exclude".to_owned(), vec![toml::Value::from("dcsctp")].into());
+    let dependencies = workspace.get_mut("dependencies").and_then(toml::Value::as_table_mut);
+    let dcsctp = dependencies.and_then(|dependencies| dependencies.get_mut("dcsctp"));
+    let copy = toml::Table::from_iter([("path".to_owned(), "dcsctp".into())]);
+    *dcsctp.context("bench/references/Cargo.toml doesn't name dcsctp")? = copy.into();
+    Ok(toml::to_string(&manifest)?)
+}
+
 /// Builds the same program on a copy of the dcsctp crate whose packet log first checks whether logging is
 /// enabled: one more line, no other change. The original formats every packet as text before that check, so
 /// that disabling the log (even at compile time) doesn't help.
@@ -276,16 +294,11 @@ fn build_quiet_dcsctp() -> Result<()> {
         );
         std::fs::write(&library, text.replace(UNGUARDED, &format!("{UNGUARDED}{GUARD}")))?;
     }
-    for name in ["common", "dcsctp-stream"] {
+    for name in QUIET_MEMBERS {
         copy(&from.join(name), name)?;
     }
-    let manifest = std::fs::read_to_string(from.join("Cargo.toml"))?;
-    let changed = manifest
-        .replace("\"kernel-stream\", \"quinn-stream\"", "")
-        .replace("dcsctp = \"=0.1.16\"", "dcsctp = { path = \"dcsctp\" }")
-        .replace("resolver = \"3\"", "resolver = \"3\"\nexclude = [\"dcsctp\"]");
-    ensure!(changed.contains("path = \"dcsctp\""), "bench/references/Cargo.toml names dcsctp in another way");
-    std::fs::write(folder.join("Cargo.toml"), changed)?;
+    let manifest = quiet_manifest(&std::fs::read_to_string(from.join("Cargo.toml"))?)?;
+    std::fs::write(folder.join("Cargo.toml"), manifest)?;
     std::fs::copy(from.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let target = folder.join("target");
     let target = target.to_str().context("a path that is no text")?;
@@ -304,4 +317,19 @@ fn crate_folder(workspace: &Path, name: &str) -> Result<PathBuf> {
     let manifest = package.and_then(|package| package["manifest_path"].as_str());
     let manifest = manifest.with_context(|| format!("{name} isn't among the dependencies"))?;
     Path::new(manifest).parent().map(Path::to_path_buf).context("a manifest without folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiet_workspace_has_its_members_alone() {
+        let manifest = quiet_manifest(include_str!("../../references/Cargo.toml")).unwrap();
+        let manifest: toml::Table = manifest.parse().unwrap();
+        let workspace = manifest["workspace"].as_table().unwrap();
+        assert_eq!(workspace["members"], vec!["common".into(), toml::Value::from("dcsctp-stream")].into());
+        assert_eq!(workspace["dependencies"]["dcsctp"]["path"].as_str(), Some("dcsctp"));
+        assert!(manifest["profile"]["release"].is_table());
+    }
 }
