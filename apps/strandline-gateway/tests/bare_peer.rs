@@ -2,7 +2,7 @@
 //! messages they send.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 
 use strandline::{
@@ -200,11 +200,15 @@ fn waiting_bytes_take_little_room() {
 fn peers_do_not_wait_for_names_of_others() {
     const COUNT: usize = 1000;
     let (listen, home) = (free_address(), Home::new("silent-names"));
-    let silent = UdpSocket::bind("127.77.0.53:53").unwrap();
+    // An address of this process's own: a name server has port 53.
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let name_server = Ipv4Addr::new(127, 77, high, low.max(1));
+    let silent = UdpSocket::bind((name_server, 53)).unwrap();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     let file = home.write("far.toml", "[limits]\nconnect_timeout_secs = 5\n");
-    let resolver = home.write("resolv.conf", "nameserver 127.77.0.53\noptions timeout:30 attempts:1\n");
+    let resolver =
+        home.write("resolv.conf", &format!("nameserver {name_server}\noptions timeout:30 attempts:1\n"));
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "sh", "-c"])

@@ -241,12 +241,13 @@ fn tproxy_keeps_the_clients_address() {
     at_last("the rules are gone", || row.rules("near").is_empty());
 }
 
-/// A client with an open connection to 10.2.0.7:80, which has received something.
+/// A client with an open connection to 10.2.0.7:80, which has received everything: closing it with unread data would
+/// reset it.
 struct Open(Child);
 
 impl Open {
     fn begin(row: &Row, place: &str) -> Self {
-        let script = "exec 3<>/dev/tcp/10.2.0.7/80; head -c 1 <&3 >/dev/null; echo open; read -r line; printf %s \"$line\" >&3";
+        let script = "exec 3<>/dev/tcp/10.2.0.7/80; cat <&3 >/dev/null; echo open; read -r line; printf %s \"$line\" >&3";
         let mut command = row.command(place, "bash");
         let mut client =
             command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -167,13 +167,10 @@ fn status_and_metrics_show_connections() {
     let (mut client, mut server) = world.connect();
     client.write_all(&[7; 1000]).unwrap();
     read_exactly(&mut server, 1000);
+    at_last("the bytes are counted", || world.near.status()["connections"][0]["bytes_up"] == 1000);
     let status = world.near.status();
     let one = &status["connections"][0];
-    assert_eq!(
-        (&one["bytes_up"], &one["listener"], &one["peer"]),
-        (&1000.into(), &"forward".into(), &"far".into()),
-        "{status}"
-    );
+    assert_eq!((&one["listener"], &one["peer"]), (&"forward".into(), &"far".into()), "{status}");
     assert_eq!(status["peers"][0]["up"], true);
     let metrics = world.near.admin("metrics");
     for line in ["connections 1", "bytes_total{direction=\"up\"} 1000", "peer_up{peer=\"far\"} 1"] {
@@ -198,6 +195,7 @@ fn the_status_command_shows_connections() {
     let (mut client, mut server) = world.connect();
     client.write_all(&[7; 1000]).unwrap();
     read_exactly(&mut server, 1000);
+    at_last("the bytes are counted", || world.near.status()["connections"][0]["bytes_up"] == 1000);
     let [table, json] = statuses(world.near.announced["admin"].as_str().unwrap(), ["--once", "--json"]);
     assert!(table.status.success() && json.status.success());
     let table = String::from_utf8(table.stdout).unwrap();
@@ -217,25 +215,36 @@ fn the_status_command_shows_connections() {
     }
 }
 
+/// Sends a datagram from a client until it has arrived at the server, which sends it back, and is back: its lifetime may
+/// be over on a busy host. Neither socket blocks from here on.
+fn exchange(client: &UdpSocket, to: SocketAddr, server: &UdpSocket, data: &[u8]) {
+    for socket in [client, server] {
+        socket.set_nonblocking(true).unwrap();
+    }
+    let (mut room, mut waits) = (vec![0; 1 << 16], 0);
+    at_last("a datagram passes both ways", || {
+        if waits % 50 == 0 {
+            client.send_to(data, to).unwrap();
+        }
+        waits += 1;
+        while let Ok((len, from)) = server.recv_from(&mut room) {
+            let _ = server.send_to(&room[..len], from);
+        }
+        std::iter::from_fn(|| client.recv(&mut room).ok().map(|len| room[..len] == *data)).any(|is_it| is_it)
+    });
+}
+
 #[test]
 fn datagrams_pass_both_ways() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let world = World::with(&format!("--allow-udp {address}"), &format!("--forward udp/0={address}"));
     let clients: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-    server.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut room = vec![0; 1 << 16];
     for round in 0..3_usize {
         for (number, client) in clients.iter().enumerate() {
             // The largest one is the first of its flow, too.
-            client.set_read_timeout(Some(PATIENCE)).unwrap();
             let data = bytes([10, 1_000, 65_507][(round + number) % 3], number as u64);
-            client.send_to(&data, world.near.listener(1)).unwrap();
-            let (len, from) = server.recv_from(&mut room).unwrap();
-            assert!(room[..len] == data, "{len} bytes");
-            server.send_to(&room[..len], from).unwrap();
-            let len = client.recv(&mut room).unwrap();
-            assert!(room[..len] == data, "{len} bytes");
+            exchange(client, world.near.listener(1), &server, &data);
         }
     }
     let connections = world.near.status()["connections"].as_array().unwrap().len();
@@ -258,24 +267,11 @@ fn a_reverse_forward_brings_datagrams_here() {
         let _ = first.send_to(b"first", at);
         server.recv_from(&mut room).is_ok()
     });
-    server.set_nonblocking(false).unwrap();
     let clients: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-    server.set_read_timeout(Some(PATIENCE)).unwrap();
     for round in 0..3_usize {
         for (number, client) in clients.iter().enumerate() {
-            client.set_read_timeout(Some(PATIENCE)).unwrap();
             let data = bytes([10, 1_000, 60_000][(round + number) % 3], number as u64);
-            client.send_to(&data, at).unwrap();
-            let (len, from) = loop {
-                let (len, from) = server.recv_from(&mut room).unwrap();
-                if room[..len] != *b"first" {
-                    break (len, from);
-                }
-            };
-            assert!(room[..len] == data, "{len} bytes");
-            server.send_to(&room[..len], from).unwrap();
-            let len = client.recv(&mut room).unwrap();
-            assert!(room[..len] == data, "{len} bytes");
+            exchange(client, at, &server, &data);
         }
     }
     let of_listener = |gateway: &Gateway, listener: &str| {
@@ -288,9 +284,6 @@ fn a_reverse_forward_brings_datagrams_here() {
     let (is_done, text) = world.far.restart();
     assert!(is_done, "{text}");
     let client = &clients[0];
-    for socket in [client, &server] {
-        socket.set_nonblocking(true).unwrap();
-    }
     at_last("datagrams come by the new process", || {
         let _ = client.send_to(b"again", at);
         while let Ok((len, from)) = server.recv_from(&mut room) {

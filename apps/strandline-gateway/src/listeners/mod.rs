@@ -132,6 +132,8 @@ pub(crate) async fn serve(listener: TcpListener, mut target: watch::Receiver<Tar
                 is_near: true,
             });
             refused.set_end(CloseReason::Failed(Reason::Limit));
+            // Counted before the client learns of it.
+            drop(refused);
             return reset(tcp);
         };
         let near = Near::new(Arc::clone(&gateway), link, client, share);
