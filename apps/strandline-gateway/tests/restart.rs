@@ -242,6 +242,8 @@ impl Waiting {
         gateway.signal(rustix::process::Signal::USR2);
         let pid = gateway.pid();
         at_last("a new process is starting", || !children(pid).is_empty());
+        // It answers again once it has handed everything over.
+        gateway.status();
         rustix::process::Pid::from_raw(children(pid)[0] as i32).unwrap()
     }
 }

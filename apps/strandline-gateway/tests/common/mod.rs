@@ -148,7 +148,7 @@ impl Gateway {
     /// What its --admin address says.
     pub fn admin(&self, path: &str) -> String {
         let address: SocketAddr = self.announced["admin"].as_str().unwrap().parse().unwrap();
-        let mut stream = TcpStream::connect(address).unwrap();
+        let mut stream = patient(TcpStream::connect(address).unwrap());
         write!(stream, "GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
