@@ -103,9 +103,7 @@ fn datagrams_are_given_up_in_time() {
         lossy.client.send(&LOST).unwrap();
         lossy.lost.load(Ordering::Relaxed) >= 3
     });
-    at_last("all are given up", || {
-        lossy.near.status()["associations"][0]["unacknowledged_messages"] == 0
-    });
+    at_last("all are given up", || lossy.near.status()["associations"][0]["unacknowledged_messages"] == 0);
     // What the path still has arrives before this.
     lossy.send_until("the path is empty", b"behind", |datagram| datagram == b"behind");
     lossy.loses.store(false, Ordering::Relaxed);
