@@ -215,8 +215,8 @@ fn the_status_command_shows_connections() {
     }
 }
 
-/// Sends a datagram from a client until it has arrived at the server, which sends it back, and is back: its lifetime may
-/// be over on a busy host. Neither socket blocks from here on.
+/// Sends a datagram from a client until it has arrived at the server, which sends it back, and is back: its lifetime
+/// may be over on a busy host. Neither socket blocks from here on.
 fn exchange(client: &UdpSocket, to: SocketAddr, server: &UdpSocket, data: &[u8]) {
     for socket in [client, server] {
         socket.set_nonblocking(true).unwrap();
