@@ -6,6 +6,8 @@ use strandline_proto::authentication::{Authentication, HmacAlgorithms, KeyId, Sh
 use strandline_proto::config::AssociationConfig;
 use strandline_proto::endpoint::KeyChange;
 
+use strandline_wire::chunk::kind;
+
 use crate::driver::Driver;
 use crate::session::{LOSS_PER_MILLE, Session};
 use crate::traffic::plan;
@@ -17,6 +19,9 @@ pub const SECRET: &str = "known-to-both";
 pub const SHA_1: u16 = 1;
 /// See [`SHA_1`].
 pub const SHA_256: u16 = 3;
+
+/// Chunk types of other extensions: RE-CONFIG and FORWARD TSN.
+pub const OF_EXTENSIONS: [u8; 2] = [kind::RE_CONFIG, kind::FORWARD_TSN];
 
 /// Which algorithms each side accepts, the preferred one first, and which one each uses then: the other's first one.
 /// HMAC-SHA-1 must be among them (section 3.3).

@@ -67,6 +67,8 @@ pub struct Driver {
     pub keys_received: BTreeSet<u16>,
     /// Number of packets with data sent to each address of the peer, and received at each of this side's.
     pub data_packets: BTreeMap<IpAddr, usize>,
+    /// Types of chunks that must be authenticated: it is a failure if one arrives otherwise.
+    pub demanded: BTreeSet<u8>,
     log: VecDeque<String>,
     /// PPIDs of the messages that were reported as not delivered.
     pub failed: Vec<u32>,
@@ -127,6 +129,7 @@ impl Driver {
             hmacs_sent: BTreeSet::new(),
             keys_received: BTreeSet::new(),
             data_packets: BTreeMap::new(),
+            demanded: BTreeSet::new(),
             log: VecDeque::new(),
             failed: Vec::new(),
         }
@@ -144,6 +147,13 @@ impl Driver {
     /// Loses `per_mille` of 1,000 packets in each direction from now on.
     pub fn lose(&mut self, per_mille: u32) {
         self.loss_per_mille = per_mille;
+    }
+
+    /// Forgets what AUTH chunks received have named, and the types of the chunks received.
+    pub fn forget_received(&mut self) {
+        self.kinds_received.clear();
+        self.hmacs_received.clear();
+        self.keys_received.clear();
     }
 
     /// Loses all packets to these addresses, this side's or the peer's, until `heal`.
@@ -308,9 +318,16 @@ impl Driver {
             } else {
                 self.received += 1;
                 let marked = self.mark_every > 0 && self.received.is_multiple_of(self.mark_every);
+                let mut authenticated = false;
                 for chunk in chunks(packet) {
                     self.kinds_received.insert(chunk.kind);
+                    assert!(
+                        authenticated || !self.demanded.contains(&chunk.kind),
+                        "chunk type {}",
+                        chunk.kind
+                    );
                     if let Ok(Chunk::Auth(auth)) = chunk.parse() {
+                        authenticated = true;
                         self.hmacs_received.insert(auth.hmac);
                         self.keys_received.insert(auth.key);
                     }

@@ -3,7 +3,7 @@
 use strandline_proto::config::{AssociationConfig, StreamCredit, StreamScheduler};
 
 use crate::session::{LOSS_PER_MILLE, Session};
-use crate::traffic::Planned;
+use crate::traffic::{Planned, plan};
 
 /// Offers I-DATA. Messages of several streams alternate fragment by fragment.
 pub fn interleaving(association: &mut AssociationConfig) {
@@ -56,11 +56,14 @@ impl Session {
         self.shut_down();
     }
 
-    /// Each side reports the other's adaptation layer (RFC 5061 section 4.2.6): this side's is 7, that of the
-    /// peer, started with `-A 9`, is 9.
+    /// Each side reports the other's adaptation layer (RFC 5061 section 4.2.6), while three of a hundred packets are
+    /// lost: this side's is 7, that of the peer, started with `-A 9`, is 9. The peer echoes.
     pub fn indicates_adaptation_layers(mut self) {
+        self.driver.lose(LOSS_PER_MILLE);
         self.hears_of_the_adaptation_layer(9);
         self.expect_or_seen("ADAPTATION 7");
+        self.exchange(&plan(100, 2000, 3));
+        self.driver.lose(0);
         self.shut_down();
     }
 

@@ -15,7 +15,7 @@ use crate::peer::PeerProcess;
 use crate::traffic::{Planned, check_limits, plan, unordered};
 
 /// Packets lost in each direction in tests with losses, of a thousand.
-pub(crate) const LOSS_PER_MILLE: u32 = 30;
+pub const LOSS_PER_MILLE: u32 = 30;
 /// How long nothing arrives: longer than the lifetimes of tests.
 const BLACKOUT: Duration = Duration::from_millis(100);
 
@@ -79,7 +79,7 @@ impl Session {
 
     /// Exchanges messages while three of a hundred packets are lost in each direction.
     pub fn exchange_with_losses(&mut self) {
-        self.driver.lose(30);
+        self.driver.lose(LOSS_PER_MILLE);
         self.exchange(&plan(60, 5000, 3));
         self.driver.lose(0);
     }
@@ -260,12 +260,14 @@ impl Session {
         self.nothing_was_reported();
     }
 
-    /// The network marks packets in both directions, which each side reports and answers, while messages are
-    /// exchanged: the peer echoes, or sends 1,000 messages and waits for their echoes.
+    /// The network marks packets in both directions, which each side reports and answers, and loses three of
+    /// a hundred, while messages are exchanged: the peer echoes, or sends 1,000 messages and waits for their
+    /// echoes.
     ///
     /// # Panics
     /// If no report or no answer came, or the reports don't end.
     pub fn answers_marks(&mut self, peer_echoes: bool) {
+        self.driver.lose(LOSS_PER_MILLE);
         self.driver.mark_every(10);
         self.driver.mark_sent(10);
         if peer_echoes {
@@ -292,6 +294,20 @@ impl Session {
             self.driver.echo(self.id, 10);
             self.expect("ECHOED 1000");
         }
+        self.driver.lose(0);
+    }
+
+    /// A NAT gives this side another UDP port several times, while three of a hundred packets are lost. The peer
+    /// echoes.
+    pub fn changes_port_under_losses(mut self) {
+        self.driver.lose(LOSS_PER_MILLE);
+        self.exchange(&plan(100, 2000, 3));
+        for _ in 0..3 {
+            self.driver.rebind();
+            self.exchange(&plan(200, 2000, 3));
+        }
+        self.driver.lose(0);
+        self.shut_down();
     }
 
     /// Waits for the report of the peer's adaptation layer.

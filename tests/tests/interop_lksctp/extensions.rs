@@ -3,30 +3,23 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use strandline_proto::authentication::HmacAlgorithms;
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::endpoint::Connect;
-use strandline_proto::event::CloseReason;
 use strandline_proto::reliability::Reliability;
-use strandline_tests::authentication::{ALGORITHMS, SECRET, demand, options, share_key};
 use strandline_tests::driver::Driver;
 use strandline_tests::extensions::{adaptation_layer, interleaving, interleaving_with_credit};
 use strandline_tests::peer::PeerProcess;
 use strandline_tests::reconfiguration::{PEER_STREAMS, performs_all_requests};
-use strandline_tests::session::{Session, ip, quick};
+use strandline_tests::session::{LOSS_PER_MILLE, Session, ip, quick};
 use strandline_tests::traffic::{plan, unordered};
-use strandline_wire::chunk::kind;
 
 use crate::SCTP_PORT;
 
 const THERE: &str = "10.132.1.11";
 const HERE: &str = "10.132.1.1";
 
-/// Chunk types that each side demands to be authenticated. The kernel takes no others into its list than these and
-/// those of extensions.
-const DEMANDED: [u8; 4] = [kind::DATA, kind::SACK, kind::HEARTBEAT, kind::COOKIE_ECHO];
-
-fn driver(change: impl FnOnce(&mut AssociationConfig), seed: u8) -> Driver {
+/// Returns an endpoint whose configuration is changed.
+pub fn driver(change: impl FnOnce(&mut AssociationConfig), seed: u8) -> Driver {
     let mut association = quick();
     change(&mut association);
     let config = EndpointConfig {
@@ -39,7 +32,7 @@ fn driver(change: impl FnOnce(&mut AssociationConfig), seed: u8) -> Driver {
 
 /// Returns a session in which this side connects to the kernel in the first mode, or the kernel connects in
 /// the second one.
-fn session(driver: Driver, connects: bool, [server, client]: [&str; 2]) -> Session {
+pub fn session(driver: Driver, connects: bool, [server, client]: [&str; 2]) -> Session {
     if connects { connected(driver, server) } else { accepted(driver, client) }
 }
 
@@ -104,74 +97,6 @@ fn stream_credit_is_skipped() {
             &[plan(1000, 1000, 7)],
             1000,
         );
-    }
-}
-
-/// Returns a session with authenticated chunks, the null key or a shared one, in which this side connects or the kernel
-/// does.
-fn authenticated(seed: u8, connects: bool, secret: Option<&str>) -> Session {
-    with_algorithms(seed, connects, secret, (HmacAlgorithms::default(), ""))
-}
-
-fn with_algorithms(
-    seed: u8,
-    connects: bool,
-    secret: Option<&str>,
-    (hmacs, option): (HmacAlgorithms, &str),
-) -> Session {
-    let mut driver = driver(|association| demand(association, &DEMANDED, hmacs), seed);
-    if let Some(secret) = secret {
-        share_key(&mut driver, secret);
-    }
-    let options = options(&DEMANDED, secret);
-    let modes = [format!("echo {options} {option}"), format!("call -n 200 -l 20000 -s 7 {options} {option}")];
-    let session = session(driver, connects, modes.each_ref().map(String::as_str));
-    assert!(session.agreed().authentication);
-    session
-}
-
-#[test]
-fn authenticated_messages_return() {
-    for (secret, seed) in [None, Some(SECRET)].into_iter().zip(33..) {
-        let mut session = authenticated(seed, true, secret);
-        session.exchange(&plan(300, 20_000, 7));
-        session.exchange(&plan(1000, 64, 200));
-        session.exchange_with_losses();
-        session.shut_down();
-    }
-}
-
-#[test]
-fn the_kernel_connects_with_authentication() {
-    for (secret, seed) in [None, Some(SECRET)].into_iter().zip(35..) {
-        let mut session = authenticated(seed, false, secret);
-        session.echo_under_losses(200);
-        session.shut_down();
-    }
-}
-
-#[test]
-fn the_kernel_aborts_with_authentication() {
-    let mut session = authenticated(37, true, Some(SECRET));
-    session.exchange(&plan(20, 1000, 3));
-    session.peer.tell("abort");
-    assert!(matches!(session.closed(), CloseReason::PeerAborted { .. }));
-}
-
-/// Both sides change their key while messages are exchanged: each accepts the old one until the other has changed.
-#[test]
-fn keys_change_under_losses() {
-    authenticated(38, true, Some(SECRET)).change_keys_under_losses();
-}
-
-/// Each side uses the algorithm that the other one prefers, of those that it has itself.
-#[test]
-fn algorithms_are_selected() {
-    for (seed, algorithms) in (52..).zip(ALGORITHMS) {
-        let option = format!("-H {}", algorithms.theirs);
-        let with = |connects| with_algorithms(seed, connects, Some(SECRET), (algorithms.ours, &option));
-        with(true).uses_algorithms(true, algorithms.received, algorithms.sent);
-        with(false).uses_algorithms(false, algorithms.received, algorithms.sent);
     }
 }
 
@@ -265,8 +190,9 @@ fn streams_are_opened_and_closed_under_losses() {
 #[test]
 fn adaptation_layers_are_indicated() {
     for (seed, connects) in [(69, true), (70, false)] {
-        let driver = driver(adaptation_layer, seed);
-        session(driver, connects, ["echo -A 9", "send -n 0 -A 9"]).indicates_adaptation_layers();
+        let mut driver = driver(adaptation_layer, seed);
+        driver.lose(LOSS_PER_MILLE);
+        session(driver, connects, ["echo -A 9", "send -n 0 -e -A 9"]).indicates_adaptation_layers();
     }
 }
 

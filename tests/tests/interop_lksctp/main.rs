@@ -4,11 +4,12 @@
 // A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used)]
 
+mod authentication;
 mod extensions;
+mod restart;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::endpoint::Connect;
@@ -34,8 +35,13 @@ enum Carrier {
 }
 
 fn driver(carrier: Carrier, addresses: &[&str], seed: u8) -> Driver {
+    driver_with(carrier, addresses, seed, quick())
+}
+
+/// Returns an endpoint whose associations have this configuration.
+fn driver_with(carrier: Carrier, addresses: &[&str], seed: u8, association: AssociationConfig) -> Driver {
     let config = EndpointConfig {
-        association: Arc::new(quick()),
+        association: Arc::new(association),
         local_addresses: addresses.iter().copied().map(ip).collect(),
         ..EndpointConfig::default()
     };
@@ -153,45 +159,6 @@ fn losses_in_both_directions() {
     session.shut_down();
 }
 
-#[test]
-fn the_kernel_restarts() {
-    let mut session = accepted(Carrier::Raw, 10, "call -B 6001 -n 20 -l 500");
-    session.echo(20);
-    // Its crash must not be announced: neither by the kernel at the end of the process, nor by its answer to
-    // a heartbeat.
-    let silent = AssociationConfig { heartbeat_interval: None, ..quick() };
-    let Session { mut driver, peer: first, id } = session;
-    driver.endpoint.configure(driver.now(), id, Arc::new(silent)).expect("the association lives");
-    driver.run_for(Duration::from_secs(1));
-    driver.cut(&HERE.map(ip));
-    driver.while_waiting(|| drop(first));
-    driver.run_for(Duration::from_millis(200));
-    driver.heal();
-    let arguments =
-        format!("call -B 6001 -n 20 -l 500 -c {} -b {} -b {}", HERE.join(","), THERE[0], THERE[1]);
-    let second = driver.while_waiting(|| PeerProcess::lksctp(&arguments));
-    let mut session = Session { driver, peer: second, id };
-    session.restarted();
-    session.echo(20);
-    session.shut_down();
-}
-
-#[test]
-fn this_side_restarts() {
-    let peer = PeerProcess::lksctp(ECHO);
-    let request = || Connect { local_port: 6002, ..to_kernel(Carrier::Raw) };
-    let mut first = driver(Carrier::Raw, &HERE, 11);
-    let id = first.connect(request());
-    first.exchange(id, &plan(20, 500, 1));
-    drop(first);
-    let mut second = driver(Carrier::Raw, &HERE, 12);
-    let id = second.connect(request());
-    let mut session = Session { driver: second, peer, id };
-    session.expect("RESTART");
-    session.exchange(&plan(20, 500, 1));
-    session.shut_down();
-}
-
 /// The first path fails in the middle of a transfer, which continues over the second; then the first one
 /// recovers and data returns to it.
 #[test]
@@ -261,13 +228,12 @@ fn our_data_uses_both_paths() {
 /// A NAT gives this side another UDP port (RFC 6951 section 5.4): the kernel sends to it, also what was under way.
 #[test]
 fn the_kernel_follows_another_port() {
-    let mut session = connected(Carrier::Udp, 21);
-    session.driver.lose(30);
-    session.exchange(&plan(100, 2000, 3));
-    for _ in 0..3 {
-        session.driver.rebind();
-        session.exchange(&plan(100, 2000, 3));
+    for (seed, connects) in [(21, true), (22, false)] {
+        let session = if connects {
+            connected(Carrier::Udp, seed)
+        } else {
+            accepted(Carrier::Udp, seed, "send -n 0 -e")
+        };
+        session.changes_port_under_losses();
     }
-    session.driver.lose(0);
-    session.shut_down();
 }

@@ -2,8 +2,10 @@
 
 use strandline_proto::authentication::HmacAlgorithms;
 use strandline_proto::event::CloseReason;
-use strandline_tests::authentication::{SECRET, SHA_1, demand, options, share_key};
+use strandline_proto::reliability::Reliability;
+use strandline_tests::authentication::{OF_EXTENSIONS, SECRET, SHA_1, demand, options, share_key};
 use strandline_tests::cases;
+use strandline_tests::reconfiguration::performs_all_requests;
 use strandline_tests::session::Session;
 use strandline_tests::traffic::plan;
 use strandline_wire::chunk::kind;
@@ -21,6 +23,7 @@ fn authenticated(seed: u8, connects: bool, secret: Option<&str>) -> Session {
 
 fn with_algorithms(seed: u8, connects: bool, secret: Option<&str>, hmacs: HmacAlgorithms) -> Session {
     let mut driver = driver_with(seed, |association| demand(association, &DEMANDED, hmacs));
+    driver.demanded = DEMANDED.into();
     if let Some(secret) = secret {
         share_key(&mut driver, secret);
     }
@@ -76,5 +79,39 @@ fn sha_1_is_used() {
     let all = preferences.into_iter().flat_map(|hmacs| [(hmacs, true), (hmacs, false)]);
     for (seed, (hmacs, connects)) in (86..).zip(cases(all)) {
         with_algorithms(seed, connects, Some(SECRET), hmacs).uses_algorithms(connects, SHA_1, SHA_1);
+    }
+}
+
+/// Returns a session in which each side demands that chunks of other extensions are authenticated, too.
+fn with_extensions(seed: u8, connects: bool, modes: [&str; 2]) -> Session {
+    let demanded = [&DEMANDED[..], &OF_EXTENSIONS].concat();
+    let mut driver = driver_with(seed, |association| {
+        performs_all_requests(association);
+        demand(association, &demanded, HmacAlgorithms::default());
+    });
+    share_key(&mut driver, SECRET);
+    driver.demanded = demanded.iter().copied().collect();
+    let options = options(&demanded, Some(SECRET));
+    let session = session(
+        driver,
+        connects,
+        modes.map(|mode| format!("{mode} {options}")).each_ref().map(String::as_str),
+    );
+    assert!(session.agreed().authentication);
+    session
+}
+
+/// Streams are reset, and messages are abandoned, of each side, by authenticated RE-CONFIG and FORWARD TSN chunks.
+#[test]
+fn chunks_of_extensions_are_authenticated() {
+    for (seed, connects) in cases([(123, true), (126, false)]) {
+        with_extensions(seed, connects, ["echo -v", "send -v -n 1"]).reset_streams_under_losses();
+        let mut session = with_extensions(seed + 1, connects, ["sink -v", "send -n 0 -v"]);
+        session.send_with_limits(&plan(600, 2000, 3), Reliability::retransmissions(0));
+        session.shut_down();
+        let what = "-n 600 -l 2000 -s 3 -R 0";
+        let modes = [format!("sink {what}"), format!("send -w {what}")];
+        let session = with_extensions(seed + 2, connects, modes.each_ref().map(String::as_str));
+        session.receive_with_limits(&plan(600, 2000, 3), true);
     }
 }

@@ -1,7 +1,7 @@
 //! Other extensions, with losses and in both roles.
 
 use strandline_tests::extensions::{adaptation_layer, interleaving, interleaving_with_credit};
-use strandline_tests::session::Session;
+use strandline_tests::session::{LOSS_PER_MILLE, Session};
 use strandline_tests::traffic::{plan, unordered};
 
 use crate::{driver_with, session};
@@ -60,8 +60,9 @@ fn stream_credit_is_skipped() {
 #[test]
 fn adaptation_layers_are_indicated() {
     for (seed, connects) in [(65, true), (66, false)] {
-        let driver = driver_with(seed, adaptation_layer);
-        session(driver, connects, ["echo -A 9", "send -n 0 -A 9"]).indicates_adaptation_layers();
+        let mut driver = driver_with(seed, adaptation_layer);
+        driver.lose(LOSS_PER_MILLE);
+        session(driver, connects, ["echo -A 9", "send -n 0 -e -A 9"]).indicates_adaptation_layers();
     }
 }
 

@@ -9,6 +9,7 @@ mod ecn;
 mod extensions;
 mod nr_sack;
 mod reliability;
+mod restart;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -33,10 +34,15 @@ fn driver(seed: u8) -> Driver {
 
 /// Returns an endpoint whose configuration is changed.
 fn driver_with(seed: u8, change: impl FnOnce(&mut AssociationConfig)) -> Driver {
+    driver_at(SocketAddr::new(LOCALHOST, 0), seed, change)
+}
+
+/// Returns an endpoint at this address, whose configuration is changed.
+fn driver_at(own: SocketAddr, seed: u8, change: impl FnOnce(&mut AssociationConfig)) -> Driver {
     let mut association = AssociationConfig::default();
     change(&mut association);
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
-    Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed)
+    Driver::udp(own, config, seed)
 }
 
 /// Returns a session in which this side connects to usrsctp in the first mode, or usrsctp connects in the second one.
@@ -178,58 +184,12 @@ fn usrsctp_aborts() {
     connected(16).is_aborted();
 }
 
-#[test]
-fn usrsctp_restarts() {
-    let udp_port = free_udp_port();
-    let mut driver = driver(17);
-    driver.endpoint.listen(SCTP_PORT).expect("the port is free");
-    let own = driver.local_addr().port();
-    let start = || {
-        PeerProcess::usrsctp(&format!(
-            "call -n 20 -l 500 -c 127.0.0.1 -b 127.0.0.1 -B 6001 -u {udp_port} -U {own} -p {SCTP_PORT}"
-        ))
-    };
-    let first = start();
-    let id = driver.accept();
-    let mut session = Session { driver, peer: first, id };
-    session.echo(20);
-    let Session { driver, peer, id } = session;
-    peer.vanish();
-    let mut session = Session { driver, peer: start(), id };
-    session.restarted();
-    session.echo(20);
-    session.shut_down();
-}
-
-#[test]
-fn this_side_restarts() {
-    let udp_port = free_udp_port();
-    let peer = PeerProcess::usrsctp(&format!("echo -u {udp_port} -p {SCTP_PORT}"));
-    let there = SocketAddr::new(LOCALHOST, udp_port);
-    let request = || Connect { local_port: 6002, ..Connect::to(there, SCTP_PORT) };
-    let mut first = driver(18);
-    let own = first.local_addr();
-    let id = first.connect(request());
-    first.exchange(id, &plan(20, 500, 1));
-    drop(first);
-    let mut second = Driver::udp(own, EndpointConfig::default(), 19);
-    let id = second.connect(request());
-    let mut session = Session { driver: second, peer, id };
-    session.expect("RESTART");
-    session.exchange(&plan(20, 500, 1));
-    session.shut_down();
-}
-
 /// A NAT gives this side another UDP port (RFC 6951 section 5.4): usrsctp sends to it, also what was under way.
 #[test]
 fn usrsctp_follows_another_port() {
-    let mut session = connected(113);
-    session.exchange(&plan(100, 2000, 3));
-    for _ in 0..3 {
-        session.driver.rebind();
-        session.exchange(&plan(300, 2000, 3));
+    for (seed, connects) in [(113, true), (114, false)] {
+        session(driver(seed), connects, ["echo", "send -n 0 -e"]).changes_port_under_losses();
     }
-    session.shut_down();
 }
 
 /// Resets in each direction and more streams, by each side and in both roles.

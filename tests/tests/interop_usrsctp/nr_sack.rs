@@ -40,11 +40,14 @@ fn messages_return_acknowledged_by_nr_sack() {
 
 #[test]
 fn usrsctp_connects_with_nr_sack() {
-    let mut session = keeping(92, false, "-N", false);
-    assert!(session.agreed().nr_sack);
-    session.echo_under_losses(200);
-    assert_eq!(acknowledged_by(&session), [kind::NR_SACK]);
-    session.shut_down();
+    for (interleaves, seed) in [(false, 92), (true, 94)] {
+        let mut session = keeping(seed, false, if interleaves { "-N -i" } else { "-N" }, interleaves);
+        let agreed = session.agreed();
+        assert_eq!((agreed.nr_sack, agreed.interleaving), (true, interleaves));
+        session.echo_under_losses(200);
+        assert_eq!(acknowledged_by(&session), [kind::NR_SACK]);
+        session.shut_down();
+    }
 }
 
 /// Without the option usrsctp doesn't list the chunk type, and both sides send SACKs.
