@@ -1,5 +1,5 @@
-//! Restarts of either side (RFC 9260 section 5.2), with and without authentication, over raw IP on two paths. Three of a
-//! hundred packets are lost during the second set-up and after it.
+//! Restarts of either side (RFC 9260 section 5.2), with and without authentication, over raw IP on two paths. Three
+//! of a hundred packets are lost during the second set-up and after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use strandline_wire::chunk::kind;
 
 use crate::{Carrier, ECHO, HERE, SCTP_PORT, THERE, driver_with, to_kernel};
 
-/// Chunk types that each side demands to be authenticated. A COOKIE ECHO is not among them: it would need the keys of the
-/// first life (RFC 4895 section 6.3).
+/// Chunk types that each side demands to be authenticated. A COOKIE ECHO is not among them: it would need the keys
+/// of the first life (RFC 4895 section 6.3).
 const DEMANDED: [u8; 3] = [kind::DATA, kind::SACK, kind::HEARTBEAT];
 
 /// What the two lives of a side have in common.
@@ -99,7 +99,8 @@ impl Case {
         session.shut_down();
     }
 
-    /// Asserts that the kernel's chunks of the second life are authenticated if both sides demand it, and with which key.
+    /// Asserts that the kernel's chunks of the second life are authenticated if both sides demand it, and with
+    /// which key.
     fn is_authenticated(&self, session: &Session) {
         let demanded = self.association.extensions.authentication.is_some();
         assert_eq!(session.agreed().authentication, demanded);

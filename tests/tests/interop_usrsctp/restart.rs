@@ -14,8 +14,8 @@ use strandline_wire::chunk::kind;
 
 use crate::{LOCALHOST, SCTP_PORT, driver_at};
 
-/// Chunk types that each side demands to be authenticated. A COOKIE ECHO is not among them: it would need the keys of the
-/// first life (RFC 4895 section 6.3).
+/// Chunk types that each side demands to be authenticated. A COOKIE ECHO is not among them: it would need the keys
+/// of the first life (RFC 4895 section 6.3).
 const DEMANDED: [u8; 3] = [kind::DATA, kind::SACK, kind::HEARTBEAT];
 
 /// What the two lives of a side have in common.
@@ -95,7 +95,8 @@ impl Case {
         session.shut_down();
     }
 
-    /// Asserts that usrsctp's chunks of the second life are authenticated if both sides demand it, and with which key.
+    /// Asserts that usrsctp's chunks of the second life are authenticated if both sides demand it, and with
+    /// which key.
     fn is_authenticated(&self, session: &Session) {
         assert_eq!(session.agreed().authentication, self.demands);
         let key = if self.secret.is_some() { 7 } else { 0 };
