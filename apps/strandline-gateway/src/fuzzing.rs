@@ -1,13 +1,14 @@
 //! Fuzz targets of parsers.
 
-use crate::protocol::{Destination, Opening, Reply};
+pub use crate::config::fuzzing::run as gateway_config;
+use crate::protocol::{Destination, Opening, Reply, Report};
 use crate::rules::Rule;
 use crate::{connect_request, preload_request, socks};
 
 /// What a peer or a client sends first. The first byte is the kind.
 pub fn gateway(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 6 {
+    match kind % 7 {
         0 => opening(bytes),
         1 => reply(bytes),
         2 => socks_client(bytes),
@@ -27,7 +28,8 @@ pub fn gateway(bytes: &[u8]) {
                 assert!(len <= bytes.len() && to.port != 0, "a head within the bytes");
             }
         }
-        _ => preload(bytes),
+        5 => preload(bytes),
+        _ => report(bytes),
     }
 }
 
@@ -50,6 +52,17 @@ fn reply(bytes: &[u8]) {
         (Reply::Failed { reason, .. }, Ok(Reply::Failed { reason: other, .. })) => assert_eq!(reason, other),
         _ => assert_eq!(again, Ok(reply), "a reply survives encoding"),
     }
+}
+
+/// What a later version adds behind a report changes nothing.
+fn report(bytes: &[u8]) {
+    let Some(report) = Report::decode(bytes) else {
+        assert!(bytes.len() < Report::LEN, "any bytes of its length are a report");
+        return;
+    };
+    assert!(report.lost_per_million.is_none_or(|lost| lost <= 1_000_000), "a share");
+    assert_eq!(Report::decode(&report.encode()), Some(report), "a report survives encoding");
+    assert_eq!(bytes.get(..Report::LEN).and_then(Report::decode), Some(report), "the rest is skipped");
 }
 
 fn preload(bytes: &[u8]) {

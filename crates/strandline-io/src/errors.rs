@@ -168,3 +168,6 @@ impl Errors {
         }
     }
 }
+
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;

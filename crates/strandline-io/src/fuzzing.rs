@@ -1,5 +1,6 @@
 //! Fuzz targets: functions of any bytes that panic if a parser of this crate breaks a promise.
 
+pub use crate::errors::fuzzing::run as error_queue;
 pub use crate::sys::control::fuzzing::run as control_messages;
 pub use crate::sys::netlink::fuzzing::run as netlink;
 

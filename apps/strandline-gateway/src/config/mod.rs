@@ -5,6 +5,8 @@ mod args;
 mod duplicates;
 mod encryption;
 mod file;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod limits;
 mod mapping;
 mod mapping_args;

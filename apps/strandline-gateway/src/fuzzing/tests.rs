@@ -4,3 +4,8 @@ use strandline_fuzzing::smoke;
 fn gateway() {
     smoke("gateway", super::gateway);
 }
+
+#[test]
+fn gateway_config() {
+    smoke("gateway_config", super::gateway_config);
+}

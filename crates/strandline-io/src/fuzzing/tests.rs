@@ -9,3 +9,8 @@ fn netlink_answers() {
 fn control_messages() {
     smoke("control_messages", super::control_messages);
 }
+
+#[test]
+fn error_queue_entries() {
+    smoke("error_queue", super::error_queue);
+}

@@ -105,7 +105,7 @@ type CmsgLen = libc::socklen_t;
 
 /// Iterator over received control messages.
 pub(crate) struct Messages<'a> {
-    rest: &'a [u8],
+    pub(crate) rest: &'a [u8],
 }
 
 fn field<const M: usize>(bytes: &[u8], at: usize) -> Option<[u8; M]> {

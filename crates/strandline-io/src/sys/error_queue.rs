@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::address::Name;
-use super::control::Control;
+use super::control::{Control, Messages};
 
 /// An entry of the queue. The quoted packet is in the caller's buffer.
 #[derive(Debug, Clone, Copy)]
@@ -50,13 +50,20 @@ pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Optio
         let error = io::Error::last_os_error();
         return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
     };
-    let entry = control.messages(header.msg_controllen as usize).find_map(|(level, kind, payload)| {
+    let messages = control.messages(header.msg_controllen as usize);
+    Ok(Some(QueuedError { destination: name.get(), len: len.min(buffer.len()), ..in_messages(messages) }))
+}
+
+/// Returns the error that the control messages of an entry describe, without destination and quoted packet. All is 0
+/// if none does.
+pub(crate) fn in_messages(mut messages: Messages<'_>) -> QueuedError {
+    let entry = messages.find_map(|(level, kind, payload)| {
         let is_error = (level, kind) == (libc::IPPROTO_IP, libc::IP_RECVERR)
             || (level, kind) == (libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
         if is_error { decode(payload) } else { None }
     });
     let unknown = QueuedError { destination: None, origin: 0, kind: 0, code: 0, errno: 0, info: 0, len: 0 };
-    Ok(Some(QueuedError { destination: name.get(), len: len.min(buffer.len()), ..entry.unwrap_or(unknown) }))
+    entry.unwrap_or(unknown)
 }
 
 fn decode(payload: &[u8]) -> Option<QueuedError> {
