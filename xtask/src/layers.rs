@@ -33,7 +33,10 @@ const CRATES: [(&str, &[&str]); 20] = [
     ("strandline-fuzzing", &[]),
     ("strandline-preload", &[]),
     ("strandline", &["strandline-wire", "strandline-proto", "strandline-io", "strandline-dtls"]),
-    ("strandline-lab", &["strandline", "strandline-output", "strandline-netem", "strandline-sim"]),
+    (
+        "strandline-lab",
+        &["strandline", "strandline-output", "strandline-netem", "strandline-sim", "strandline-tls"],
+    ),
     (
         "strandline-sip",
         &[

@@ -250,11 +250,10 @@ async fn listen(
                     });
                 }
                 Err(error) => {
-                    let found = errors.on_error(&error);
-                    if let Some(unlogged) = found.log {
-                        tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
+                    if let Err(error) = errors.recover(error).await {
+                        tracing::error!(%error, peer = %peer.name, %at, "accepting TCP connections failed");
+                        break;
                     }
-                    tokio::time::sleep(found.pause).await;
                 }
             },
             _ = recv.recv() => break,

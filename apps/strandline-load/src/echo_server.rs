@@ -197,13 +197,7 @@ async fn serve_tcp(listener: TcpListener, lines: bool) -> Result<()> {
                     }
                 });
             }
-            Err(error) => {
-                let found = errors.on_error(&error);
-                if let Some(unlogged) = found.log {
-                    tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
-                }
-                tokio::time::sleep(found.pause).await;
-            }
+            Err(error) => errors.recover(error).await.context("accepting TCP connections")?,
         }
     }
 }

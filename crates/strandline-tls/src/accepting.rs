@@ -34,7 +34,31 @@ pub struct AcceptErrors {
 }
 
 impl AcceptErrors {
-    /// Classifies an error of `accept`, or of the preparation of an accepted connection.
+    /// Handles an error of `accept`: logs it, unless a line was logged lately, and pauses until the next attempt may
+    /// succeed.
+    ///
+    /// # Errors
+    /// Returns an error that [is fatal](is_fatal): the loop ends.
+    pub async fn recover(&mut self, error: io::Error) -> io::Result<()> {
+        if is_fatal(&error) {
+            return Err(error);
+        }
+        self.pause_after(&error).await;
+        Ok(())
+    }
+
+    /// As [`recover`](Self::recover), after an error of the preparation of an accepted connection, which is never
+    /// fatal.
+    pub async fn pause_after(&mut self, error: &io::Error) {
+        let found = self.on_error(error);
+        if let Some(unlogged) = found.log {
+            tracing::warn!(%error, unlogged, "accepting a connection failed");
+        }
+        tokio::time::sleep(found.pause).await;
+    }
+
+    /// Classifies an error of `accept` that is not [fatal](is_fatal), or one of the preparation of an accepted
+    /// connection. For loops that free something before they pause.
     pub fn on_error(&mut self, error: &io::Error) -> AcceptError {
         let of_one = matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted);
         if of_one {

@@ -145,11 +145,9 @@ pub(crate) async fn serve(listener: TcpListener, mut target: watch::Receiver<Tar
             match listener.accept().await {
                 Ok((tcp, client)) => begin(tcp, client),
                 Err(error) => {
-                    let found = errors.on_error(&error);
-                    if let Some(unlogged) = found.log {
-                        tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
+                    if let Err(error) = errors.recover(error).await {
+                        return tracing::error!(%error, "accepting TCP connections failed");
                     }
-                    tokio::time::sleep(found.pause).await;
                 }
             }
         }

@@ -14,7 +14,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use strandline_tls::{AcceptErrors, ServerTls, is_fatal};
+use strandline_tls::{AcceptErrors, ServerTls};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
@@ -81,8 +81,15 @@ impl Acceptor {
                 accepted = listener.accept() => accepted,
             };
             let runtime = turns.next();
-            match accepted.and_then(|(tcp, from)| Ok((Accepted::new(tcp, runtime.is_some())?, from))) {
-                Ok((tcp, from)) => {
+            let (tcp, from) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    errors.recover(error).await?;
+                    continue;
+                }
+            };
+            match Accepted::new(tcp, runtime.is_some()) {
+                Ok(tcp) => {
                     let (handler, tls, stopping) = (Arc::clone(&handler), tls.clone(), stopping.clone());
                     let serving = async move {
                         if let Err(error) = accept(tcp, from, tls, handler, limits, stopping).await {
@@ -95,14 +102,7 @@ impl Acceptor {
                         None => connections.spawn(serving),
                     };
                 }
-                Err(error) if is_fatal(&error) => return Err(error),
-                Err(error) => {
-                    let found = errors.on_error(&error);
-                    if let Some(unlogged) = found.log {
-                        tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
-                    }
-                    tokio::time::sleep(found.pause).await;
-                }
+                Err(error) => errors.pause_after(&error).await,
             }
         }
         drop(listener);

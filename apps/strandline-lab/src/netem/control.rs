@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
+use strandline_output::errln;
+use strandline_tls::AcceptErrors;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -17,8 +19,6 @@ use super::schedule::TargetedChange;
 
 /// Longest request, bytes.
 const REQUEST_MAX: u64 = 65_536;
-/// Pause after a failed accept.
-const PAUSE: Duration = Duration::from_millis(50);
 /// Time limit for a client, because the others wait meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -62,12 +62,16 @@ impl Control {
 
     /// Serves requests until one ends the network.
     pub async fn serve(&self, network: &Network) {
+        let mut errors = AcceptErrors::default();
         loop {
             let stream = match self.listener.accept().await {
                 Ok((stream, _)) => stream,
-                // For example, too many open files.
-                Err(_) => {
-                    tokio::time::sleep(PAUSE).await;
+                Err(error) => {
+                    if let Err(error) = errors.recover(error).await {
+                        // The network goes on: what runs in it may not need another request.
+                        errln!("the emulated network takes no more requests: {error}");
+                        return std::future::pending().await;
+                    }
                     continue;
                 }
             };

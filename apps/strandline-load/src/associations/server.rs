@@ -93,7 +93,11 @@ impl Server {
             loop {
                 match listener.accept().await {
                     Ok((stream, _)) => drop(tokio::task::spawn_local(echo_tcp(stream))),
-                    Err(error) => tokio::time::sleep(errors.on_error(&error).pause).await,
+                    Err(error) => {
+                        if let Err(error) = errors.recover(error).await {
+                            return tracing::error!(%error, "accepting TCP connections failed");
+                        }
+                    }
                 }
             }
         });

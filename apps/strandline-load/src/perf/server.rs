@@ -166,14 +166,7 @@ async fn accept_tcp(listener: TcpListener, peers: mpsc::Sender<(Carrier, Option<
                     return Ok(());
                 }
             }
-            // The error concerns one connection, or means too many open files: others may still arrive.
-            Err(error) => {
-                let found = errors.on_error(&error);
-                if let Some(unlogged) = found.log {
-                    tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
-                }
-                tokio::time::sleep(found.pause).await;
-            }
+            Err(error) => errors.recover(error).await.context("accepting TCP connections")?,
         }
     }
 }

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use strandline_tls::AcceptErrors;
+use strandline_tls::{AcceptErrors, is_fatal};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
@@ -62,6 +62,9 @@ pub(super) async fn serve(listener: TcpListener, hosts: Rc<Hosts>, handler: Hand
                     open.places.borrow_mut().leave(&place);
                     open.keep_reserve();
                 });
+            }
+            Err(error) if is_fatal(&error) => {
+                return tracing::error!(%error, "accepting HTTP connections failed");
             }
             Err(error) => {
                 let found = errors.on_error(&error);

@@ -19,6 +19,27 @@ async fn an_aborted_connection_delays_no_other() {
     assert_eq!(found, AcceptError { pause: Duration::ZERO, is_exhausted: false, log: None });
 }
 
+/// Descriptors and memory come back, and errors of the network are those of one connection. Only an unusable socket
+/// ends the loop, at once.
+#[tokio::test(start_paused = true)]
+async fn loops_end_with_their_socket_alone() {
+    let mut errors = AcceptErrors::default();
+    let begun = Instant::now();
+    for code in [12, 23, 24, 105] {
+        assert!(errors.recover(io::Error::from_raw_os_error(code)).await.is_ok(), "{code}");
+    }
+    assert_eq!(begun.elapsed(), 4 * PAUSE);
+    for code in [9, 14, 22, 88] {
+        let found = errors.recover(io::Error::from_raw_os_error(code)).await;
+        assert_eq!(found.map_err(|error| error.raw_os_error()), Err(Some(code)));
+    }
+    assert!(errors.recover(ErrorKind::ConnectionAborted.into()).await.is_ok());
+    assert_eq!(begun.elapsed(), 4 * PAUSE);
+    // What prepares a connection that was accepted may say so of that connection.
+    errors.pause_after(&io::Error::from_raw_os_error(22)).await;
+    assert_eq!(begun.elapsed(), 5 * PAUSE);
+}
+
 #[test]
 fn shortages_are_told_from_other_errors() {
     for code in [12, 23, 24, 105] {

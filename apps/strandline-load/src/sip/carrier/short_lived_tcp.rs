@@ -256,7 +256,11 @@ async fn be_called(shared: Rc<Shared>, source: usize, listener: TcpListener, loa
             Ok((stream, _)) => {
                 tokio::task::spawn_local(serve(Rc::clone(&shared), source, stream, Rc::clone(&load)));
             }
-            Err(error) => tokio::time::sleep(errors.on_error(&error).pause).await,
+            Err(error) => {
+                if let Err(error) = errors.recover(error).await {
+                    return tracing::error!(%error, "accepting TCP connections failed");
+                }
+            }
         }
     }
 }

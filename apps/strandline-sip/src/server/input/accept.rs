@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use rustix::net::{SocketFlags, acceptfrom_with};
-use strandline_tls::AcceptErrors;
+use strandline_tls::{AcceptErrors, is_fatal};
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
 
@@ -71,6 +71,9 @@ pub(in crate::server) async fn serve(listening: Listening, hub: Rc<Hub>, set: Rc
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 ready.clear_ready();
                 fresh.look_again(&hub);
+            }
+            Err(error) if is_fatal(&error) => {
+                return tracing::error!(%error, "accepting TCP connections failed");
             }
             Err(error) => recover(&error, &mut errors, &hub, &fresh).await,
         }
