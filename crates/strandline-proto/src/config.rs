@@ -442,6 +442,7 @@ pub struct EndpointConfig {
     /// Addresses of this host at which packets for the endpoint arrive, besides `local_addresses`. A peer on another
     /// host may list one of them, since many hosts have the same private address, such as 172.17.0.1. It is not
     /// adopted, because packets to it would come back. Empty if they are unknown.
+    /// [`LocalAddresses::set_of_host`](crate::endpoint::LocalAddresses::set_of_host) adds those that come and go.
     pub own_addresses: Vec<IpAddr>,
     /// All addresses of this host, if the endpoint has only some of them: packets to the others come back too, and
     /// are answered by ICMP or another process. Empty if they are unknown.

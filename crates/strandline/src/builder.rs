@@ -13,12 +13,10 @@ use strandline_io::{
 use strandline_proto::config::{
     AssociationConfig, EndpointConfig, ErrorDetectionMethod, LinkMtu, Shard as ShardOfTags,
 };
+use strandline_proto::endpoint::LocalAddresses;
 use strandline_proto::error::ConfigError;
 use strandline_proto::memory::{MemoryAccount, TakenBytes};
 use strandline_proto::time::Time;
-use strandline_proto::zone;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
 
 use crate::address::Address;
@@ -27,6 +25,7 @@ use crate::clock::Clock;
 use crate::encryption::Encryption;
 use crate::engine::Engine;
 use crate::error::StackError;
+use crate::host;
 use crate::memory::{self, Network};
 use crate::observe::PacketObserver;
 use crate::ports::ReservedPorts;
@@ -390,6 +389,17 @@ impl StackBuilder {
         listed.map(Some).map_err(|cause| StackError::Io { doing, cause })
     }
 
+    /// Begins to listen for changes of this host's addresses, for each shard. Without, the stack knows those that the
+    /// host has when it is built.
+    fn changes(&self, carriers: &[Carrier]) -> Result<Vec<AddressChanges>, StackError> {
+        match host::changes(carriers) {
+            Err(cause) if self.follows_addresses => {
+                Err(StackError::Io { doing: "listening for changes of this host's addresses", cause })
+            }
+            changes => Ok(changes.unwrap_or_default()),
+        }
+    }
+
     fn start(
         mut self,
         plan: Plan,
@@ -397,11 +407,13 @@ impl StackBuilder {
         reserved: Option<ReservedPorts>,
     ) -> Result<Stack, StackError> {
         let clock = Clock::start();
-        if let Some(first) = carriers.first().filter(|first| first.is_of_the_kernel()) {
-            note_own_addresses(&mut self.config, first);
-            self.config.link_mtu = link_mtu();
+        if carriers.first().is_some_and(Carrier::is_of_the_kernel) {
+            self.config.link_mtu = host::link_mtu();
         }
         self.prepare_encryption();
+        // They are listed after that, so that no change is missed.
+        let mut changes = self.changes(&carriers)?.into_iter();
+        let known = host::Addresses::now(carriers.first());
         let followed = self.followed(carriers.first())?;
         let is_shared = plan.rule.generation().is_some();
         let several = (carriers.len() > 1 || is_shared).then(|| Arc::new(Post::new(plan.rule.places())));
@@ -417,6 +429,7 @@ impl StackBuilder {
             let account = Arc::clone(config.account.get_or_insert_with(|| Arc::clone(&plan.account)));
             let taken = Arc::new(TakenBytes::new(account, config.receive_bytes_max));
             let mut engine = Engine::new(config, seed, clock.now())?;
+            LocalAddresses::set_of_host(&mut engine, &known.own, &known.others);
             if let Some(reserved) = &reserved {
                 engine.set_reserved_ports(reserved.ranges());
             }
@@ -431,7 +444,7 @@ impl StackBuilder {
         let Some(first) = shards.first().cloned() else { return Err(StackError::NoAddress) };
         for (index, shard) in (0..).zip(&shards) {
             let _inside = plan.runtime(index).map(Handle::enter);
-            let changes = followed.as_ref().map(|_| address_changes()).transpose()?;
+            let changes = changes.next().map(host::registered).transpose().map_err(registering)?;
             tokio::spawn(Driver::new(Arc::clone(shard), changes, self.busy_poll));
         }
         let rule = several.map(|_| plan.rule);
@@ -483,17 +496,6 @@ impl StackBuilder {
     }
 }
 
-/// Begins to listen for changes of this host's addresses.
-#[allow(
-    deprecated,
-    reason = "the successor is unsafe, for types whose descriptor changes; this one owns one socket for its life"
-)]
-fn address_changes() -> Result<AsyncFd<AddressChanges>, StackError> {
-    let opened =
-        AddressChanges::open().and_then(|changes| AsyncFd::with_interest(changes, Interest::READABLE));
-    opened.map_err(|cause| StackError::Io { doing: "listening for changes of this host's addresses", cause })
-}
-
 /// Everything that a stack's shards are built from.
 struct Plan {
     rule: Arc<Steering>,
@@ -533,41 +535,6 @@ impl Plan {
         config.shard = ShardOfTags { index: self.rule.tag_of_place(shard), bits: self.rule.tag_bits() };
         config.associations_max = config.associations_max.div_ceil(shards.into());
         config.verification_rate_max = config.verification_rate_max.div_ceil(shards.into());
-    }
-}
-
-/// Gives the engine the current addresses of this host, so that nothing is sent to a peer's address that is
-/// also this host's. The engine detects addresses missing here by its own packets coming back.
-fn note_own_addresses(config: &mut EndpointConfig, carrier: &Carrier) {
-    let all = strandline_io::local_addresses().unwrap_or_else(|error| {
-        tracing::debug!(%error, "listing this host's addresses failed");
-        Vec::new()
-    });
-    let all = all.into_iter().map(|local| zone::key_of(local.address, local.interface_index));
-    match carrier.local_address().map(zone::key) {
-        Some(any) if any.is_unspecified() => config.own_addresses.extend(all),
-        bound => {
-            config.own_addresses.extend(bound);
-            config.host_addresses.extend(all);
-        }
-    }
-}
-
-/// Returns the MTUs of this host's interfaces as they are now. The engine learns of a smaller one from the kernel,
-/// which refuses to send longer packets.
-fn link_mtu() -> LinkMtu {
-    let all = strandline_io::mtus().unwrap_or_else(|error| {
-        tracing::debug!(%error, "listing the interfaces' MTUs failed");
-        Vec::new()
-    });
-    let largest = |loopback: bool| {
-        let mtus = all.iter().filter(|each| each.is_loopback == loopback).map(|each| each.mtu);
-        mtus.max().map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX))
-    };
-    let default = LinkMtu::default();
-    LinkMtu {
-        within_host: largest(true).unwrap_or(default.within_host),
-        to_others: largest(false).unwrap_or(default.to_others),
     }
 }
 

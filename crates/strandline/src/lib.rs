@@ -109,6 +109,7 @@ mod engine;
 mod error;
 mod events;
 mod handle;
+mod host;
 mod id;
 mod join;
 mod listener;

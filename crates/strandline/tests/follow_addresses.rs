@@ -246,6 +246,47 @@ fn new_associations_list_what_the_host_has() {
     });
 }
 
+/// An address of the server's host moves to the client's: the server takes it for the client's, although it
+/// follows no addresses for its associations.
+#[test]
+fn address_moves_to_the_peer() {
+    let hosts = Hosts::new("moved");
+    let addresses = [[10, 88, 1, 1], [10, 88, 2, 2]].map(IpAddr::from);
+    std::thread::scope(|scope| {
+        let (sender, listens) = channel();
+        let (seen, mut paths) = tokio::sync::mpsc::unbounded_channel();
+        scope.spawn(|| {
+            hosts.enter("s", async move || {
+                let listener = Listener::bind(&stack(false).unwrap(), PORT).unwrap();
+                sender.send(()).unwrap();
+                while let Ok(association) = listener.accept().await {
+                    let known: Vec<_> = association.paths().iter().map(|path| path.address.ip()).collect();
+                    if seen.send(known).is_err() {
+                        break;
+                    }
+                }
+            });
+        });
+        listens.recv().unwrap();
+        hosts.enter("c", async || {
+            let (stack, to) = (stack_at(false, &addresses).unwrap(), Peer::new([10, 88, 1, 2], PORT));
+            let mut connect = async || {
+                let association = Association::connect(&stack, to.clone()).await.unwrap();
+                let known = paths.recv().await.unwrap();
+                association.shutdown().await;
+                known
+            };
+            assert_eq!(connect().await, addresses[..1]);
+            hosts.ip("s", "addr del 10.88.2.2/24 dev v2");
+            hosts.ip("c", "addr add 10.88.2.2/24 dev v2");
+            let moved = async { while connect().await != addresses {} };
+            timeout(PATIENCE, moved).await.expect("the server learns that the address is no longer its own");
+            drop(paths);
+            let _ = Association::connect(&stack, to.clone()).await;
+        });
+    });
+}
+
 #[tokio::test]
 async fn socket_at_one_address_follows_nothing() {
     let builder = Stack::builder().follow_addresses(true);

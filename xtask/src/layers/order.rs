@@ -120,6 +120,7 @@ pub(super) const CRATES: [Rules; 10] = [
                 "encryption",
                 "engine",
                 "error",
+                "host",
                 "id",
                 "join",
                 "memory",

@@ -17,6 +17,8 @@ pub(crate) struct HostAddresses {
     endpoint: AddressSet,
     /// Packets to these come back to the host, which may answer them, as may another process.
     host: AddressSet,
+    /// Those of both that [`set`](Self::set) replaces.
+    set: Vec<IpAddr>,
 }
 
 impl HostAddresses {
@@ -25,7 +27,19 @@ impl HostAddresses {
         let endpoint: AddressSet = endpoint.map(IpAddr::to_canonical).collect();
         let host =
             config.host_addresses.iter().map(IpAddr::to_canonical).chain(endpoint.iter().copied()).collect();
-        Self { endpoint, host }
+        Self { endpoint, host, set: Vec::new() }
+    }
+
+    /// Replaces the addresses that were set before. Others, of the configuration or inserted, stay.
+    pub(crate) fn set(&mut self, config: &EndpointConfig, own: &[IpAddr], host: &[IpAddr]) {
+        for address in self.set.drain(..) {
+            self.endpoint.remove(&address);
+            self.host.remove(&address);
+        }
+        self.endpoint.extend(config.own_addresses.iter().chain(own).map(IpAddr::to_canonical));
+        self.set.extend(own.iter().chain(host).map(IpAddr::to_canonical));
+        let configured = config.own_addresses.iter().chain(&config.host_addresses);
+        self.host.extend(configured.map(IpAddr::to_canonical).chain(self.set.iter().copied()));
     }
 
     /// Adds an address at which packets for the endpoint arrive.

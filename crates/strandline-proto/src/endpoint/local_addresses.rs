@@ -152,6 +152,16 @@ impl<'a> LocalAddresses<'a> {
         Ok(())
     }
 
+    /// Sets the addresses that this host has now, in place of those that were set before: the `own` ones, at which
+    /// packets for the endpoint arrive, and others of the `host`. They add to
+    /// [`own_addresses`](crate::config::EndpointConfig::own_addresses) and
+    /// [`host_addresses`](crate::config::EndpointConfig::host_addresses), and change no list. A peer may have an
+    /// address that is left out from now on. Existing associations keep the addresses of their peers.
+    pub fn set_of_host(endpoint: &mut Endpoint, own: &[IpAddr], host: &[IpAddr]) {
+        let context = &mut endpoint.context;
+        context.host_addresses.set(&context.config, own, host);
+    }
+
     /// Lets a new association whose INIT ACK was made at `created` have the addresses that it listed.
     pub(super) fn adopt(endpoint: &Endpoint, association: &mut Association, created: Time) {
         let port = association.local_port;

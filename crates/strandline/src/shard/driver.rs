@@ -56,7 +56,7 @@ pub(crate) struct Driver {
     sorter: Option<Sorter>,
     /// The task that watches for ICMP messages.
     errors: AbortHandle,
-    /// The task that follows the addresses of this host, if the stack does.
+    /// The task that follows the addresses of this host, if the carrier is the kernel's.
     follower: Option<AbortHandle>,
     alarm: Alarm,
     busy_poll: BusyPoll,

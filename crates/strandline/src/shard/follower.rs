@@ -1,5 +1,5 @@
-//! Lets the associations of a shard follow the addresses of this host: they add those that interfaces gain, and delete
-//! those that are lost.
+//! Follows the addresses of this host: the engine of a shard knows those of now, and associations that are to follow
+//! them add those that interfaces gain, and delete those that are lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use tokio::io::unix::AsyncFd;
 use super::core::Shard;
 use super::follow::{Following, RETRY_PAUSE};
 use super::state::State;
+use crate::host::Addresses;
 
 /// How long changes are gathered before the addresses are listed: an interface that comes up gains several.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -34,7 +35,13 @@ pub(super) async fn follow(shard: Arc<Shard>, changes: AsyncFd<AddressChanges>) 
                 while changes.get_ref().take() {}
                 ready.clear_ready();
                 match strandline_io::local_addresses() {
-                    Ok(list) => shard.with(|state, now| take_over(state, now, list)),
+                    Ok(list) => {
+                        let known = Addresses::of(&list, shard.carrier.local_address());
+                        shard.with(|state, now| {
+                            LocalAddresses::set_of_host(&mut state.engine, &known.own, &known.others);
+                            take_over(state, now, list);
+                        });
+                    }
                     Err(error) => tracing::warn!(%error, "listing this host's addresses failed"),
                 }
             }
@@ -45,7 +52,7 @@ pub(super) async fn follow(shard: Arc<Shard>, changes: AsyncFd<AddressChanges>) 
     }
 }
 
-/// Takes over the list of the host's addresses, for new associations and for existing ones.
+/// Lets new and existing associations follow the list of the host's addresses, if they are to.
 fn take_over(state: &mut State, now: Time, list: Vec<LocalAddress>) {
     let Some(following) = &mut state.following else { return };
     let changes = following.host.update(list);

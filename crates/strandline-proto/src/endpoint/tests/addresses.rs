@@ -4,6 +4,7 @@ use strandline_wire::cause::Causes;
 use strandline_wire::chunk::Abort;
 
 use super::*;
+use crate::endpoint::{Listen, LocalAddresses};
 use crate::event::{IcmpError, IcmpKind, PathChange};
 use crate::stats::Reachability;
 
@@ -46,6 +47,40 @@ fn own_addresses_in_an_init_are_not_adopted() {
     assert_eq!(pair.hosts[SERVER].endpoint.paths(server).unwrap().len(), 1);
     assert!(to_shared(&pair).is_empty());
     assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
+}
+
+/// An address moves from the server's host to the client's and back. The one that the configuration names stays.
+#[test]
+fn addresses_of_the_host_come_and_go() {
+    let [named, moved, other] =
+        [address(SERVER, 0), address(CLIENT, 1), address(SERVER, 2)].map(|at| at.ip());
+    let server = EndpointConfig { own_addresses: vec![named], ..config(1, SERVER) };
+    let mut pair = Pair::with(config(2, CLIENT), server);
+    for (round, (own, others, paths)) in [
+        (&[moved, other][..], &[][..], 1),
+        (&[other], &[], 2),
+        (&[], &[moved, other], 1),
+        (&[], &[other], 2),
+        (&[named, other], &[moved], 1),
+        (&[], &[], 2),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        LocalAddresses::set_of_host(&mut pair.hosts[SERVER].endpoint, own, others);
+        let local_port = 5000 + round as u16;
+        let request = Connect { local_port, ..Connect::to(address(SERVER, 0), PORT) };
+        pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+        pair.run();
+        let server = pair.accepted();
+        let server_paths = pair.hosts[SERVER].endpoint.paths(server).unwrap();
+        assert_eq!(server_paths.len(), paths, "round {round}: {own:?}, {others:?}");
+        pair.hosts[SERVER].events.clear();
+        let listen = |address| Listen { port: 100 + round as u16, addresses: vec![address] };
+        let endpoint = &mut pair.hosts[SERVER].endpoint;
+        assert_eq!(endpoint.listen(listen(other)).is_ok(), own.contains(&other), "round {round}");
+        assert!(endpoint.listen(Listen { port: 200 + round as u16, addresses: vec![named] }).is_ok());
+    }
 }
 
 #[test]
