@@ -87,9 +87,9 @@ fn scheduler(number: u8) -> StreamScheduler {
 impl Offer {
     fn association(&self) -> AssociationConfig {
         let has = |bit: u16| self.extensions & (1 << bit) != 0;
-        let demanded = [0, 3, 4, 16, 64, 130, 192, 194].into_iter().enumerate();
-        let chunks: ChunkTypes =
-            demanded.filter(|(bit, _)| self.demanded & (1 << bit) != 0).map(|(_, kind)| kind).collect();
+        let kinds: [&[u8]; 8] = [&[0], &[3], &[4], &[16], &[64], &[130], &[192, 194], &[188, 189]];
+        let demanded = kinds.iter().enumerate().filter(|(bit, _)| self.demanded & (1 << bit) != 0);
+        let chunks: ChunkTypes = demanded.flat_map(|(_, kinds)| kinds.iter().copied()).collect();
         let extensions = ExtensionsConfig {
             ecn: has(0),
             stream_reconfiguration: has(1),

@@ -1,5 +1,6 @@
 //! Credit for each stream (docs/stream-credit.md).
 
+mod authentication;
 mod questions;
 
 use strandline_wire::chunk::stream_credit::Credit as Told;
