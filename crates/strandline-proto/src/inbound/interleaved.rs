@@ -13,18 +13,14 @@ use strandline_wire::IData;
 use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 
 use super::arena::Arena;
+use super::held::{HALF, Held, Violation, message};
+use super::readable::{Key, Readable};
 use super::renege::DroppedTsns;
 use super::stream_credit::Credits;
 use super::window::{HELD_COST, Window, message_cost};
 use crate::event::Message;
-use crate::number::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn};
+use crate::number::{Fsn, Mid, StreamId, Tsn};
 use crate::reconfiguration::Streams;
-
-/// A description of the violation.
-type Violation = &'static str;
-
-/// Half of the MIDs: one further ahead is past (RFC 1982).
-const HALF: u32 = 1 << 31;
 
 /// A message of which a part was delivered and that will not be completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,171 +44,6 @@ impl Sink<'_> {
         self.window.charge(message_cost(message.data.len()));
         self.ready.push_back(message);
     }
-}
-
-/// Identifies a message that is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    stream: StreamId,
-    unordered: bool,
-    mid: u32,
-}
-
-impl Key {
-    const fn of(data: &IData<'_>) -> Self {
-        Self { stream: data.stream, unordered: data.unordered, mid: data.mid.0 }
-    }
-}
-
-/// A message of which something is held: an incomplete one, or one that waits for its turn.
-#[derive(Debug)]
-struct Held {
-    /// Of the first fragment, once that has arrived.
-    ppid: Ppid,
-    /// The TSN of the first fragment in `data`.
-    first: Tsn,
-    /// The highest TSN that arrived.
-    latest: Tsn,
-    /// The fragments from the first one, or from the end of the part that was delivered, up to the first gap.
-    data: BytesMut,
-    /// The FSN after those.
-    next: Fsn,
-    /// True if no part was delivered.
-    begins: bool,
-    /// True if the window is not charged for this record.
-    is_free: bool,
-    /// The fragments beyond a gap, by their FSNs. Exactly the next one is looked up, so their order does not matter.
-    beyond: BTreeMap<u32, (Tsn, Bytes)>,
-    /// The highest FSN that arrived.
-    highest: Fsn,
-    /// The FSN of the last fragment, once that has arrived.
-    last: Option<Fsn>,
-}
-
-impl Held {
-    fn new(data: &IData<'_>) -> Self {
-        Self {
-            ppid: Ppid(0),
-            first: data.tsn,
-            latest: data.tsn,
-            data: BytesMut::new(),
-            next: Fsn(0),
-            begins: true,
-            is_free: false,
-            beyond: BTreeMap::new(),
-            highest: data.fsn,
-            last: None,
-        }
-    }
-
-    /// Checks that a fragment agrees with those that have arrived.
-    fn check(&self, data: &IData<'_>) -> Result<(), Violation> {
-        if data.fsn.distance_from(self.next) >= HALF || self.beyond.contains_key(&data.fsn.0) {
-            return Err("a fragment sequence number was used twice");
-        }
-        if self.last.is_some_and(|last| data.ending || data.fsn.is_after(last)) {
-            return Err("a message has a fragment beyond its last one");
-        }
-        if data.ending && self.highest.is_after(data.fsn) {
-            return Err("a message ends before its last fragment");
-        }
-        Ok(())
-    }
-
-    fn is_complete(&self) -> bool {
-        self.last.is_some_and(|last| last.next() == self.next)
-    }
-
-    /// Adds a fragment that agrees with the others. `at_once`: the message is delivered as soon as it is
-    /// complete, so its bytes may be cut out of a shared block.
-    fn add(&mut self, data: &IData<'_>, at_once: bool, sink: &mut Sink<'_>) {
-        if data.beginning {
-            self.ppid = data.ppid;
-        }
-        if data.tsn.is_after(self.latest) {
-            self.latest = data.tsn;
-        }
-        if data.fsn.is_after(self.highest) {
-            self.highest = data.fsn;
-        }
-        if data.ending {
-            self.last = Some(data.fsn);
-        }
-        if data.fsn != self.next {
-            sink.window.charge(data.payload.len() + HELD_COST);
-            self.beyond.insert(data.fsn.0, (data.tsn, Bytes::copy_from_slice(data.payload)));
-            return;
-        }
-        sink.window.charge(data.payload.len());
-        self.join(data.tsn, data.payload, at_once, sink.arena);
-        while let Some((tsn, fragment)) = self.beyond.remove(&self.next.0) {
-            sink.window.release(HELD_COST);
-            self.join(tsn, &fragment, at_once, sink.arena);
-        }
-    }
-
-    fn join(&mut self, tsn: Tsn, fragment: &[u8], at_once: bool, arena: &mut Arena) {
-        if self.data.is_empty() {
-            self.first = tsn;
-        }
-        if at_once {
-            arena.append(&mut self.data, fragment, 0);
-        } else {
-            self.data.extend_from_slice(fragment);
-        }
-        self.next = self.next.next();
-    }
-
-    /// True if it is one whole message in one chunk, of which nothing was delivered.
-    fn is_single(&self) -> bool {
-        self.begins && self.last == Some(Fsn(0)) && self.next == Fsn(1)
-    }
-
-    /// Drops fragments beyond a gap, and adds their TSNs and lengths to `dropped`.
-    fn renege(&mut self, what: &mut DroppedTsns<'_>, dropped: &mut Vec<(Tsn, usize)>) {
-        let before = dropped.len();
-        self.beyond.retain(|fsn, (tsn, bytes)| {
-            let drops = what.takes(*tsn);
-            if drops {
-                what.on_dropped(*tsn, bytes.len() + HELD_COST);
-                dropped.push((*tsn, bytes.len()));
-                if self.last == Some(Fsn(*fsn)) {
-                    self.last = None;
-                }
-            }
-            !drops
-        });
-        if dropped.len() > before {
-            let beyond = self.beyond.keys().map(|fsn| Fsn(*fsn));
-            let highest = beyond.max_by_key(|fsn| fsn.distance_from(self.next));
-            self.highest = highest.unwrap_or(Fsn(self.next.0.wrapping_sub(1)));
-        }
-    }
-
-    /// Takes out what has been joined: the message, or a part of it.
-    fn take(&mut self, key: Key) -> Message {
-        let (begins, ends) = (core::mem::take(&mut self.begins), self.is_complete());
-        let data = core::mem::take(&mut self.data).freeze();
-        message(key, self.ppid, self.first, (begins, ends), data)
-    }
-
-    /// Returns what the window is charged for.
-    fn cost(&self) -> usize {
-        let record = if self.is_free { 0 } else { HELD_COST };
-        record + self.len() + self.beyond.len() * HELD_COST
-    }
-
-    /// Returns the bytes of user data that are held.
-    fn len(&self) -> usize {
-        self.data.len() + self.beyond.values().map(|(_, bytes)| bytes.len()).sum::<usize>()
-    }
-}
-
-/// Returns a message or a part of one. Its SSN is the low half of the MID, as RFC 6458 has room for no more.
-fn message(key: Key, ppid: Ppid, tsn: Tsn, (begins, ends): (bool, bool), data: Bytes) -> Message {
-    let Key { stream, unordered, mid } = key;
-    let ssn = if unordered { Ssn(0) } else { Ssn((mid & 0xffff) as u16) };
-    Message { stream, ssn, tsn, ppid, unordered, begins, ends, data }
 }
 
 /// What a fragment is.
@@ -243,6 +74,8 @@ pub(crate) struct Interleaved {
     abandoned: BTreeMap<StreamId, Mid>,
     /// True if ordered messages were abandoned.
     skips: bool,
+    /// Of which messages something can be read. It is built when that is asked for first, and kept until none is held.
+    readable: Option<Box<Readable>>,
     /// The credit of the peer's streams, if it was negotiated.
     pub(super) credits: Option<Box<Credits>>,
 }
@@ -294,7 +127,7 @@ impl Interleaved {
             sink.window.charge(HELD_COST);
             Held::new(data)
         });
-        held.add(data, at_once, sink);
+        held.add(data, at_once, sink.window, sink.arena);
         if at_once && self.hand_over(key, point, sink) && !data.unordered {
             self.advance(data.stream, point, sink);
         }
@@ -310,6 +143,7 @@ impl Interleaved {
             self.free -= usize::from(held.is_free);
             self.messages.remove(&key);
             self.forget_part(key);
+            self.note_readable(key);
             self.hand_over_waiting(key, point, sink);
             return true;
         }
@@ -322,7 +156,35 @@ impl Interleaved {
             sink.deliver(held.take(key));
             set_free(held, &mut self.free, sink.window);
         }
+        self.note_readable(key);
         false
+    }
+
+    /// Records in the index, if there is one, what can be read of a message after a change.
+    fn note_readable(&mut self, key: Key) {
+        let Self { messages, partly, readable, .. } = self;
+        if let Some(index) = readable {
+            if messages.is_empty() {
+                *readable = None;
+                return;
+            }
+            let is_readable = messages.get(&key).is_some_and(|held| !held.data.is_empty());
+            index.set(key, is_readable, partly.contains_key(&key.stream));
+        }
+    }
+
+    /// Returns the index, which is exact.
+    fn readable(&mut self) -> &mut Readable {
+        let Self { messages, next, readable, .. } = self;
+        readable.get_or_insert_with(|| {
+            let mut index = Box::<Readable>::default();
+            for (key, _) in messages.iter().filter(|(_, held)| !held.data.is_empty()) {
+                if key.unordered || next.get(&key.stream).map_or(0, |next| next.0) == key.mid {
+                    index.set(*key, true, false);
+                }
+            }
+            index
+        })
     }
 
     /// Delivers what there is of another unordered message of a stream, if the peer may wait for credit of
@@ -332,9 +194,9 @@ impl Interleaved {
         if !tight || !gone.unordered {
             return;
         }
-        let (first, last) = (Key { mid: 0, ..gone }, Key { mid: u32::MAX, ..gone });
-        let mut waiting = self.messages.range(first..=last).filter(|(_, held)| !held.data.is_empty());
-        if let Some(key) = waiting.next().map(|(key, _)| *key) {
+        if !self.messages.is_empty()
+            && let Some(key) = self.readable().unordered_of(gone.stream)
+        {
             self.hand_over(key, point, sink);
         }
     }
@@ -351,21 +213,26 @@ impl Interleaved {
         }
     }
 
-    /// Takes what there is of the longest message whose turn has come, because nothing else can free the buffer. The
-    /// window is not charged for it any more.
+    /// Takes what there is of a long message whose turn has come, because nothing else can free the buffer. The window
+    /// is not charged for it any more.
     pub(super) fn take_longest(&mut self, window: &mut Window) -> Option<Message> {
-        let Self { messages, next, partly, free, .. } = self;
-        let may_be_read = |key: &Key| match key.unordered {
-            true => partly.get(&key.stream).is_none_or(|mid| mid.0 == key.mid),
-            false => next.get(&key.stream).map_or(0, |next| next.0) == key.mid,
-        };
-        let readable = messages.iter_mut().filter(|(key, held)| !held.data.is_empty() && may_be_read(key));
-        let (key, held) = readable.max_by_key(|(_, held)| held.data.len())?;
+        if self.messages.is_empty() {
+            return None;
+        }
+        self.readable();
+        let Self { messages, partly, free, readable, .. } = self;
+        let readable = readable.as_mut()?;
+        let key = readable.longest(|key| {
+            let waits = key.unordered && partly.get(&key.stream).is_some_and(|mid| mid.0 != key.mid);
+            (!waits).then(|| messages.get(key).map_or(0, |held| held.data.len()))
+        })?;
+        let held = messages.get_mut(&key)?;
         window.release(held.data.len());
-        let part = held.take(*key);
+        let part = held.take(key);
         set_free(held, free, window);
-        let allowed = may_be_partial(partly, *key);
+        let allowed = may_be_partial(partly, key);
         debug_assert!(allowed, "only such messages were considered");
+        readable.set(key, false, true);
         Some(part)
     }
 
@@ -394,6 +261,7 @@ impl Interleaved {
             self.free -= usize::from(held.is_free);
             if held.is_complete() {
                 sink.deliver(held.take(key));
+                self.note_readable(key);
                 continue;
             }
             if let Some(credits) = &mut self.credits {
@@ -404,6 +272,7 @@ impl Interleaved {
                 cuts.push(Cut { stream, unread: sink.ready.len() });
             }
             self.forget_part(key);
+            self.note_readable(key);
             self.hand_over_waiting(key, point, sink);
         }
         if !unordered {
@@ -468,6 +337,7 @@ impl Interleaved {
     pub(super) fn reset(&mut self, streams: &Streams) {
         self.next.retain(|stream, _| !streams.contains(*stream));
         self.abandoned.retain(|stream, _| !streams.contains(*stream));
+        self.readable = None;
         if let Some(credits) = &mut self.credits {
             credits.reset(streams);
         }
@@ -493,6 +363,7 @@ impl Interleaved {
         self.partly.retain(|stream, mid| holds(*stream, *mid));
         self.next.retain(|stream, _| has_begun(*stream));
         self.abandoned.clear();
+        self.readable = None;
         if let Some(credits) = &mut self.credits {
             credits.go_on(first);
         }
@@ -516,7 +387,8 @@ impl Interleaved {
 
     /// Drops fragments and messages in one chunk beyond a gap. Fragments that were joined stay.
     pub(super) fn renege(&mut self, what: &mut DroppedTsns<'_>) {
-        let Self { messages, free, credits, .. } = self;
+        let Self { messages, free, credits, readable, .. } = self;
+        *readable = None;
         let mut dropped = Vec::new();
         messages.retain(|key, held| {
             dropped.clear();
@@ -562,6 +434,7 @@ impl Interleaved {
             payload += held.len();
         }
         records += self.credits.as_ref().map_or(0, |credits| credits.heap_bytes());
+        records += self.readable.as_ref().map_or(0, |index| index.heap_bytes());
         (records, payload)
     }
 }

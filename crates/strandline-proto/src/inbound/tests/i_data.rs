@@ -267,6 +267,37 @@ fn a_full_buffer_of_fragments_is_handed_over() {
     assert_eq!((rig.inbound.buffered_bytes(), rig.inbound.incomplete()), (0, None));
 }
 
+/// A full buffer hands over one unordered message of a stream, and others only once that is complete.
+#[test]
+fn full_buffer_hands_over_unordered_in_turn() {
+    let mut rig = interleaved(Rig::with_buffer(8000));
+    let payloads = [[b'a'; 1000], [b'b'; 1000], [b'c'; 1000]];
+    let mut tsn = 100;
+    let mut read = String::new();
+    let mut take = |rig: &mut Rig, mid: u32, fsn: u32, ends: bool| {
+        let whole = part(tsn, 1, mid, fsn, &payloads[mid as usize]);
+        rig.accepts(&[free(IData { ending: ends, ..whole })]);
+        tsn += 1;
+        let parts: Vec<_> = core::iter::from_fn(|| rig.recv()).collect();
+        rig.sack();
+        read.extend(parts.iter().map(|part| char::from(part.data[0])));
+        read.clone()
+    };
+    for (mid, count) in [(0, 4), (1, 5), (2, 2)] {
+        for fsn in 0..count {
+            take(&mut rig, mid, fsn, false);
+        }
+    }
+    let first = take(&mut rig, 0, 4, true);
+    assert!(first.starts_with("aa") && first.ends_with('b'), "{first}");
+    assert!(!take(&mut rig, 1, 5, true).contains('c'));
+    for fsn in 2..7 {
+        take(&mut rig, 2, fsn, false);
+    }
+    assert!(take(&mut rig, 2, 7, true).ends_with("cc"));
+    assert_eq!((rig.inbound.buffered_bytes(), rig.inbound.incomplete()), (0, None));
+}
+
 /// Section 2.3.1: ordered and unordered messages up to the MIDs are abandoned; complete ones are delivered.
 #[test]
 fn i_forward_tsn_gives_messages_up() {
