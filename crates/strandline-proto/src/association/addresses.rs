@@ -4,11 +4,11 @@
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::Association;
 use super::abandon::update_t3_rtx;
 use super::asconf_state::{is_withheld, move_path};
 use super::context::{EndpointContext, is_unicast};
 use super::features::Extensions;
+use super::{Association, sack_size};
 use crate::config::PATHS_MAX;
 use crate::error::PathError;
 use crate::event::PathChange;
@@ -103,7 +103,7 @@ fn detach_path(
     let round_trip = association.paths.get(other).rto.srtt();
     association.outbound.move_path(index, other, round_trip);
     association.flags.burst_open = true;
-    association.proof.take_if(|proof| proof.path() == index);
+    sack_size::forget(association, |proof| proof.path() == index);
     if let Some(ecn) = &mut association.ecn {
         ecn.forget(index);
     }

@@ -3,6 +3,7 @@
 use super::asconf_state::DynamicAddresses;
 use super::auth::Auth;
 use crate::number::StreamId;
+use crate::path::Proof;
 use crate::stats::AbandonedStats;
 use crate::time::Time;
 
@@ -19,6 +20,8 @@ pub(crate) struct Extras {
     pub(super) adaptation: Option<u32>,
     /// The first stream that is opened and closed at run time, if there are such streams.
     pub(super) dynamic_from: Option<StreamId>,
+    /// The proof that long SACKs arrive, if there are any.
+    pub(super) proof: Option<Proof>,
     /// The peer's requests to reset streams are denied, because the application records no more of them.
     pub(super) denies_resets: bool,
 }
@@ -27,6 +30,16 @@ impl Extras {
     /// Returns the extras of an association with this authentication.
     pub(super) fn with(auth: Option<Auth>) -> Option<Box<Self>> {
         auth.map(|auth| Box::new(Self { auth: Some(auth), ..Self::default() }))
+    }
+
+    /// True if nothing of it has been used.
+    pub(super) fn is_unused(&self) -> bool {
+        let Self { abandoned, auth, dynamic, adaptation, dynamic_from, proof, denies_resets } = self;
+        let none = auth.is_none() && dynamic.is_none() && adaptation.is_none();
+        none && dynamic_from.is_none()
+            && proof.is_none()
+            && !denies_resets
+            && *abandoned == AbandonedStats::default()
     }
 
     /// Returns when an ASCONF is sent again; `Time::MAX` if none is outstanding.

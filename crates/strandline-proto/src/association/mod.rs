@@ -82,7 +82,7 @@ use crate::config::AssociationConfig;
 use crate::event::AssociationId;
 use crate::inbound::Inbound;
 use crate::outbound::Outbound;
-use crate::path::{PathSet, Proof};
+use crate::path::PathSet;
 use crate::path_index::PathIndex;
 use crate::stats::AssociationStats;
 use crate::time::Time;
@@ -120,8 +120,6 @@ pub(crate) struct Association {
     pub(crate) features: Features,
     /// Allocated if explicit congestion notification was requested.
     pub(crate) ecn: Option<Box<Ecn>>,
-    /// The proof that long SACKs arrive; allocated if there are any.
-    proof: Option<Box<Proof>>,
     /// Reconfiguration of streams (RFC 6525); allocated when either side asks for it.
     reconfig: Option<Box<Reconfig>>,
 }

@@ -107,11 +107,7 @@ impl Association {
             ("paths: further ones, and what controllers hold", self.paths.heap_bytes()),
             ("ECN: what was marked, trials of paths", self.ecn.as_ref().map_or(0, |ecn| ecn.heap_bytes())),
             (
-                "paths: whether long SACKs arrive",
-                self.proof.as_ref().map_or(0, |proof| size_of_val(&**proof)),
-            ),
-            (
-                "authentication: keys; what was abandoned",
+                "authentication: keys; what was abandoned; whether long SACKs arrive",
                 self.extras.as_ref().map_or(0, |extras| extras.heap_bytes()),
             ),
             ("inbound: cumulative TSN, window, SACK state", size_of::<crate::inbound::Inbound>()),

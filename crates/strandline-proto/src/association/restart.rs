@@ -19,7 +19,7 @@ use super::error_counts::ErrorCounts;
 use super::features::Extensions;
 use super::offer::encode_cause;
 use super::setup::{adopt_interleaving, paths_of, refuse_other_chunks};
-use super::{Association, State, adaptation, asconf, reconfig, stream_credit};
+use super::{Association, State, adaptation, asconf, reconfig, sack_size, stream_credit};
 use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
 use crate::inbound::i_data::partly_delivered;
@@ -189,7 +189,7 @@ impl Association {
         let state = core::mem::replace(&mut self.state, State::Established);
         self.deadlines = Deadlines::default();
         self.errors = ErrorCounts::default();
-        self.proof = None;
+        sack_size::forget(self, |_| true);
         self.sack_path = PathIndex::FIRST;
         self.control_path = PathIndex::FIRST;
         self.start_heartbeats(cx, now);

@@ -17,7 +17,8 @@ impl Association {
         if !self.inbound.has_gaps() || !self.config.probes_mtu() {
             return usize::MAX;
         }
-        let proved = self.proof.as_ref().is_some_and(|proof| proof.path() == index && proof.holds(now));
+        let proof = self.extras.as_ref().and_then(|extras| extras.proof.as_ref());
+        let proved = proof.is_some_and(|proof| proof.path() == index && proof.holds(now));
         let path = self.paths.get(index);
         let packet = if proved { path.payload_max() } else { path.pmtu.floor_len() };
         packet.saturating_sub(COMMON_HEADER_LEN + auth::reserve(self))
@@ -31,9 +32,9 @@ impl Association {
         if len < path.pmtu.floor_len() || path.payload_max() <= path.pmtu.floor_len() {
             return;
         }
-        let proof = self.proof.get_or_insert_with(|| Box::new(Proof::new(index)));
+        let proof = self.extras.get_or_insert_default().proof.get_or_insert_with(|| Proof::new(index));
         if proof.path() != index {
-            **proof = Proof::new(index);
+            *proof = Proof::new(index);
         }
         proof.want();
     }
@@ -41,10 +42,11 @@ impl Association {
     /// Sends a HEARTBEAT to prove that long SACKs arrive, or lowers the path MTU if several were not answered.
     pub(super) fn prove_sack_size(&mut self, cx: &mut EndpointContext, now: Time) {
         let heartbeats = self.state.heartbeats() && self.config.probes_mtu();
-        let Some(proof) = self.proof.as_mut().filter(|proof| heartbeats && proof.is_wanted()) else { return };
+        let proof = self.extras.as_mut().and_then(|extras| extras.proof.as_mut());
+        let Some(proof) = proof.filter(|proof| heartbeats && proof.is_wanted()) else { return };
         let index = proof.path();
         if !self.paths.contains(index) {
-            self.proof = None;
+            forget(self, |_| true);
             return;
         }
         match proof.step(now, self.paths.get(index).rto.rto()) {
@@ -67,15 +69,23 @@ impl Association {
 
     /// Processes a HEARTBEAT ACK on a path.
     pub(super) fn on_size_proved(&mut self, now: Time, index: PathIndex, nonce: u64) {
-        if let Some(proof) = self.proof.as_mut().filter(|proof| proof.path() == index) {
+        let proof = self.extras.as_mut().and_then(|extras| extras.proof.as_mut());
+        if let Some(proof) = proof.filter(|proof| proof.path() == index) {
             let _ = proof.on_answer(now, nonce);
         }
     }
 
     /// Revokes the proof because the peer sent duplicates: the SACK may have been too long.
     pub(super) fn revoke_sack_size(&mut self) {
-        if let Some(proof) = &mut self.proof {
+        if let Some(proof) = self.extras.as_mut().and_then(|extras| extras.proof.as_mut()) {
             proof.revoke();
         }
+    }
+}
+
+/// Forgets the proof that long SACKs arrive if it is `which`.
+pub(super) fn forget(association: &mut Association, which: impl FnOnce(&Proof) -> bool) {
+    if let Some(extras) = &mut association.extras {
+        extras.proof.take_if(|proof| which(proof));
     }
 }

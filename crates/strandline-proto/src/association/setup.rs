@@ -158,7 +158,6 @@ impl Association {
             features,
             extras: Extras::with(auth::offered(config.extensions.demanded_authentication(), cx)),
             ecn: Ecn::declaring(features.offers(Extensions::ECN)),
-            proof: None,
             reconfig: None,
             config,
         };
@@ -436,7 +435,6 @@ impl Association {
                 cx,
             )),
             ecn: Ecn::agreed(cookie.features.has(Extensions::ECN)),
-            proof: None,
             reconfig: None,
             config,
         };

@@ -12,7 +12,7 @@ use super::error_counts::UNANSWERED;
 use super::expiry::abandon_due;
 use super::multipath::takes_new_data;
 use super::verification::is_lost;
-use super::{Association, State, asconf, auth, reconfig, stream_credit};
+use super::{Association, State, asconf, auth, reconfig, sack_size, stream_credit};
 use crate::outbound::partial::{forward_again, forward_len};
 use crate::outbound::stream_credit as outgoing;
 use crate::outbound::{marked_chunks, waits_for_credit};
@@ -175,7 +175,8 @@ impl Association {
             self.outbound.release_idle();
             self.inbound.release_idle();
             self.paths.release_idle();
-            self.proof = None;
+            sack_size::forget(self, |_| true);
+            self.extras.take_if(|extras| extras.is_unused());
             cx.arena.release_idle();
         } else {
             self.touch_idle(now);

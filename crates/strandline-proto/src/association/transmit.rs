@@ -107,7 +107,7 @@ impl Association {
             None if data_waits => {}
             None => end_burst(self, data_path),
         }
-        if self.proof.is_some() {
+        if self.extras.as_ref().is_some_and(|extras| extras.proof.is_some()) {
             self.prove_sack_size(cx, now);
         }
         self.watch_window(now, data_path);
