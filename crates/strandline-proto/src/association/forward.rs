@@ -7,7 +7,7 @@ use super::context::EndpointContext;
 use crate::event::Event;
 use crate::inbound::Cut;
 use crate::inbound::forward::on_forward_tsn;
-use crate::inbound::i_data::on_i_forward_tsn;
+use crate::inbound::i_data::{charged_bytes, on_i_forward_tsn};
 use crate::time::Time;
 
 /// Processes a FORWARD TSN in a state that accepts data, if the extension was negotiated. Returns false to discard the
@@ -41,10 +41,10 @@ pub(super) fn on_chunk(
 #[cold]
 pub(super) fn on_i_chunk(association: &mut Association, cx: &mut EndpointContext, chunk: &IForwardTsn<'_>) {
     let inbound = &mut association.inbound;
-    let before = inbound.buffered_bytes();
+    let before = charged_bytes(inbound);
     let point = association.config.partial_delivery_point;
     let cuts = on_i_forward_tsn(inbound, chunk, &mut cx.arena, point);
-    cx.memory.on_received(before, inbound.buffered_bytes());
+    cx.memory.on_received(before, charged_bytes(inbound));
     for Cut { stream, unread } in cuts {
         cx.event(association.id, Event::PartialDeliveryAborted { stream, unread });
     }

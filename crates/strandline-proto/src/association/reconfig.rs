@@ -39,7 +39,7 @@ use self::state::{Active, Owed, Part, QueuedRequest, Stage, Verdict};
 use super::Association;
 use super::context::EndpointContext;
 use crate::event::Event;
-use crate::inbound::i_data::partly_delivered;
+use crate::inbound::i_data::{charged_bytes, partly_delivered};
 use crate::inbound::reconfigure as incoming;
 use crate::number::{RequestNumber, Tsn};
 use crate::outbound::reconfigure as outgoing;
@@ -237,11 +237,11 @@ fn report_streams(association: &Association, cx: &mut EndpointContext, outcome: 
 
 /// Sets the numbering of both directions anew (sections 5.1.4 and 5.2.4).
 fn renumber(association: &mut Association, cx: &mut EndpointContext, own: Tsn, peers: Tsn) {
-    let before = association.inbound.buffered_bytes();
+    let before = charged_bytes(&association.inbound);
     let mut cuts = partly_delivered(&association.inbound);
     let went_on = incoming::go_on(&mut association.inbound, peers, &mut cx.arena);
     let (unread, cut) = went_on.unwrap_or_else(|| incoming::renumber(&mut association.inbound, peers));
-    cx.memory.on_read(before.saturating_sub(association.inbound.buffered_bytes()));
+    cx.memory.on_read(before.saturating_sub(charged_bytes(&association.inbound)));
     outgoing::renumber(&mut association.outbound, own);
     outgoing::release_held(&mut association.outbound);
     if let Some(ecn) = &mut association.ecn {

@@ -22,7 +22,7 @@ use super::setup::{adopt_interleaving, paths_of, refuse_other_chunks};
 use super::{Association, State, adaptation, asconf, reconfig, sack_size, stream_credit};
 use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
-use crate::inbound::i_data::partly_delivered;
+use crate::inbound::i_data::{charged_bytes, partly_delivered};
 use crate::inbound::stream_credit as incoming;
 use crate::outbound::Outbound;
 use crate::outbound::scheduling::keep_settings;
@@ -157,7 +157,7 @@ impl Association {
         let refused = outgoing::refused_streams(&self.outbound);
         self.fail_queued(cx, FailureCause::Restarted);
         let config = Arc::clone(&self.config);
-        let before = self.inbound.buffered_bytes();
+        let before = charged_bytes(&self.inbound);
         let cuts = partly_delivered(&self.inbound);
         let by_report = incoming::is_by_report(&self.inbound);
         let (unread, cut) = self.inbound.restart(
@@ -165,7 +165,7 @@ impl Association {
             cookie.inbound_streams,
             config.receive_buffer_start(),
         );
-        let freed = before.saturating_sub(self.inbound.buffered_bytes());
+        let freed = before.saturating_sub(charged_bytes(&self.inbound));
         cx.memory.on_read(freed);
         let outbound = Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams);
         let before = core::mem::replace(&mut self.outbound, outbound);

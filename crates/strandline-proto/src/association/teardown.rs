@@ -13,6 +13,7 @@ use super::diagnostics::{ControlTimer, enter, log_of};
 use super::offer::encode_cause;
 use super::{Association, State, asconf, reconfig};
 use crate::event::{CloseReason, Event, FailureCause};
+use crate::inbound::i_data::charged_bytes;
 use crate::outbound::stream_credit::parked_bytes;
 use crate::packet_sizes::CONTROL_PACKET_LEN_MAX;
 use crate::path::PathState;
@@ -133,9 +134,9 @@ impl Association {
         asconf::end(self, cx);
         self.fail_queued(cx, FailureCause::AssociationEnded);
         // Incomplete messages are dropped; complete ones can still be read.
-        let before = self.inbound.buffered_bytes();
+        let before = charged_bytes(&self.inbound);
         self.inbound.close();
-        let freed = before.saturating_sub(self.inbound.buffered_bytes());
+        let freed = before.saturating_sub(charged_bytes(&self.inbound));
         cx.memory.on_read(freed);
         self.announce_readable(cx);
         cx.event(self.id, Event::Closed(reason));

@@ -63,6 +63,7 @@ use crate::config::EndpointConfig;
 use crate::error::ConfigError;
 use crate::event::{AssociationId, Event, Transmit};
 use crate::inbound::Arena;
+use crate::inbound::i_data::charged_bytes;
 use crate::memory::Memory;
 use crate::path::{KnownPaths, VerificationBudget};
 use crate::path_index::PathIndex;
@@ -392,7 +393,7 @@ impl Endpoint {
     fn remove_finished(&mut self, slot: u32) {
         if self.table.at(slot).is_some_and(Association::is_finished) {
             if let Some(association) = self.table.at(slot) {
-                self.context.memory.on_read(association.inbound.buffered_bytes());
+                self.context.memory.on_read(charged_bytes(&association.inbound));
             }
             self.table.remove(slot);
         }

@@ -161,3 +161,10 @@ fn may_follow_reset(inbound: &Inbound, chunk: &IForwardTsn<'_>) -> Vec<(SkippedM
     let ordered = chunk.skipped().filter(|skipped| !skipped.unordered && skipped.stream.0 < *streams);
     ordered.map(|skipped| (skipped, skipped.mid.is_before(interleaved.next(skipped.stream)))).collect()
 }
+
+/// Returns what counts for the limit of all associations: the buffer in use, and records that the window is not charged
+/// for, because nothing that is read would free them.
+pub(crate) fn charged_bytes(inbound: &Inbound) -> u32 {
+    let records = inbound.order.interleaved().map_or(0, Interleaved::record_bytes);
+    inbound.buffered_bytes().saturating_add(records)
+}

@@ -59,6 +59,9 @@ pub(super) enum Kind {
 /// Otherwise their records alone might fill a small buffer, and nothing could free it.
 const FREE_MAX: usize = 1024;
 
+/// Cost of an entry of `abandoned` in bytes: it takes 8, and as many of a node that is half full.
+const ABANDONED_COST: u32 = 16;
+
 /// The messages of an association that receives I-DATA.
 #[derive(Debug, Default)]
 pub(crate) struct Interleaved {
@@ -70,7 +73,8 @@ pub(crate) struct Interleaved {
     /// The streams with an unordered message of which a part was delivered, and its MID.
     partly: BTreeMap<StreamId, Mid>,
     /// The MID of the last unordered message that was abandoned on a stream: up to 65,536 entries of 8 bytes. None is
-    /// forgotten, since a fragment of it that arrives later would be held until the association ends.
+    /// forgotten, since a fragment of it that arrives later would be held until the association ends. They count for
+    /// the limit of all associations.
     abandoned: BTreeMap<StreamId, Mid>,
     /// True if ordered messages were abandoned.
     skips: bool,
@@ -423,6 +427,11 @@ impl Interleaved {
         for held in self.messages.values_mut() {
             held.data = BytesMut::from(&*held.data);
         }
+    }
+
+    /// Returns the bytes of the records that an I-FORWARD-TSN makes and that stay until their streams are reset.
+    pub(super) fn record_bytes(&self) -> u32 {
+        self.abandoned.len() as u32 * ABANDONED_COST
     }
 
     /// Returns the heap bytes of the records, and of the held payload.

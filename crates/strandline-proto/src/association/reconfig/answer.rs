@@ -14,6 +14,7 @@ use super::state::{
 };
 use super::{answer, dynamic_streams, reconfig_mut, renumber, report_streams};
 use crate::event::Event;
+use crate::inbound::i_data::charged_bytes;
 use crate::inbound::{Barred, reconfigure as incoming};
 use crate::number::{RequestNumber, StreamId, Tsn};
 use crate::outbound::reconfigure as outgoing;
@@ -169,9 +170,11 @@ fn report_refusal(
 /// Steps E3 and E5.
 fn reset_incoming(association: &mut Association, cx: &mut EndpointContext, streams: &Streams) -> ResultCode {
     let ended = dynamic_streams::ended(association, streams);
+    let before = charged_bytes(&association.inbound);
     let Some(unread) = incoming::reset_streams(&mut association.inbound, streams) else {
         return ResultCode::WRONG_SSN;
     };
+    cx.memory.on_received(before, charged_bytes(&association.inbound));
     if let Some(DynamicStreamsEvent::Ended { streams: ended, .. }) = ended {
         let all = ended.len() == streams.list().len();
         let event = DynamicStreamsEvent::Ended { streams: ended, unread };

@@ -368,3 +368,30 @@ fn section_2_1_i_bit_of_i_data() {
     assert_eq!(bits.iter().filter(|(mid, ..)| *mid == 1).count(), 3, "{bits:?}");
     assert!(bits.iter().all(|(mid, ends, immediate)| *immediate == (*mid == 1 && *ends)), "{bits:?}");
 }
+
+/// The records of abandoned unordered messages, which stay until their streams are reset, count for the limit of all
+/// associations, and are given back at the end.
+#[test]
+fn records_of_abandoned_messages_are_counted() {
+    const STREAMS: u16 = 100;
+    let mut raw = open();
+    let (last, mid) = (raw.tsn + 99, Mid(7));
+    let counted = |raw: &mut Raw| raw.server().buffers().receive_bytes;
+    let skip = |raw: &mut Raw, last: Tsn| {
+        let skipped =
+            (0..STREAMS).map(|stream| SkippedMessage { stream: StreamId(stream), unordered: true, mid });
+        raw.say(|packet| assert!(i_forward_tsn::write(packet, last, skipped)));
+    };
+    skip(&mut raw, last);
+    assert_eq!(counted(&mut raw), u64::from(STREAMS) * 16);
+    assert_eq!(raw.server().status(raw.server).unwrap().receive_buffered, 0);
+    skip(&mut raw, last + 1);
+    assert_eq!(counted(&mut raw), u64::from(STREAMS) * 16, "of each stream there is one");
+    raw.say_all(&[&IData::whole(last + 2, StreamId(1), Mid(1), b"is held")]);
+    let id = raw.server;
+    let now = raw.pair.now;
+    raw.pair.hosts[SERVER].endpoint.abort(now, id, bytes::Bytes::new()).unwrap();
+    raw.pair.run();
+    while raw.pair.recv(SERVER, id).is_some() {}
+    assert_eq!(counted(&mut raw), 0);
+}
