@@ -361,7 +361,9 @@ fn redirected_connections_outlast_the_rules() {
     let clients = [Open::begin(&row, "client"), Open::begin(&row, "near")];
     near.terminate();
     at_last("new connections are direct", || row.curl("client", "http://10.2.0.7/") == "10.1.0.2");
-    let mut words = requests.iter().filter(|request| !request.starts_with(b"GET"));
+    // The server answers at once, so that a connection of curl's may end before its request has arrived.
+    let of_curl = |request: &Vec<u8>| request.is_empty() || request.starts_with(b"GET");
+    let mut words = requests.iter().filter(|request| !of_curl(request));
     for client in clients {
         client.finish("late");
         assert_eq!(words.next().unwrap(), b"late");
