@@ -84,14 +84,17 @@ impl Run {
             preload.push(others);
         }
         let mut command = Command::new(&path);
-        command.arg0(program).args(arguments).env("LD_PRELOAD", preload).env(SETTINGS, self.settings());
+        command.arg0(program).args(arguments).env("LD_PRELOAD", preload).env(SETTINGS, self.settings()?);
         let error = command.exec();
         errln!("strandline: {}: {error}", program.display());
         Ok(ExitCode::from(NOT_RUN))
     }
 
     /// Returns what the library is told.
-    fn settings(&self) -> String {
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    fn settings(&self) -> Result<String> {
         let mut settings = self.gateway.to_string();
         if self.loopback {
             settings.push_str(",loopback");
@@ -103,7 +106,9 @@ impl Run {
             settings.push_str(",direct=");
             settings.push_str(network);
         }
-        settings
+        let secret = secret().context("reading a random number")?;
+        settings.push_str(&format!(",secret={secret:x}"));
+        Ok(settings)
     }
 
     /// Asks whether the gateway is there, so that a mistake is found before the program runs.
@@ -131,6 +136,19 @@ impl Run {
         );
         Ok(())
     }
+}
+
+/// Returns the secret of the programs, by which other users can't ask for their connections: of a command
+/// within another one the same, since sockets are inherited.
+fn secret() -> io::Result<u64> {
+    let outer = std::env::var(SETTINGS).unwrap_or_default();
+    let known = outer.split(',').find_map(|word| word.strip_prefix("secret="));
+    if let Some(known) = known.and_then(|known| u64::from_str_radix(known, 16).ok()) {
+        return Ok(known);
+    }
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_be_bytes(bytes))
 }
 
 /// Asks a gateway about the socket 0, which there never is, and returns whether it answers as one.

@@ -1,12 +1,12 @@
 //! Unmodified programs by `strandline run`.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
-use crate::common::{Home, PROGRAM, World, free_address};
+use crate::common::{Home, PROGRAM, World, free_address, patient};
 use crate::listeners::serve_http;
 
 /// The library, built as `make build` does, only without optimisation.
@@ -255,4 +255,44 @@ fn programs_beyond_the_limit_find_no_buffers() {
     let code = "import errno, socket, sys; to = ('127.0.0.1', int(sys.argv[1])); first = socket.create_connection(to); \
                 print(errno.errorcode[socket.socket().connect_ex(to)])";
     assert_eq!(told(&by(&world), &["python3", "-c", code, &port]), "ENOBUFS\n");
+}
+
+/// Wrong pointers are errors, as without the library.
+#[test]
+fn wrong_pointers_are_reported() {
+    let world = World::with("", "--preload 0");
+    let port = serve_echo(&world.server).port().to_string();
+    let code = "import ctypes, errno, socket, sys; libc = ctypes.CDLL(None, use_errno=True); s = socket.socket(); fd = s.fileno(); \
+                wrong = ctypes.c_void_p(1); room = ctypes.create_string_buffer(16); size = ctypes.c_uint32(16); \
+                error = lambda result: errno.errorcode[ctypes.get_errno()] if result else 'none'; \
+                found = [error(libc.connect(fd, wrong, 16)), error(libc.connect(fd, None, 16))]; \
+                s.connect(('127.0.0.1', int(sys.argv[1]))); \
+                found += [error(libc.getpeername(fd, wrong, ctypes.byref(size))), error(libc.getpeername(fd, room, wrong)), \
+                error(libc.getpeername(fd, None, None)), error(libc.getpeername(fd, room, ctypes.byref(size)))]; \
+                print(*found, s.getpeername()[1])";
+    let found = told(&by(&world), &["python3", "-c", code, &port]);
+    assert_eq!(found, format!("EFAULT EFAULT EFAULT EFAULT EFAULT none {port}\n"));
+}
+
+/// What another user of the host can guess of a socket says nothing of its connection.
+#[test]
+fn strangers_do_not_learn_of_connections() {
+    let world = World::with("", "--preload 0");
+    let port = serve_echo(&world.server).port().to_string();
+    let code = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); \
+                print(int.from_bytes(s.getsockopt(socket.SOL_SOCKET, 57, 8), sys.byteorder), flush=True); sys.stdin.readline()";
+    let mut command = command(&by(&world), &["python3", "-c", code, &port]);
+    let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut cookie = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut cookie).unwrap();
+    let cookie: u64 = cookie.trim().parse().unwrap();
+    let (mut question, mut answer) = ([0; 36], [0; 32]);
+    question[..6].copy_from_slice(b"SLp1\x02\x04");
+    question[24..32].copy_from_slice(&cookie.to_be_bytes());
+    let mut tcp = patient(TcpStream::connect(world.near.listener(0)).unwrap());
+    tcp.write_all(&question).unwrap();
+    tcp.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[4], 0, "the socket is not known by its cookie alone");
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
 }

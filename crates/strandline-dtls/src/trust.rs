@@ -72,8 +72,16 @@ pub enum TrustError {
         expected: Vec<Fingerprint>,
     },
     /// An authority's certificates are demanded, and this one is not valid.
-    #[error("the peer's certificate is not valid: {0}")]
-    Certificate(String),
+    #[error(
+        "the peer's certificate is not valid: {reason}. Its key is {presented}; to trust this key whatever its certificate says: \
+         --trust {presented}"
+    )]
+    Certificate {
+        /// The key that it has.
+        presented: Fingerprint,
+        /// What is wrong with the certificate.
+        reason: String,
+    },
 }
 
 /// Returns the first of the keys as text.
@@ -197,8 +205,11 @@ impl Trust {
             _ => None,
         };
         if !self.authorities.is_empty() {
-            self.verify_chain(peer, certificate, now)?;
-            return Ok(known);
+            let verified = self.verify_chain(peer, certificate, now);
+            return match verified {
+                Ok(()) => Ok(known),
+                Err(reason) => Err(TrustError::Certificate { presented: fingerprint, reason }),
+            };
         }
         match (learned, &self.hosts) {
             (Some(host), Some(hosts)) => {
@@ -214,7 +225,8 @@ impl Trust {
         }
     }
 
-    fn verify_chain(&self, peer: Peer<'_>, certificate: &[u8], now: UnixTime) -> Result<(), TrustError> {
+    /// Checks the certificate of a peer against the authorities. The error says what is wrong.
+    fn verify_chain(&self, peer: Peer<'_>, certificate: &[u8], now: UnixTime) -> Result<(), String> {
         const ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[
             webpki::ring::ECDSA_P256_SHA256,
             webpki::ring::ECDSA_P256_SHA384,
@@ -225,7 +237,7 @@ impl Trust {
             webpki::ring::RSA_PKCS1_2048_8192_SHA384,
             webpki::ring::RSA_PKCS1_2048_8192_SHA512,
         ];
-        let invalid = |error: webpki::Error| TrustError::Certificate(error.to_string());
+        let invalid = |error: webpki::Error| error.to_string();
         let der = CertificateDer::from(certificate);
         let parsed = EndEntityCert::try_from(&der).map_err(invalid)?;
         let usage = match peer {
@@ -237,8 +249,9 @@ impl Trust {
             .map_err(invalid)?;
         let Peer::Server { address, name } = peer else { return Ok(()) };
         let name = match name {
-            Some(name) => ServerName::try_from(name.to_owned())
-                .map_err(|_| TrustError::Certificate(format!("{name} is not a host name")))?,
+            Some(name) => {
+                ServerName::try_from(name.to_owned()).map_err(|_| format!("{name} is not a host name"))?
+            }
             None => ServerName::IpAddress(address.ip().to_canonical().into()),
         };
         parsed.verify_is_valid_for_subject_name(&name).map_err(invalid)

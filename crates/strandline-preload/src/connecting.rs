@@ -128,7 +128,7 @@ fn say(socket: Socket, to: SocketAddr, settings: &Settings) -> Result<(), c_int>
     if socket.peer().map(crate::canonical) != Some(settings.gateway) {
         return Err(libc::EISCONN);
     }
-    let request = request::connect(to, socket.cookie().ok_or(libc::ENOPROTOOPT)?);
+    let request = request::connect(to, settings.key_of(socket).ok_or(libc::ENOPROTOOPT)?);
     let buffer = socket.number(libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(BUFFER_MIN);
     // Only a program's own setting is so low once there is a connection.
     let is_small = buffer < BUFFER_MIN;
@@ -191,7 +191,7 @@ fn cause(socket: Socket, found: c_int, settings: &Settings) -> c_int {
     if !matches!(found, libc::ECONNRESET | libc::EPIPE) {
         return found;
     }
-    request::send(settings.gateway, socket.cookie()).and_then(|answer| answer.error).unwrap_or(found)
+    request::send(settings.gateway, settings.key_of(socket)).and_then(|answer| answer.error).unwrap_or(found)
 }
 
 fn dissolve(socket: Socket) {
@@ -212,11 +212,7 @@ pub(crate) fn error(socket: Socket, found: c_int, settings: &Settings) -> c_int 
 
 /// Removes the mark of a socket whose connection the program dissolves.
 pub(crate) fn forget(socket: Socket, address: *const sockaddr, len: socklen_t) {
-    let dissolves = !address.is_null()
-        && len as usize >= size_of::<libc::sa_family_t>()
-        // SAFETY: the program has given that many bytes.
-        && unsafe { address.cast::<libc::sa_family_t>().read_unaligned() } == libc::AF_UNSPEC as libc::sa_family_t;
-    if dissolves {
+    if system::family_of(address, len) == Some(libc::AF_UNSPEC as libc::sa_family_t) {
         socket.unmark();
     }
 }

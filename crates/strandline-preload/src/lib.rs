@@ -43,8 +43,7 @@ use system::{errno, set_errno};
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     let before = errno();
-    // SAFETY: the caller's promise for connect(2).
-    let destination = unsafe { system::read_address(address, len) };
+    let destination = system::read_address(address, len);
     let outcome = match (settings(), destination) {
         (Some(settings), Some(destination)) => connecting::connect(Socket(fd), destination, settings),
         _ => {
@@ -74,22 +73,25 @@ pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len
 pub unsafe extern "C-unwind" fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
     let before = errno();
     let socket = Socket(fd);
-    let gateway = settings().map(|settings| settings.gateway);
-    if gateway.is_some() && socket.peer().map(canonical) == gateway {
-        if socket.phase() == Phase::Pending {
-            set_errno(libc::ENOTCONN);
-            return -1;
-        }
-        let found = gateway.and_then(|gateway| request::send(gateway, socket.cookie()));
-        if let Some(destination) = found.and_then(|answer| answer.destination) {
-            set_errno(before);
-            // SAFETY: the caller's promise for getpeername(2).
-            return unsafe { system::write_address(destination, socket.is_ipv6(), address, len) };
-        }
+    let settings = settings().filter(|settings| socket.peer().map(canonical) == Some(settings.gateway));
+    let is_pending = settings.is_some() && socket.phase() == Phase::Pending;
+    let room = if settings.is_some() { system::room_at(len) } else { None };
+    set_errno(before);
+    if is_pending {
+        set_errno(libc::ENOTCONN);
+        return -1;
+    }
+    // Wrong pointers are found by the kernel.
+    // SAFETY: the caller's promise.
+    let result = unsafe { system::real_getpeername(fd, address, len) };
+    let (0, Some(settings), Some(room)) = (result, settings, room) else { return result };
+    let found = request::send(settings.gateway, settings.key_of(socket));
+    if let Some(destination) = found.and_then(|answer| answer.destination) {
+        // SAFETY: the call has succeeded with both pointers.
+        unsafe { system::write_address(destination, socket.is_ipv6(), (address, room), len) };
     }
     set_errno(before);
-    // SAFETY: the caller's promise.
-    unsafe { system::real_getpeername(fd, address, len) }
+    result
 }
 
 /// Takes the place of getsockopt(2).

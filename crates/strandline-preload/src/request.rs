@@ -8,7 +8,7 @@
 //! | address of the destination, 16 bytes          |   IPv4 in the first four
 //! |                                               |
 //! +-----------------------------------------------+
-//! | cookie of the socket (SO_COOKIE)              |
+//! | cookie of the socket (SO_COOKIE) XOR secret   |   the secret of `strandline run`
 //! +---------------+-------------------------------+
 //! | padding behind|                                   bytes; 0 with kind 2
 //! +---------------+

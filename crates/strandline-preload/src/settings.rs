@@ -3,10 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
 
+use crate::socket::Socket;
 use crate::system;
 
 /// The variable: the gateway's address, then words, all separated by commas: `loopback`, `fallback=none`,
-/// `direct=NETWORK`.
+/// `direct=NETWORK`, `secret=NUMBER`.
 const VARIABLE: &std::ffi::CStr = c"STRANDLINE_GATEWAY";
 /// Networks to which connections are direct.
 const NETWORKS_MAX: usize = 64;
@@ -18,6 +19,8 @@ pub(crate) struct Settings {
     /// Connections are direct while the gateway does not listen.
     pub(crate) has_fallback: bool,
     takes_loopback: bool,
+    /// What other users of the host don't know: with it, cookies of sockets can't be guessed.
+    secret: u64,
     direct: [Option<(IpAddr, u8)>; NETWORKS_MAX],
 }
 
@@ -52,13 +55,19 @@ fn read() -> Option<Settings> {
 fn parse(text: &str) -> Option<Settings> {
     let mut words = text.split(',');
     let gateway = words.next()?.parse().ok()?;
-    let mut settings =
-        Settings { gateway, has_fallback: true, takes_loopback: false, direct: [None; NETWORKS_MAX] };
+    let mut settings = Settings {
+        gateway,
+        has_fallback: true,
+        takes_loopback: false,
+        secret: 0,
+        direct: [None; NETWORKS_MAX],
+    };
     let mut networks = settings.direct.iter_mut();
     for word in words {
         match word.split_once('=') {
             None if word == "loopback" => settings.takes_loopback = true,
             Some(("fallback", "none")) => settings.has_fallback = false,
+            Some(("secret", number)) => settings.secret = u64::from_str_radix(number, 16).ok()?,
             Some(("direct", network)) => {
                 let (ip, len) = network.split_once('/')?;
                 *networks.next()? = Some((ip.parse().ok()?, len.parse().ok()?));
@@ -70,6 +79,11 @@ fn parse(text: &str) -> Option<Settings> {
 }
 
 impl Settings {
+    /// Returns the number by which the gateway knows a socket.
+    pub(crate) fn key_of(&self, socket: Socket) -> Option<u64> {
+        socket.cookie().map(|cookie| cookie ^ self.secret)
+    }
+
     /// Returns whether connections to an address don't go through the gateway.
     pub(crate) fn is_direct(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();

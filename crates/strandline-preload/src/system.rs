@@ -173,25 +173,78 @@ impl Raw {
     }
 }
 
-/// Reads an address of IPv4 or IPv6; `None` for another one, and for IPv6 with a zone.
+/// Copies a value from the program's memory; `None` if the pointer is wrong, which a system call would report
+/// as EFAULT.
 ///
 /// # Safety
-/// `address` points to `len` bytes, or is null.
-pub(crate) unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
-    let len = len as usize;
-    if address.is_null() || len < size_of::<sockaddr_in>() {
+/// Every pattern of bytes is a value of `T`. `len` is at most its size.
+unsafe fn copy_from_program<T>(address: *const c_void, len: usize) -> Option<T> {
+    // SAFETY: the caller's promise.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    let place = ptr::from_mut(&mut value).cast::<c_void>();
+    let (to, from) = (
+        libc::iovec { iov_base: place, iov_len: len },
+        libc::iovec { iov_base: address.cast_mut(), iov_len: len },
+    );
+    // SAFETY: no memory is involved.
+    let own = unsafe { libc::syscall(libc::SYS_getpid) };
+    // SAFETY: the kernel writes within the value, and checks the other address.
+    let result =
+        unsafe { libc::syscall(libc::SYS_process_vm_readv, own, &raw const to, 1, &raw const from, 1, 0) };
+    match checked(result) {
+        Ok(copied) => (copied == len).then_some(value),
+        Err(libc::EFAULT) => None,
+        Err(_) if address.is_null() => None,
+        // A sandbox may refuse the call.
+        Err(_) => {
+            // SAFETY: the program has promised that many bytes.
+            unsafe { ptr::copy_nonoverlapping(address.cast::<u8>(), place.cast::<u8>(), len) };
+            Some(value)
+        }
+    }
+}
+
+/// Returns the family of an address of the program; `None` if there is none.
+pub(crate) fn family_of(address: *const sockaddr, len: socklen_t) -> Option<libc::sa_family_t> {
+    let size = size_of::<libc::sa_family_t>();
+    // SAFETY: it is a number.
+    (len as usize >= size).then(|| unsafe { copy_from_program(address.cast(), size) }).flatten()
+}
+
+/// Returns the room that a program has for an address; `None` if the pointer is wrong.
+pub(crate) fn room_at(len: *const socklen_t) -> Option<socklen_t> {
+    // SAFETY: it is a number.
+    unsafe { copy_from_program(len.cast(), size_of::<socklen_t>()) }
+}
+
+/// Reads an address of IPv4 or IPv6 of the program; `None` for another one, for IPv6 with a zone, and if the
+/// pointer is wrong.
+pub(crate) fn read_address(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
+    let len = (len as usize).min(size_of::<sockaddr_storage>());
+    if len < size_of::<sockaddr_in>() {
         return None;
     }
-    // SAFETY: there are enough bytes for it.
-    let v4 = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
+    // SAFETY: it is made of numbers.
+    let storage: sockaddr_storage = unsafe { copy_from_program(address.cast(), len)? };
+    parse_address(&storage, len)
+}
+
+/// Returns the address of IPv4 or IPv6 in the first bytes; `None` for another one, and for IPv6 with a zone.
+fn parse_address(storage: &sockaddr_storage, len: usize) -> Option<SocketAddr> {
+    let address = ptr::from_ref(storage);
+    if len < size_of::<sockaddr_in>() {
+        return None;
+    }
+    // SAFETY: the storage is large enough for every kind of address, and aligned.
+    let v4 = unsafe { address.cast::<sockaddr_in>().read() };
     match c_int::from(v4.sin_family) {
         libc::AF_INET => {
             let ip = v4.sin_addr.s_addr.to_ne_bytes();
             Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))
         }
         libc::AF_INET6 if len >= size_of::<sockaddr_in6>() => {
-            // SAFETY: there are enough bytes for it.
-            let v6 = unsafe { address.cast::<sockaddr_in6>().read_unaligned() };
+            // SAFETY: as above.
+            let v6 = unsafe { address.cast::<sockaddr_in6>().read() };
             let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
             (v6.sin6_scope_id == 0).then(|| SocketAddr::new(ip.into(), u16::from_be(v6.sin6_port)))
         }
@@ -199,24 +252,23 @@ pub(crate) unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> O
     }
 }
 
-/// Writes an address as getpeername(2) does. Returns what that returns.
+/// Writes an address as getpeername(2) does.
 ///
 /// # Safety
-/// `len` points to the length of the room at `address`.
+/// There is so much room at `address`, and `len` points to a number: getpeername(2) has written to both.
 pub(crate) unsafe fn write_address(
     found: SocketAddr,
     is_ipv6: bool,
-    address: *mut sockaddr,
+    (address, room): (*mut sockaddr, socklen_t),
     len: *mut socklen_t,
-) -> c_int {
+) {
     let raw = Raw::of(found, is_ipv6);
-    // SAFETY: the kernel has checked both pointers in the same call before this one.
+    let room = room.min(raw.len) as usize;
+    // SAFETY: the caller's promise.
     unsafe {
-        let room = (*len).min(raw.len) as usize;
         ptr::copy_nonoverlapping(raw.as_ptr().cast::<u8>(), address.cast::<u8>(), room);
-        *len = raw.len;
+        len.write_unaligned(raw.len);
     }
-    0
 }
 
 /// Reads the address of one end of a socket: SYS_getsockname or SYS_getpeername.
@@ -227,8 +279,7 @@ pub(crate) fn address_of(call: c_long, fd: c_int) -> Option<SocketAddr> {
     // SAFETY: the kernel writes within the storage.
     let result = unsafe { libc::syscall(call, fd, &raw mut storage, &raw mut len) };
     checked(result).ok()?;
-    // SAFETY: the storage is whole, and longer than what the kernel has written.
-    unsafe { read_address(ptr::from_ref(&storage).cast(), len) }
+    parse_address(&storage, len as usize)
 }
 
 /// Reads an option into a value. Returns the length that the kernel has written.
