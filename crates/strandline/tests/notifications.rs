@@ -2,16 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
+use std::net::{IpAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::common::{all_arrived, pair, stacks_with, until, with_switch};
+use crate::common::{SERVER, all_arrived, pair, peer_at, stacks_with, udp_stack, until, with_switch};
 use strandline::memory::Network;
 use strandline::{
-    Association, AssociationConfig, Authentication, AuthenticationEvent, ChunkTypes, Events,
-    ExtensionsConfig, FailureCause, KeyChange, KeyId, Notification, RecvError, Reliability, SendInfo,
-    SharedKey, Stack, StreamId,
+    AddressOutcome, AddressRequest, Association, AssociationConfig, Authentication, AuthenticationEvent,
+    ChunkTypes, ErrorCause, Events, ExtensionsConfig, FailureCause, KeyChange, KeyId, Listener, Notification,
+    PathChange, RecvError, Reliability, SendInfo, SharedKey, Stack, StreamId,
 };
+use strandline_wire::PacketBuilder;
+use strandline_wire::chunk::kind;
 use tokio::time::timeout;
 
 fn config(extensions: ExtensionsConfig) -> AssociationConfig {
@@ -193,4 +196,80 @@ async fn messages_are_given_up_by_default() {
     for expected in ["kept", "kept, too"] {
         assert_eq!(server.recv().await.unwrap().unwrap().data, expected);
     }
+}
+
+/// Waits for the next address of the peer that was added, removed or made the primary one.
+async fn next_address(events: &mut Events) -> (IpAddr, PathChange) {
+    let wanted = [PathChange::Added, PathChange::Removed, PathChange::Primary];
+    wait_for(events, |event| match event {
+        Notification::PathChanged { address, change, .. } if wanted.contains(change) => {
+            Some((address.ip(), *change))
+        }
+        _ => None,
+    })
+    .await
+}
+
+/// Each side hears of changes of the other one's addresses, and of what became of its own requests (RFC 5061).
+#[tokio::test(start_paused = true)]
+async fn changes_of_addresses_are_reported() {
+    let network = Network::new();
+    let config = config(ExtensionsConfig { dynamic_addresses: true, ..ExtensionsConfig::default() });
+    let (cable, radio) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 1, 1]));
+    let here = Stack::builder()
+        .association(config.clone())
+        .local_addresses([cable])
+        .memory(&network, [cable, radio])
+        .unwrap();
+    let there = Stack::builder().association(config).memory(&network, [SERVER.into()]).unwrap();
+    let (client, server) = pair(&here, &there).await;
+    let (mut ours, mut theirs) = (client.events(), server.events());
+    // The peer's own address is none of this host.
+    let own = AddressRequest::Add(SERVER.into());
+    for (wanted, seen) in [
+        (AddressRequest::Add(radio), Some((radio, PathChange::Added))),
+        (AddressRequest::SetPrimary(radio), Some((radio, PathChange::Primary))),
+        (AddressRequest::Delete(cable), Some((cable, PathChange::Removed))),
+        (own, None),
+    ] {
+        client.control().request_addresses(&[wanted]).unwrap();
+        let outcome = wait_for(&mut ours, |event| match event {
+            Notification::AddressRequest { request, outcome, .. } => Some((*request, *outcome)),
+            _ => None,
+        })
+        .await;
+        match seen {
+            Some(seen) => {
+                assert_eq!(outcome, (wanted, AddressOutcome::Performed));
+                assert_eq!(next_address(&mut theirs).await, seen);
+            }
+            // Request Refused - No Authorization (section 4.3.5).
+            None => assert_eq!(outcome, (wanted, AddressOutcome::Refused { code: 0xa4 })),
+        }
+    }
+}
+
+/// What the peer reports in an ERROR chunk, and that does not end the association.
+#[tokio::test]
+async fn errors_of_the_peer_are_reported() {
+    let (here, there) = (udp_stack(), udp_stack());
+    let listener = Listener::bind(&there, 0).unwrap();
+    let client = Association::connect(&here, peer_at(&there, listener.port())).await.unwrap();
+    let _server = listener.accept().await.unwrap();
+    let mut events = client.events();
+    let status = client.status().unwrap();
+    // Unrecognized Chunk Type (RFC 9260 section 3.3.10.6), with a chunk of type 250.
+    let cause = [0, 6, 0, 8, 250, 0, 0, 4];
+    let mut bytes = [0; 64];
+    let mut packet = PacketBuilder::new(&mut bytes, listener.port(), status.local_port, status.local_tag);
+    packet.push_raw(kind::ERROR, 0, cause.len()).unwrap().copy_from_slice(&cause);
+    let len = packet.finish();
+    let forger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    forger.send_to(&bytes[..len], here.local_addr().unwrap()).unwrap();
+    let (cause, data) = wait_for(&mut events, |event| match event {
+        Notification::PeerError { cause, data, .. } => Some((*cause, data.clone())),
+        _ => None,
+    })
+    .await;
+    assert_eq!((cause, &data[..]), (ErrorCause::UnrecognizedChunkType, &[250, 0, 0, 4][..]));
 }

@@ -40,6 +40,17 @@ async fn next_reset(events: &mut Events) -> (StreamDirection, Streams, Outcome) 
     }
 }
 
+/// Returns the outcome of the next change of the number of streams, and how many there are, outgoing and incoming.
+async fn next_change(events: &mut Events) -> (Outcome, u16, u16) {
+    loop {
+        if let Notification::StreamsChanged { outcome, outbound_streams, inbound_streams, .. } =
+            events.next().await.expect("an outcome")
+        {
+            return (outcome, outbound_streams, inbound_streams);
+        }
+    }
+}
+
 async fn numbers(association: &Association, count: usize) -> Vec<(u16, Ssn)> {
     let mut found = Vec::new();
     for _ in 0..count {
@@ -200,6 +211,7 @@ async fn all_numbers_begin_again() {
 async fn streams_are_added_in_both_directions() {
     let (here, there) = lossy();
     let (client, server) = pair(&here, &there).await;
+    let (mut ours, mut theirs) = (client.events(), server.events());
     let last = StreamId(109);
     assert_eq!(
         client.open_send(last).unwrap_err(),
@@ -213,6 +225,16 @@ async fn streams_are_added_in_both_directions() {
     until("both sides have them", || streams(&client) == (110, 120) && streams(&server) == (120, 110)).await;
     client.send(b"far", SendInfo::on(last)).await.unwrap();
     assert_eq!(numbers(&server, 1).await, [(109, Ssn(0))]);
+    // Each side hears of each change, and of no other.
+    for (events, wanted) in [(&mut ours, (110, 120)), (&mut theirs, (120, 110))] {
+        loop {
+            let (outcome, outbound, inbound) = next_change(events).await;
+            assert_eq!(outcome, Outcome::Performed);
+            if (outbound, inbound) == wanted {
+                break;
+            }
+        }
+    }
 }
 
 /// By default a peer may ask for nothing, and hears that.
