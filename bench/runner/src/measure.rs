@@ -158,11 +158,10 @@ impl Test<'_> {
         let words = fill(command, &self.row.values, &more)?;
         let (program, arguments) = words.split_first().context("an empty command")?;
         let path = Program::named(program)?.path()?;
-        let priority: &[&str] =
-            if self.options.realtime { &["chrt", "-r", "10"] } else { &["nice", "-n", "-20"] };
+        let prefix = self.share.filter(|_| side == Side::Receiver).map(Share::prefix);
+        let priority = priority(self.options.realtime, prefix.is_some());
         let limit = format!("{:.0}", (self.timeout() + GRACE).as_secs_f64());
         // Runs outside of the namespace, where control groups aren't visible.
-        let prefix = self.share.filter(|_| side == Side::Receiver).map(Share::prefix);
         let mut words_before = prefix.iter().flatten().map(String::as_str).chain(["ip"]);
         Command::new(words_before.next().unwrap_or("ip"))
             .args(words_before)
@@ -213,6 +212,12 @@ fn parse(text: &str) -> Result<Value> {
     }
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).context("it reported nothing")?;
     serde_json::from_str(last).with_context(|| format!("its report is no JSON: {last:.80}"))
+}
+
+/// Returns the command that gives a program its priority. A quota of processor time doesn't bind programs with
+/// realtime priority, and a kernel with group scheduling of realtime programs refuses them in such a group.
+fn priority(realtime: bool, has_quota: bool) -> &'static [&'static str] {
+    if realtime && !has_quota { &["chrt", "-r", "10"] } else { &["nice", "-n", "-20"] }
 }
 
 #[cfg(test)]

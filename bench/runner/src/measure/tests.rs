@@ -9,3 +9,10 @@ fn reports_are_found() {
     assert!(parse("\n").is_err());
     assert!(parse("nothing\n").is_err());
 }
+
+#[test]
+fn quotas_have_no_realtime_priority() {
+    assert_eq!(priority(true, false)[0], "chrt");
+    assert_eq!(priority(true, true)[0], "nice");
+    assert_eq!(priority(false, false)[0], "nice");
+}
