@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -185,7 +186,13 @@ impl Test<'_> {
         let Some(what) = &self.subject.ready else { return Ok(()) };
         let give_up = Instant::now() + READY_MAX;
         while self.network.listened_on(what).map(|(listened, all)| listened < all)? {
-            ensure!(child.try_wait()?.is_none(), "the receiver ended before it listened on {what}");
+            if let Some(status) = child.try_wait()? {
+                let mut errors = String::new();
+                if let Some(mut stderr) = child.stderr.take() {
+                    stderr.read_to_string(&mut errors).await?;
+                }
+                bail!("the receiver ended ({status}) before it listened on {what}: {}", last_line(&errors));
+            }
             ensure!(Instant::now() < give_up, "the receiver doesn't listen on {what}");
             sleep(READY_POLL).await;
         }
@@ -200,9 +207,14 @@ async fn finish(child: Child, limit: Duration) -> Result<Value> {
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
-        bail!("{}: {}", output.status, errors.lines().last().unwrap_or("no message"));
+        bail!("{}: {}", output.status, last_line(&errors));
     }
     parse(&text)
+}
+
+/// Returns the last line of what a program printed.
+fn last_line(errors: &str) -> &str {
+    errors.trim_end().lines().last().unwrap_or("no message")
 }
 
 /// Parses one document, or the last line if there are several.
