@@ -385,9 +385,10 @@ impl Board {
         recovers.into_iter().for_each(|of| self.recovers(of));
     }
 
-    /// Begins a recovery, which lasts until everything sent so far is acknowledged.
+    /// Begins a recovery, which lasts until everything sent so far is acknowledged, with the TSNs of messages that
+    /// never existed.
     fn recovers(&mut self, of: IpAddr) {
-        let next = self.next_tsn();
+        let next = self.next_tsn().map(|next| self.abandoned.beyond_unseen(next));
         self.late.of(of).recovers_until = next;
     }
 
@@ -526,15 +527,12 @@ impl Board {
         if let Some(least) = self.least.get(to).filter(|least| **least <= flight) {
             return *least;
         }
-        let Some(first) = self.first else { return 0 };
-        let (late, many) = (self.late.get(to), self.behind.are_many(to, self.mtu_min));
-        let tsns = (0..).map(|at| Tsn(first.0.wrapping_add(at)));
-        let outstanding = |chunk: &Sent| !chunk.acknowledged && !chunk.abandoned && chunk.to == to;
-        let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| outstanding(chunk));
-        let least = all
-            .filter(|(chunk, tsn)| !chunk.may_be_lost(now, *tsn, recovery, late, many))
-            .map(|(chunk, _)| chunk.bytes)
-            .sum();
+        let mut least = least_at(self, now, to, recovery);
+        if least > flight {
+            // The loss of chunks that were given up may have begun a recovery, which no retransmission shows.
+            self.judge(now);
+            least = least_at(self, now, to, recovery);
+        }
         self.least.insert(to, least);
         least
     }
@@ -578,4 +576,16 @@ impl Board {
             *traffic = Traffic { delivered: traffic.delivered, sacks: traffic.sacks, ..Traffic::default() };
         }
     }
+}
+
+/// Returns the bytes outstanding at an address that nothing indicates as lost.
+fn least_at(board: &Board, now: Time, to: IpAddr, recovery: Recovery) -> u32 {
+    let Some(first) = board.first else { return 0 };
+    let (late, many) = (board.late.get(to), board.behind.are_many(to, board.mtu_min));
+    let tsns = (0..).map(|at| Tsn(first.0.wrapping_add(at)));
+    let outstanding = |chunk: &Sent| !chunk.acknowledged && !chunk.abandoned && chunk.to == to;
+    let all = board.chunks.iter().zip(tsns).filter(|(chunk, _)| outstanding(chunk));
+    all.filter(|(chunk, tsn)| !chunk.may_be_lost(now, *tsn, recovery, late, many))
+        .map(|(chunk, _)| chunk.bytes)
+        .sum()
 }

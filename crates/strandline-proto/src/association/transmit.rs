@@ -150,8 +150,10 @@ impl Association {
         let wanted_here = again.probe || self.config.fast_retransmit == FastRetransmit::SamePath;
         let stays = !again.repeated && wanted_here && self.paths.get(last).state == PathState::Active;
         let other = if stays { None } else { self.paths.active_other_than(last) };
-        let other = other.filter(|other| self.paths.get(*other).may_retransmit());
-        other.or_else(|| substitute(&self.paths, last)).unwrap_or(last)
+        let may_take = |other: &PathIndex| self.paths.get(*other).may_retransmit();
+        // A probe does not wait for the window of another path.
+        let replaces = |other: &PathIndex| !again.probe || may_take(other);
+        other.filter(may_take).or_else(|| substitute(&self.paths, last).filter(replaces)).unwrap_or(last)
     }
 
     /// True if a chunk to be retransmitted uses another path than this one: each packet contains chunks of one path.

@@ -30,7 +30,7 @@ impl Outbound {
         paths: &mut PerPath<PathAck>,
     ) -> SackOutcome {
         let fixed = (sack.cumulative_tsn(), sack.a_rwnd());
-        process_selective_ack(self, now, fixed, (sack.gap_blocks(), sack.duplicates()), |_| Some(0), paths)
+        process_selective_ack(self, now, fixed, (sack.gap_blocks(), sack.duplicates()), |_, _| Some(0), paths)
     }
 
     /// Processes the Cumulative TSN Ack of a SHUTDOWN, which reports neither gaps nor window (section 9.2).
@@ -89,8 +89,9 @@ pub(crate) fn on_nr_sack(
     paths: &mut PerPath<PathAck>,
 ) -> SackOutcome {
     let fixed = (sack.cumulative_tsn(), sack.a_rwnd());
-    let take_non_renegable =
-        |busy: &mut Busy| busy.sent.process_non_renegable(sack.non_renegable(), &mut busy.messages);
+    let take_non_renegable = |busy: &mut Busy, may_be_old: bool| {
+        busy.sent.process_non_renegable(sack.non_renegable(), may_be_old, &mut busy.messages)
+    };
     process_selective_ack(
         outbound,
         now,
@@ -101,15 +102,16 @@ pub(crate) fn on_nr_sack(
     )
 }
 
-/// Processes the contents of a SACK or NR-SACK. `take_non_renegable` processes the non-renegable blocks and
-/// returns the bytes that leave the send buffer, or `None` for a violation.
+/// Processes the contents of a SACK or NR-SACK. `take_non_renegable` processes the non-renegable blocks, which may be
+/// older than those of the previous NR-SACK if it is passed true, and returns the bytes that leave the send buffer, or
+/// `None` for a violation.
 #[inline]
 fn process_selective_ack(
     outbound: &mut Outbound,
     now: Time,
     (cumulative, a_rwnd): (Tsn, u32),
     (blocks, duplicates): (impl Iterator<Item = GapBlock> + Clone, impl ExactSizeIterator<Item = Tsn>),
-    take_non_renegable: impl FnOnce(&mut Busy) -> Option<usize>,
+    take_non_renegable: impl FnOnce(&mut Busy, bool) -> Option<usize>,
     paths: &mut PerPath<PathAck>,
 ) -> SackOutcome {
     let mut idle = None;
@@ -134,7 +136,7 @@ fn process_selective_ack(
     }
     let can_send_new = busy.before_ack(now, cumulative, a_rwnd.saturating_sub(in_flight), paths);
     let mut progress = busy.sent.acknowledge(now, steps, blocks, can_send_new, &mut busy.messages, paths);
-    let freed = if progress.reneges_too_often { None } else { take_non_renegable(busy) };
+    let freed = if progress.reneges_too_often { None } else { take_non_renegable(busy, steps == 0) };
     let Some(freed) = freed else {
         return SackOutcome::Violation("peer reneges too often");
     };

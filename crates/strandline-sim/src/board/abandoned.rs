@@ -72,6 +72,16 @@ impl Abandoned {
         })
     }
 
+    /// Returns the TSN after those that messages may have which never existed, from `next` on.
+    pub(super) fn beyond_unseen(&self, next: Tsn) -> Tsn {
+        Tsn(next.0.wrapping_add(self.unseen as u32))
+    }
+
+    /// True if there may be any.
+    pub(super) fn has_unseen(&self) -> bool {
+        self.unseen > 0
+    }
+
     pub(super) fn on_new_data(&mut self, to: IpAddr, of: Of) {
         if of.ends {
             self.open.remove(&of.message.0);

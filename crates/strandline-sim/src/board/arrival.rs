@@ -98,9 +98,14 @@ impl Board {
         if self.chunks.is_empty() && self.renumbered.awaits() {
             return self.window.on_ambiguous(a_rwnd);
         }
+        let first = self.first;
         if !self.advance(now, cumulative) {
             return;
         }
+        // Another SACK may have overtaken it: then what it leaves out is still acknowledged (decision 165). The first
+        // chunk is missing in any case.
+        let may_be_old = self.first == first && !self.chunks.front().is_some_and(|chunk| chunk.named);
+        let mut adds = !may_be_old;
         let mut named: Vec<bool> = Vec::new();
         // A block is the set of its TSNs (RFC 9260 section 3.3.4). Offset 0 is the Cumulative TSN Ack itself.
         for block in blocks.clone().filter(|block| block.start <= block.end) {
@@ -120,7 +125,9 @@ impl Board {
             // What was non-renegable once stays so (draft-tuexen-tsvwg-sctp-multipath section 4.2): an NR-SACK that
             // leaves it out was overtaken or had no room. The sender need not keep it any more (section 4.4.2), so it
             // is neither outstanding nor part of the packet that a time-out repeats.
-            let is_named = chunk.kept || named.get(at).copied().unwrap_or(false);
+            let reported = named.get(at).copied().unwrap_or(false);
+            let is_named = chunk.kept || reported || (may_be_old && chunk.named);
+            adds |= reported && !chunk.named;
             let tsn = Tsn(first.0.wrapping_add(at as u32));
             if is_named && !chunk.acknowledged && !chunk.abandoned {
                 credit(now, &mut self.traffic, &mut self.late, chunk, (tsn, self.unnamed));
@@ -141,6 +148,9 @@ impl Board {
         // With this many blocks it may have been full (decision 83).
         let full = blocks.count() >= MAY_BE_ALL;
         let next = Tsn(first.0.wrapping_add(self.chunks.len() as u32));
+        if !adds {
+            return;
+        }
         self.unnamed = full.then(|| (Tsn(first.0.wrapping_add(highest as u32).wrapping_sub(1)), next));
     }
 
@@ -175,8 +185,13 @@ impl Board {
             late.on_cumulative(cumulative);
         }
         if self.chunks.is_empty() {
-            // An idle association resets its state.
-            self.late.values_mut().for_each(Late::rest);
+            // An idle association resets its state. It isn't if messages that never existed are outstanding.
+            let is_idle = !self.abandoned.has_unseen();
+            for late in self.late.values_mut() {
+                let recovers_until = late.recovers_until.filter(|_| !is_idle);
+                late.rest();
+                late.recovers_until = recovers_until;
+            }
             self.behind = BehindGaps::default();
         }
         true

@@ -332,4 +332,15 @@ pub const SEEDS: &[(u64, &str)] = &[
         22_000_010_183,
         "with all paths inactive, each chunk that had been on both went over the dead one again",
     ),
+    (25_000_003_979, "a tail-loss probe of an inactive path waited for the window of another one"),
+    (25_000_008_424, "the same, with several paths at once"),
+    (25_000_008_893, "the same, after losses on three paths"),
+    (25_000_010_632, "the same, of the primary path"),
+    (25_001_012_632, "the same, with the smallest window"),
+    (
+        25_001_012_361,
+        "a recovery that began with the loss of data that was given up, and more was lost in it (of the checker)",
+    ),
+    (25_001_012_378, "messages that never existed belonged to a recovery (of the checker)"),
+    (25_000_004_069, "a forged jump made the receiver accept less than was sent (of the checker)"),
 ];

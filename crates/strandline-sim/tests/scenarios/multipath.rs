@@ -1,6 +1,8 @@
 //! Several paths at once (draft-tuexen-tsvwg-sctp-multipath sections 3.1 and 5.4.2).
 
+use strandline_netem::{Loss, Reordering};
 use strandline_proto::config::Multipath;
+use strandline_proto::congestion::Algorithm;
 use strandline_proto::event::PathChange;
 
 use super::rfc7829_3::TwoPaths;
@@ -51,6 +53,30 @@ fn a_cut_path_is_left_and_used_again() {
         paths.run(ms(500), 400_000);
         let sent = [0, 1].map(|path| paths.sent(path, kind::DATA));
         assert!(sent.iter().all(|packets| *packets > 300), "{cut}: {sent:?}");
+        paths.finish();
+    }
+}
+
+/// SACKs of both paths overtake each other for as long as a chunk is missing. The older ones revoke nothing: the
+/// association lasts, and only what was lost is retransmitted.
+#[test]
+fn sacks_that_overtake_are_no_reneging() {
+    for multipath in [Multipath::Off, Multipath::Independent] {
+        let lossy = |delay| {
+            let reordering = Reordering { probability: 0.1, extra_delay_max: ms(3) };
+            LinkConfig { reordering, ..roomy(delay, 50).loss(Loss::Random(0.05)) }
+        };
+        let mut paths = TwoPaths::new([lossy(ms(20)), lossy(ms(35))], |config| {
+            config.extensions.multipath = multipath;
+            config.congestion = Algorithm::Bbr;
+            (config.send_buffer, config.receive_buffer) = (Some(16 << 20), Some(16 << 20));
+        });
+        paths.run(ms(10_000), 1_000_000);
+        let stats = paths.pair.a.endpoint.status(paths.a).unwrap().stats;
+        let sent: usize = [0, 1].map(|path| paths.sent(path, kind::DATA)).iter().sum();
+        assert!(sent > 30_000, "{multipath:?}: {sent}");
+        let share = stats.retransmissions as f64 / sent as f64;
+        assert!((0.04..0.06).contains(&share), "{multipath:?}: {share}");
         paths.finish();
     }
 }

@@ -7,6 +7,9 @@
 //! A SACK has room for a limited number of blocks. One with many of them may omit what does not fit: chunks that an
 //! earlier SACK reported beyond its last block are not revoked by that, except in strict RFC 9260 mode, which makes
 //! no such distinction (section 6.2.1 D iii).
+//!
+//! SACKs overtake each other. One with the Cumulative TSN Ack of the previous SACK may be older, so what it omits is
+//! not revoked: its blocks are added to those known. Only a higher Cumulative TSN Ack shows that a SACK is newer.
 
 use strandline_wire::GapBlock;
 
@@ -19,12 +22,15 @@ pub(crate) struct Run {
     pub(crate) end: u16,
 }
 
-/// The gap acknowledgements of the latest SACK, and memory for the next one's.
+/// The gap acknowledgements since the latest SACK that was certainly newer than all before, and memory for the next
+/// one's.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     /// Sorted, neither overlapping nor adjacent.
     current: Vec<Run>,
     previous: Vec<Run>,
+    /// True if the latest SACK reported nothing that was not known: `current` is unchanged, and `previous` is empty.
+    unchanged: bool,
     /// Maximum number of blocks in a SACK, among the latest ones with many blocks and among those before. The room in
     /// a packet may shrink.
     blocks_max: [usize; 2],
@@ -71,29 +77,43 @@ impl Gaps {
     }
 
     /// Replaces the blocks by those of a SACK, and keeps the old ones as the previous report. With `may_be_cut`, a
-    /// SACK with many blocks may have had no room for more.
-    pub(crate) fn replace(&mut self, blocks: impl Iterator<Item = GapBlock>, may_be_cut: bool) {
-        core::mem::swap(&mut self.current, &mut self.previous);
-        self.current.clear();
-        let mut sorted = true;
+    /// SACK with many blocks may have had no room for more. With `may_be_old`, it may have been sent before the
+    /// previous one, which has the same cumulative TSN: then its blocks are added. But if the chunk after that TSN was
+    /// reported, the peer has revoked that one in any case, and all blocks are replaced.
+    pub(crate) fn replace(
+        &mut self,
+        blocks: impl Iterator<Item = GapBlock>,
+        may_be_cut: bool,
+        may_be_old: bool,
+    ) {
         self.previous_cut_at = self.cut_at.take();
+        let new = &mut self.previous;
+        new.clear();
+        let mut sorted = true;
         for run in blocks.filter_map(to_run) {
-            sorted &= self.current.last().is_none_or(|last| *last <= run);
-            self.current.push(run);
+            sorted &= new.last().is_none_or(|last| *last <= run);
+            new.push(run);
         }
         if !sorted {
-            self.current.sort_unstable();
+            new.sort_unstable();
         }
-        let full = self.is_full(self.current.len());
-        self.current.dedup_by(|next, run| {
-            let joined = u32::from(next.start) <= u32::from(run.end) + 1;
-            if joined {
-                run.end = run.end.max(next.end);
-            }
-            joined
-        });
-        if may_be_cut && self.current.len() >= MAY_BE_ALL {
-            self.cut_at = self.last().filter(|_| full);
+        let blocks = new.len();
+        join(new);
+        let (joined, last) = (new.len(), new.last().map(|run| usize::from(run.end)));
+        let full = self.is_full(blocks);
+        let is_cut = may_be_cut && joined >= MAY_BE_ALL;
+        self.cut_at = last.filter(|_| is_cut && full);
+        let adds = may_be_old && self.current.first().is_some_and(|first| first.start > 0);
+        self.unchanged = adds && covers(&self.current, &self.previous);
+        if self.unchanged {
+            self.previous.clear();
+            self.cut_at = self.previous_cut_at;
+            return;
+        }
+        core::mem::swap(&mut self.current, &mut self.previous);
+        if adds && !covers(&self.current, &self.previous) {
+            merge(&mut self.current, &self.previous);
+        } else if is_cut && !adds {
             self.keep_beyond();
         }
     }
@@ -135,7 +155,8 @@ impl Gaps {
 
     /// Returns what is reported now and was not before.
     pub(crate) fn added(&self) -> Difference<'_> {
-        Difference::new(&self.current, &self.previous)
+        let current = if self.unchanged { &[] } else { &self.current[..] };
+        Difference::new(current, &self.previous)
     }
 
     /// Returns what was reported before and is not now.
@@ -156,7 +177,7 @@ impl Gaps {
 
     /// True if the latest SACK differs from the previous one.
     pub(crate) fn differ(&self) -> bool {
-        self.current != self.previous || self.cut_at != self.previous_cut_at
+        (!self.unchanged && self.current != self.previous) || self.cut_at != self.previous_cut_at
     }
 
     /// See the field.
@@ -189,6 +210,50 @@ impl Gaps {
 fn to_run(block: GapBlock) -> Option<Run> {
     let end = block.end.checked_sub(1)?;
     (block.start <= block.end).then_some(Run { start: block.start.saturating_sub(1), end })
+}
+
+/// Joins the runs of a sorted list that overlap or are adjacent.
+fn join(runs: &mut Vec<Run>) {
+    runs.dedup_by(|next, run| {
+        let joined = u32::from(next.start) <= u32::from(run.end) + 1;
+        if joined {
+            run.end = run.end.max(next.end);
+        }
+        joined
+    });
+}
+
+/// Number of runs that are looked at in turn before the search is by halves.
+const NEAR: usize = 4;
+
+/// True if one list contains everything in another one. A short list costs little, however long the first one is.
+fn covers(runs: &[Run], others: &[Run]) -> bool {
+    let mut rest = runs;
+    others.iter().all(|run| {
+        let near = rest.iter().take(NEAR).position(|known| known.end >= run.end);
+        let at = near.unwrap_or_else(|| rest.partition_point(|known| known.end < run.end));
+        rest = rest.get(at..).unwrap_or_default();
+        rest.first().is_some_and(|known| known.start <= run.start)
+    })
+}
+
+/// Adds the runs of a sorted list to another one.
+fn merge(runs: &mut Vec<Run>, others: &[Run]) {
+    let mut from = runs.len();
+    runs.extend_from_slice(others);
+    // From the last one down, so that each run is moved once.
+    let mut left = others;
+    let mut to = runs.len();
+    while let Some((other, before)) = left.split_last() {
+        to -= 1;
+        let own = from.checked_sub(1).and_then(|at| runs.get(at)).copied().filter(|own| own > other);
+        let Some(slot) = runs.get_mut(to) else { return };
+        match own {
+            Some(own) => (*slot, from) = (own, from - 1),
+            None => (*slot, left) = (*other, before),
+        }
+    }
+    join(runs);
 }
 
 /// The runs of one sorted list without those of another.

@@ -19,7 +19,7 @@ use super::rack::{Answer, LatestProbes, LossThreshold, PathRack, Rack, was_sent_
 use super::send_window::SendWindow;
 use crate::number::Tsn;
 use crate::outbound::sent::outstanding::{
-    ACKED_BEFORE, FAST_MARKED, MOVED, ORPHANED, Outstanding, PROBE, RESENT, Record, State,
+    FAST_MARKED, MOVED, ORPHANED, Outstanding, PROBE, RESENT, Record, State,
 };
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
@@ -207,7 +207,7 @@ impl RackRecovery<'_> {
     /// Returns whether a chunk that was sent once is lost.
     fn examine_first_transmission(&mut self, index: usize, thresholds: &Thresholds) -> Verdict {
         let Some(record) = self.outstanding.get(index) else { return Verdict::Waits };
-        let path = (record.path, record.has(ACKED_BEFORE));
+        let path = record.path;
         let sent = self.outstanding.sent_at(index).map(|at| (at, self.outstanding.tsn(index)));
         sent.map_or(Verdict::Waits, |sent| self.rack.examine(path, sent, thresholds))
     }
@@ -244,8 +244,7 @@ impl RackRecovery<'_> {
             let Some((number, tsn, at)) = self.rack.log.entry(entry) else { break };
             let Some(index) = self.outstanding.index_sent_as(tsn, number) else { continue };
             let Some(record) = self.outstanding.get(index) else { continue };
-            let path = (record.path, record.has(ACKED_BEFORE));
-            match self.rack.examine(path, (at, tsn), thresholds) {
+            match self.rack.examine(record.path, (at, tsn), thresholds) {
                 Verdict::TooNew => break,
                 Verdict::Waits if left == 0 => break,
                 Verdict::Waits => left -= 1,
@@ -333,15 +332,8 @@ impl Rack {
     }
 
     /// Returns whether a chunk is lost by its latest transmission: if something sent later on its path is
-    /// acknowledged, and RACK.rtt and the reordering window have passed. `was_acked` is true if it had been
-    /// acknowledged: a SACK that was overtaken by a later one revokes what the next one reports again, so the
-    /// time is counted from there.
-    fn examine(
-        &mut self,
-        (path, was_acked): (PathIndex, bool),
-        sent: (Time, Tsn),
-        thresholds: &Thresholds,
-    ) -> Verdict {
+    /// acknowledged, and RACK.rtt and the reordering window have passed.
+    fn examine(&mut self, path: PathIndex, sent: (Time, Tsn), thresholds: &Thresholds) -> Verdict {
         #[cfg(test)]
         {
             self.examinations += 1;
@@ -354,8 +346,7 @@ impl Rack {
         else {
             return Verdict::Waits;
         };
-        let since = if was_acked { self.path(path).reneged_at.max(sent.0) } else { sent.0 };
-        let at = Time::from_nanos(since.as_nanos().saturating_add(threshold.loss_delay_ns));
+        let at = Time::from_nanos(sent.0.as_nanos().saturating_add(threshold.loss_delay_ns));
         if at <= thresholds.now {
             return Verdict::Lost;
         }

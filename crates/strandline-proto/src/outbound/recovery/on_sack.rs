@@ -137,7 +137,7 @@ impl SendWindow {
         match outstanding.get(0).map(Record::state) {
             Some(State::NonRenegable) => {
                 outstanding.change(0, State::GapAcked);
-                let cost = renege((outstanding, lowest), rack.as_deref_mut(), 0, false, paths);
+                let cost = renege((outstanding, lowest), rack.as_deref_mut(), 0, paths);
                 progress.reneges_too_often |= *renege_budget < cost;
                 *renege_budget = renege_budget.saturating_sub(cost);
             }
@@ -146,16 +146,18 @@ impl SendWindow {
         }
     }
 
-    /// Processes the non-renegable gap blocks of an NR-SACK, after all of its blocks. Returns the bytes that left, or
-    /// `None` if the peer omits too often what it had reported.
+    /// Processes the non-renegable gap blocks of an NR-SACK, after all of its blocks. `may_be_old` is true if it may
+    /// have been sent before the previous one. Returns the bytes that left, or `None` if the peer omits too often what
+    /// it had reported.
     pub(crate) fn process_non_renegable(
         &mut self,
         blocks: impl Iterator<Item = GapBlock>,
+        may_be_old: bool,
         messages: &mut Messages,
     ) -> Option<usize> {
         let Self { outstanding, non_renegable, renege_budget, rack, .. } = self;
         let non_renegable = non_renegable.get_or_insert_default();
-        non_renegable.replace(blocks, rack.is_some());
+        non_renegable.replace(blocks, rack.is_some(), may_be_old);
         let runs = non_renegable.added().map(|run| usize::from(run.start)..=usize::from(run.end));
         let freed =
             runs.flatten().map(|index| outstanding::on_non_renegable(outstanding, index, messages)).sum();
@@ -209,13 +211,13 @@ impl SendWindow {
         paths: &mut PerPath<PathAck>,
     ) -> NewlyAcked {
         let highest_before = self.gaps.last().unwrap_or(0);
-        self.gaps.replace(blocks, self.rack.is_some());
+        self.gaps.replace(blocks, self.rack.is_some(), steps == 0);
         let acked = self.ack_gap_blocks(highest_before, paths);
         progress.newly_acked |= acked.any;
         self.outstanding.set_unreported(self.gaps.cut_at());
         let missing = Missing { below: acked.highest, all: progress.in_fast_recovery && steps > 0 };
         self.find_missing(missing, &acked.lowest_of, progress, paths);
-        self.revoke_withdrawn(steps == 0, progress, paths);
+        self.revoke_withdrawn(progress, paths);
         acked.highest_of
     }
 
@@ -278,19 +280,13 @@ impl SendWindow {
         }
     }
 
-    /// Processes what the gap blocks revoke. `sack_may_be_old` is true if the SACK may have been sent before the
-    /// previous one, which has the same cumulative TSN.
-    fn revoke_withdrawn(
-        &mut self,
-        sack_may_be_old: bool,
-        progress: &mut Progress,
-        paths: &mut PerPath<PathAck>,
-    ) {
+    /// Processes what the gap blocks revoke.
+    fn revoke_withdrawn(&mut self, progress: &mut Progress, paths: &mut PerPath<PathAck>) {
         let Self { outstanding, gaps, lowest, rack, renege_budget, .. } = self;
         for run in gaps.withdrawn() {
             for index in usize::from(run.start)..=usize::from(run.end) {
                 let window = (&mut *outstanding, &mut *lowest);
-                let cost = renege(window, rack.as_deref_mut(), index, sack_may_be_old, paths);
+                let cost = renege(window, rack.as_deref_mut(), index, paths);
                 let Some(left) = renege_budget.checked_sub(cost) else {
                     progress.reneges_too_often = true;
                     return;
@@ -352,13 +348,11 @@ fn count_acked(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &m
 }
 
 /// Handles a chunk whose gap acknowledgement the peer revokes (rule D iii): it is in flight again, with one
-/// miss indication. `sack_may_be_old` is true if the SACK may have been sent before the previous one. Returns
-/// how many chunks must be examined again.
+/// miss indication. Returns how many chunks must be examined again.
 fn renege(
     (outstanding, lowest): (&mut Outstanding, &mut Lowest),
     rack: Option<&mut Rack>,
     index: usize,
-    sack_may_be_old: bool,
     paths: &mut PerPath<PathAck>,
 ) -> u32 {
     let path = match outstanding.get(index) {
@@ -369,7 +363,7 @@ fn renege(
     };
     outstanding.change(index, State::InFlight);
     lowest.on_outstanding(path, outstanding.tsn(index));
-    let examined_again = rack.map_or(0, |rack| rack.on_reneged(index, path, sack_may_be_old));
+    let examined_again = rack.map_or(0, |rack| rack.on_reneged(index));
     let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.misses = 1;
     let path = &mut paths[record.path];

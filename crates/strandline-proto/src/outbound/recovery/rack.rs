@@ -172,8 +172,6 @@ pub(crate) struct PathRack {
     /// The threshold when chunks were last examined.
     pub(crate) threshold: Option<LossThreshold>,
     pub(crate) beyond_gap: BeyondGap,
-    /// When an acknowledgement was last revoked by a SACK that may be old (same cumulative TSN).
-    pub(crate) reneged_at: Time,
 }
 
 /// True if the first was sent before the second (RACK_sent_after with the arguments exchanged).
@@ -571,13 +569,9 @@ impl Rack {
         self.overdue = self.overdue.saturating_sub(steps);
     }
 
-    /// Records that the chunk is in flight again without a retransmission. `sack_may_be_old` is true
-    /// if the SACK that shows it may be outdated. Returns how many chunks must be examined again.
-    pub(crate) fn on_reneged(&mut self, index: usize, path: PathIndex, sack_may_be_old: bool) -> usize {
-        let now = self.now;
-        if sack_may_be_old {
-            self.path(path).reneged_at = now;
-        }
+    /// Records that the chunk is in flight again without a retransmission. Returns how many chunks must be examined
+    /// again.
+    pub(crate) fn on_reneged(&mut self, index: usize) -> usize {
         let again = self.examined.saturating_sub(index);
         self.examined -= again;
         again

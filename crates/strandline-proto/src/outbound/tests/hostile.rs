@@ -105,27 +105,57 @@ fn thousands_of_blocks_that_name_everything() {
     assert_eq!(fixture.out.heap().gaps, 0, "room for thousands of blocks is not kept");
 }
 
-/// Each SACK could change the state of everything outstanding, for ever.
+/// Each SACK could change the state of everything outstanding, for ever: by a higher Cumulative TSN Ack, or by
+/// reporting the chunk after it in a block.
 #[test]
 fn endless_reneging_is_stopped() {
     const CHUNKS: u32 = 1000;
-    let mut fixture = Fixture::new();
-    fixture.config.send_messages_max = 65_536;
-    for _ in 0..=CHUNKS {
-        fixture.push(1);
+    for (advances, block_start) in [(true, 2), (false, 1)] {
+        let mut fixture = Fixture::new();
+        fixture.config.send_messages_max = 65_536;
+        for _ in 0..2 * CHUNKS {
+            fixture.push(1);
+        }
+        while fixture.new_chunk(0, ROOM).is_some() {}
+        let say = |fixture: &mut Fixture, next: u32, blocks: &[GapBlock]| {
+            let bytes = encode_sack(Tsn(INITIAL - 1) + next, fixture.a_rwnd, blocks, &[]);
+            fixture.out.on_sack(fixture.now, &decode_sack(&bytes), &mut Acks::default())
+        };
+        let (mut taken_back, mut next) = (0, 0);
+        while !matches!(say(&mut fixture, next, &[]), SackOutcome::Violation("peer reneges too often")) {
+            taken_back += CHUNKS;
+            assert!(taken_back < 300_000);
+            applied(say(&mut fixture, next, &[block(block_start, CHUNKS as u16 + 1)]));
+            next += u32::from(advances);
+        }
+        assert!(taken_back > 200_000, "a peer that is short of memory takes some back: {taken_back}");
     }
-    while fixture.new_chunk(0, ROOM).is_some() {}
-    let say = |fixture: &mut Fixture, blocks: &[GapBlock]| {
-        let bytes = encode_sack(Tsn(INITIAL - 1), fixture.a_rwnd, blocks, &[]);
-        fixture.out.on_sack(fixture.now, &decode_sack(&bytes), &mut Acks::default())
-    };
-    let mut taken_back = 0;
-    while !matches!(say(&mut fixture, &[]), SackOutcome::Violation("peer reneges too often")) {
-        taken_back += CHUNKS;
-        assert!(taken_back < 300_000);
-        applied(say(&mut fixture, &[block(2, CHUNKS as u16 + 1)]));
+}
+
+/// Old SACKs in turn with new ones cost no more than their blocks, and end nothing.
+#[test]
+fn sacks_in_any_order_examine_nothing_again() {
+    let mut fixture = Fixture::with_rack(3);
+    fixture.sack(3, &[]);
+    for _ in 0..3000 {
+        fixture.push(20);
     }
-    assert!(taken_back > 200_000, "a peer that is short of memory takes some back: {taken_back}");
+    while !fixture.packet(0).is_empty() {}
+    fixture.wait(100);
+    let odd: Vec<_> = (0..1000).map(|number| (4 + 2 * number, 4 + 2 * number)).collect();
+    fixture.sack(3, &odd);
+    let (flight, before) = (fixture.flight[0], examinations(&fixture));
+    for _ in 0..1000 {
+        for gaps in [&odd[..1], &odd[..], &[], &odd[500..]] {
+            applied(fixture.sack(3, gaps).0);
+        }
+    }
+    assert_eq!((fixture.flight[0], examinations(&fixture)), (flight, before));
+}
+
+/// Returns how often loss detection has looked at a chunk.
+fn examinations(fixture: &Fixture) -> usize {
+    fixture.out.busy.as_ref().unwrap().sent.rack.as_ref().unwrap().examinations
 }
 
 #[test]
@@ -146,10 +176,6 @@ fn window_of_any_size_is_taken() {
 /// that repeats itself therefore costs little, however many chunks are missing.
 #[test]
 fn what_sacks_repeat_is_not_judged_again() {
-    let examinations = |fixture: &Fixture| {
-        let rack = fixture.out.busy.as_ref().unwrap().sent.rack.as_ref().unwrap();
-        rack.examinations
-    };
     // On a path that reorders, so that nothing is lost at once.
     let mut fixture = Fixture::with_rack(3);
     fixture.sack(0, &[(1, 1)]);

@@ -92,6 +92,11 @@ impl Model {
     fn sack(&mut self, next: u32, gaps: &BTreeSet<u32>) -> Expected {
         let mut expected = Expected::default();
         let advanced = next > self.cumulative;
+        let mut gaps = gaps.clone();
+        if !advanced && self.chunks.first().is_some_and(|chunk| !chunk.acked) {
+            // It may be older than the one before.
+            gaps.extend(self.chunks.iter().filter(|chunk| chunk.acked).map(|chunk| chunk.tsn));
+        }
         self.cumulative = next;
         if self.recovery_exit.is_some_and(|exit| next > exit) {
             self.recovery_exit = None;

@@ -68,7 +68,7 @@ fn revoked_chunks_belong_to_the_other_path() {
         let mut fixture = two_paths(by_time);
         fixture.sack(0, &[(3, 5)]);
         removed(&mut fixture, 1, 0);
-        let (_, acks) = fixture.sack(0, &[(3, 4)]);
+        let (_, acks) = fixture.sack(1, &[(3, 4)]);
         assert_eq!((acks[0].lost.reneged_bytes, acks[1].is_nothing()), (ROOM as u32, true));
         let (outcome, _) = fixture.sack(6, &[]);
         assert!(matches!(outcome, SackOutcome::Applied { all_acked: true, .. }), "{outcome:?}");
