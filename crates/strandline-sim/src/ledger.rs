@@ -21,10 +21,12 @@
 //!    skip those of messages that were given up after a part of them was sent.
 //! 8. The messages of one use of a dynamic stream arrive in that use: see [`lives`].
 //! 9. A message is given up only for its limit, and after a part of it was sent only if both hosts support that (RFC
-//!    3758). See [`abandoned`].
+//!    3758). See [`abandoned`]. The receiver never delivers it once a FORWARD TSN has skipped a part of it: see
+//!    [`skipped`].
 
 mod abandoned;
 mod lives;
+mod skipped;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +40,7 @@ use strandline_wire::{Ppid, Ssn, StreamId};
 pub(crate) use self::abandoned::is_abandoned;
 use self::abandoned::{Fate, Sent};
 use self::lives::Closing;
+use self::skipped::Skipped;
 use crate::payload;
 use crate::violation::{Violation, demand, violation};
 
@@ -146,6 +149,7 @@ pub(crate) struct Ledger {
     /// The ordered messages of a sender's epoch and stream, by place.
     ordered: BTreeMap<(End, u32, u16), Vec<u32>>,
     sent: Sent,
+    skipped: Skipped,
     counts: Counts,
 }
 
@@ -211,6 +215,7 @@ impl Ledger {
             refusals: BTreeSet::new(),
             ordered: BTreeMap::new(),
             sent: Sent::default(),
+            skipped: Skipped::default(),
             counts: Counts::default(),
         }
     }
@@ -333,6 +338,7 @@ impl Ledger {
         len: usize,
     ) -> Result<(), Violation> {
         let ppid = message.ppid;
+        let is_dead = self.skipped.is_dead(ppid, to);
         let Some(record) = self.record(ppid) else {
             return violation(format!("message {ppid} was never sent"));
         };
@@ -344,6 +350,7 @@ impl Ledger {
         demand(record.failed.is_none_or(|fate| fate.sent), || {
             format!("message {ppid} arrived though it was reported as failed and never sent")
         })?;
+        demand(!is_dead, || format!("message {ppid} arrived though a FORWARD TSN had skipped a part of it"))?;
         let before = record.delivered.replace((to, tags));
         let (from, place, life) = ((record.route.from, record.epoch), record.place, record.life);
         match before {

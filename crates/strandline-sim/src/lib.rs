@@ -49,6 +49,7 @@
 // Test harnesses: a broken expectation ends the run with its reason.
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod agreed;
 mod app;
 mod attacker;
 mod authentic;
@@ -79,6 +80,7 @@ mod violation;
 mod watch;
 mod world;
 
+pub use agreed::{Agreed, EXTENSIONS};
 pub use ledger::Counts;
 pub use run::{Failure, Replay, describe, has_feature, run};
 pub use violation::Violation;

@@ -14,11 +14,12 @@ use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::endpoint::Endpoint;
 use strandline_proto::event::{AssociationId, Event, PathChange};
 use strandline_proto::reconfiguration::Outcome;
-use strandline_proto::stats::{PathStatus, Status};
+use strandline_proto::stats::{AssociationState, PathStatus, Status};
 use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
-use strandline_wire::{Chunk, Packet, Parameter};
+use strandline_wire::{Chunk, Packet, Parameter, RawChunk, Tsn};
 
+use crate::agreed::Agreed;
 use crate::authentic::{admitted, keep_agreed, key_of};
 use crate::board::{data_in, on_stream_reset, set_credit};
 use crate::bounds::{Events, Step};
@@ -95,12 +96,15 @@ pub(crate) struct Watch {
     offers: BTreeMap<u32, u32>,
     /// Tags that two associations have had at once: an old COOKIE ECHO makes a second one.
     shared_tags: BTreeSet<u32>,
+    /// The extensions of the host's associations so far, if no attacker alters their set-up.
+    pub(crate) agreed: Agreed,
 }
 
 impl Watch {
     /// Returns the watch of a host that has lost its state.
     pub(crate) fn anew(&self) -> Self {
-        Self { requests_forged: self.requests_forged, is_attacked: self.is_attacked, ..Self::default() }
+        let Self { requests_forged, is_attacked, agreed, .. } = *self;
+        Self { requests_forged, is_attacked, agreed, ..Self::default() }
     }
 
     /// Records that something may change an association.
@@ -162,15 +166,20 @@ impl Watch {
     }
 
     /// Examines a packet that is about to arrive. `wanted` are the chunk types whose authentication the host demands;
-    /// `verifies` is true if that of the packet is right.
+    /// `verifies` is true if that of the packet is right. Returns the association that skips data because of it, and up
+    /// to which TSN.
     pub(crate) fn arrival(
         &mut self,
         endpoint: &mut Endpoint,
         now: Time,
         datagram: &Carried,
         (wanted, verifies): (Option<ChunkTypes>, bool),
-    ) {
-        let Ok(packet) = Packet::parse(&datagram.bytes) else { return self.touch_any() };
+    ) -> Option<(AssociationId, Tsn)> {
+        let Ok(packet) = Packet::parse(&datagram.bytes) else {
+            self.touch_any();
+            return None;
+        };
+        let mut skips = None;
         self.learn_offer(&packet);
         let (tag, source) = (packet.verification_tag(), datagram.source.ip());
         let first = packet.chunks().flatten().next();
@@ -195,6 +204,7 @@ impl Watch {
                 memory.learn();
                 let mut chunks = admitted(&packet, wanted, verifies);
                 keep_agreed(&mut chunks, status.extensions);
+                skips = skipped(&chunks, &status).map(|up_to| (*id, up_to));
                 memory.board.on_arrival(now, &chunks, status.state);
             } else if whole && let Some(cookie) = first.filter(|chunk| chunk.kind == kind::COOKIE_ECHO) {
                 // An old one is answered also at an address that the association no longer has.
@@ -206,6 +216,7 @@ impl Watch {
             Some(id) if first.is_none_or(|chunk| chunk.kind != kind::COOKIE_ECHO) => self.touch(id),
             _ => self.touch_any(),
         }
+        skips
     }
 
     /// Learns of a message that was given up.
@@ -294,8 +305,7 @@ impl Watch {
         let agreed = before.status.extensions.stream_credit && !self.requests_forged;
         let [offer, own] =
             [packet.verification_tag(), before.status.local_tag].map(|tag| self.offers.get(&tag.0).copied());
-        let own = if self.is_attacked { Some(u32::MAX) } else { own };
-        set_credit(&mut memory.board, agreed, offer, own);
+        set_credit(&mut memory.board, (agreed, self.is_attacked), offer, own);
         let mut next = memory.board.next_tsn();
         memory.board.on_departure(now, &packet, to, recovery).map_err(of)?;
         let chunks = packet.chunks().flatten().filter(|chunk| data_in(chunk).is_some()).count();
@@ -362,6 +372,9 @@ impl Watch {
             let Some(before) = memory.before.take() else { continue };
             let of = |Violation(what)| Violation(format!("{id:?}: {what}"));
             check(&before, memory, now, (&status, &paths), config).map_err(of)?;
+            if status.state == AssociationState::Established && !self.is_attacked {
+                self.agreed.note(status.extensions, config);
+            }
             let held = endpoint.memory(*id).unwrap_or_default();
             let sizes = status.receive_buffer as usize + config.send_buffer_limit() as usize;
             let limit = MEMORY_FACTOR * sizes + MEMORY_SLACK;
@@ -549,4 +562,17 @@ fn buffers(status: &Status, config: &AssociationConfig) -> Result<(), Violation>
     let within =
         status.a_rwnd <= status.receive_buffer && status.receive_buffer <= config.receive_buffer_limit();
     demand(within, || format!("a window beyond the receive buffer, or that beyond its limit: {status:?}"))
+}
+
+/// Returns up to which TSN a FORWARD TSN among the chunks that an association processes skips data, if it does.
+fn skipped(chunks: &[RawChunk<'_>], status: &Status) -> Option<Tsn> {
+    use AssociationState::{Established, ShutdownPending, ShutdownSent};
+    let receives = matches!(status.state, Established | ShutdownPending | ShutdownSent);
+    let agreed = status.extensions;
+    let up_to = |chunk: &RawChunk<'_>| match chunk.parse() {
+        Ok(Chunk::ForwardTsn(forward)) if !agreed.interleaving => Some(forward.new_cumulative_tsn()),
+        Ok(Chunk::IForwardTsn(forward)) if agreed.interleaving => Some(forward.new_cumulative_tsn()),
+        _ => None,
+    };
+    chunks.iter().rev().find_map(up_to).filter(|_| receives && agreed.partial_reliability)
 }

@@ -12,11 +12,12 @@ use strandline_proto::endpoint::Connect;
 use strandline_proto::event::{AssociationId, Datagram, IcmpError, IcmpKind};
 use strandline_proto::time::Time;
 
+use crate::agreed::Agreed;
 use crate::attacker::{Attack, Attacker, Blow};
 use crate::authentic::{Authentic, has_null_key, wanted};
 use crate::greedy::inflate;
 use crate::host::{Directory, Host, Shared};
-use crate::ledger::{Counts, Ledger};
+use crate::ledger::{Counts, End, Ledger};
 use crate::network::{Carried, Network};
 use crate::pair::SCTP_PORT;
 use crate::random::Random;
@@ -65,6 +66,8 @@ pub struct Summary {
     pub ended_at: Time,
     /// Counts of messages.
     pub counts: Counts,
+    /// The extensions of its associations.
+    pub agreed: Agreed,
 }
 
 /// A world and its time.
@@ -205,12 +208,15 @@ impl World {
         if self.scenario.clean {
             demand(counts.failed == 0, || format!("messages failed though nothing was wrong: {counts:?}"))?;
         }
+        let mut agreed = Agreed::default();
+        self.hosts.iter().for_each(|host| agreed.add(host.watch.agreed));
         Ok(Summary {
             hash: self.trace.hash(),
             packets: self.trace.packets(),
             steps: self.steps,
             ended_at: self.now,
             counts,
+            agreed,
         })
     }
 
@@ -253,7 +259,9 @@ impl World {
         let destination = Some(datagram.destination.ip());
         let wanted = wanted(&host.plan.config.association.extensions);
         let verifies = wanted.is_some() && self.authentic.verifies(datagram);
-        host.watch.arrival(endpoint, self.now, datagram, (wanted, verifies));
+        let skips = host.watch.arrival(endpoint, self.now, datagram, (wanted, verifies));
+        let skips = skips.map(|(id, up_to)| (End { host: number, life: host.life, id }, up_to));
+        self.ledger.arrives(number, &datagram.bytes, skips);
         let forged = wanted.and_then(|_| self.authentic.forged(datagram));
         endpoint.handle_datagram(
             self.now,

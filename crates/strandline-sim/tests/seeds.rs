@@ -5,7 +5,7 @@ use crate::named;
 
 use std::io::Write;
 
-use strandline_sim::{Replay, has_feature, run};
+use strandline_sim::{Agreed, EXTENSIONS, Replay, has_feature, run};
 
 /// Runs seeds. Every failure is shown with the command that replays it.
 fn all_pass(seeds: impl Iterator<Item = u64>) {
@@ -24,6 +24,36 @@ fn even_seeds_of_the_first_thousand() {
 #[test]
 fn odd_seeds_of_the_first_thousand() {
     all_pass((1..1000).step_by(2));
+}
+
+/// The first seed of the newest worlds, which have every extension, and their number in each half.
+const NEWEST: u64 = 16_000_000_000;
+const NEWEST_HALF: u64 = 60;
+
+/// Runs some of the newest worlds. Every extension must be in use between some hosts, and be wanted by one host only
+/// between others: otherwise these worlds show nothing about it.
+fn newest_worlds(first: u64) {
+    let mut agreed = Agreed::default();
+    for seed in first..first + NEWEST_HALF {
+        match run(seed) {
+            Ok(summary) => agreed.add(summary.agreed),
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+    for (bit, name) in EXTENSIONS.iter().enumerate() {
+        assert!(agreed.on >> bit & 1 == 1, "{name} is never agreed on");
+        assert!(agreed.one_sided >> bit & 1 == 1, "{name} is always wanted by both sides or by none");
+    }
+}
+
+#[test]
+fn each_extension_is_agreed_on() {
+    newest_worlds(NEWEST);
+}
+
+#[test]
+fn each_extension_is_agreed_on_in_other_worlds() {
+    newest_worlds(NEWEST + NEWEST_HALF);
 }
 
 /// Number of seeds per day, in two halves.

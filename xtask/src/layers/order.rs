@@ -150,7 +150,7 @@ pub(super) const CRATES: [Rules; 10] = [
         root: "crates/strandline-sim/src/lib.rs",
         within: "",
         layers: &[
-            apart(&["grid", "network", "notes", "payload", "random", "violation"]),
+            apart(&["agreed", "grid", "network", "notes", "payload", "random", "violation"]),
             apart(&[
                 "dynamic_streams",
                 "keys",

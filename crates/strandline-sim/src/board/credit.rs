@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use strandline_wire::chunk::{Chunk, kind};
 use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, Response, ResultCode};
@@ -24,6 +24,29 @@ struct Account {
     first: Tsn,
     sent: u32,
     limit: u32,
+    /// TSNs and lengths of what no report has covered, the sum of the rest, and up to where that goes.
+    uncovered: VecDeque<(Tsn, u32)>,
+    covered: u32,
+    covers: Tsn,
+}
+
+impl Account {
+    fn new(first: Tsn, limit: u32) -> Self {
+        Self { first, sent: 0, limit, uncovered: VecDeque::new(), covered: 0, covers: first.previous() }
+    }
+
+    /// Returns how much was sent up to a TSN; `None` if an earlier report covers more.
+    fn sent_up_to(&mut self, cumulative: Tsn) -> Option<u32> {
+        if cumulative.is_before(self.covers) {
+            return None;
+        }
+        self.covers = cumulative;
+        while self.uncovered.front().is_some_and(|(tsn, _)| !tsn.is_after(cumulative)) {
+            let (_, len) = self.uncovered.pop_front().unwrap_or((cumulative, 0));
+            self.covered = self.covered.wrapping_add(len);
+        }
+        Some(self.covered)
+    }
 }
 
 /// A request that begins new accounts once it is performed.
@@ -48,13 +71,22 @@ pub(super) struct Credit {
     ended: bool,
     /// True if both sides have agreed on credit.
     agreed: bool,
+    /// True if an attacker sends packets in the names of both sides.
+    attacked: bool,
 }
 
-/// Sets what the set-up has agreed on about credit of streams, if nobody forges packets. `initial` and `own`
-/// are the offers of the peer and of this side in bytes, if they are known.
-pub(crate) fn set_credit(board: &mut Board, agreed: bool, initial: Option<u32>, own: Option<u32>) {
+/// Sets what the set-up has agreed on about credit of streams, if nobody forges requests, and whether an attacker sends
+/// packets in the names of both sides. `initial` and `own` are the offers of the peer and of this side in bytes, if
+/// they are known.
+pub(crate) fn set_credit(
+    board: &mut Board,
+    (agreed, attacked): (bool, bool),
+    initial: Option<u32>,
+    own: Option<u32>,
+) {
     board.credit.set(agreed, initial);
-    board.granted.set(agreed, own);
+    board.credit.attacked = attacked;
+    board.granted.set(agreed, if attacked { Some(u32::MAX) } else { own });
 }
 
 impl Credit {
@@ -67,9 +99,10 @@ impl Credit {
     /// Records new data.
     pub(super) fn on_new_data(&mut self, tsn: Tsn, stream: u16, len: u32) -> Result<(), Violation> {
         let initial = self.initial.unwrap_or(INITIAL_MAX);
-        let account = self.accounts.entry(stream).or_insert(Account { first: tsn, sent: 0, limit: initial });
+        let account = self.accounts.entry(stream).or_insert_with(|| Account::new(tsn, initial));
         account.sent = account.sent.wrapping_add(len);
-        let Account { sent, limit, .. } = *account;
+        account.uncovered.push_back((tsn, len));
+        let (sent, limit) = (account.sent, account.limit);
         demand(self.ended || !self.agreed || sent <= limit.max(initial), || {
             format!("stream {stream} sends {sent} bytes, with credit for {limit}")
         })
@@ -98,6 +131,9 @@ impl Credit {
             let account = self.accounts.get_mut(&entry.stream.0);
             if let Some(account) = account.filter(|account| !cumulative.is_before(account.first)) {
                 account.limit = account.limit.max(entry.limit);
+                // The sender counts from what its peer has accepted. A forged jump makes that less than what was sent.
+                let sent = account.sent_up_to(cumulative);
+                self.ended |= self.attacked && sent.is_some_and(|sent| sent != entry.accepted);
             }
         }
     }

@@ -251,6 +251,7 @@ impl Ledger {
             if limit == Limit::None || from.host != host {
                 continue;
             }
+            self.skipped.departs(packet.verification_tag().0, data.tsn, ppid);
             let times = self.sent.chunks.entry((ppid.0, data.tsn.0)).or_default();
             *times += 1;
             let (times, taken) = (*times, record.taken);

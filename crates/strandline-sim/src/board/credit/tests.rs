@@ -24,7 +24,12 @@ fn see(credit: &mut Credit, arrives: bool, build: impl FnOnce(&mut PacketBuilder
 }
 
 fn grant(credit: &mut Credit, cumulative: u32, stream: u16, limit: u32) {
-    let entry = stream_credit::Credit { stream: StreamId(stream), accepted: 0, limit };
+    grant_after(credit, (cumulative, 0), stream, limit);
+}
+
+/// Credit after this many bytes were accepted.
+fn grant_after(credit: &mut Credit, (cumulative, accepted): (u32, u32), stream: u16, limit: u32) {
+    let entry = stream_credit::Credit { stream: StreamId(stream), accepted, limit };
     see(credit, true, |builder| {
         assert_eq!(stream_credit::write(builder, Tsn(cumulative), [entry].into_iter()), 1);
     });
@@ -69,6 +74,25 @@ fn credit_counts_for_its_account_only() {
     assert!(credit.on_new_data(Tsn(11), 1, 100).is_ok());
     assert!(credit.on_new_data(Tsn(12), 1, 1).is_err(), "credit that goes back counts for nothing");
     assert!(credit.on_new_data(Tsn(13), 2, INITIAL + 1).is_err());
+}
+
+/// An attacker has skipped data at the receiver, which has therefore accepted less than was sent up to its Cumulative
+/// TSN Ack. The sender goes on from there.
+#[test]
+fn forged_jumps_end_the_account() {
+    for (attacked, accepted, right) in
+        [(true, INITIAL, false), (true, INITIAL - 6, true), (false, INITIAL - 6, false)]
+    {
+        let mut credit = agreed();
+        credit.attacked = attacked;
+        assert!(credit.on_new_data(Tsn(10), 1, INITIAL).is_ok());
+        assert!(credit.on_new_data(Tsn(11), 2, 5).is_ok());
+        grant_after(&mut credit, (11, accepted), 1, INITIAL + 10);
+        assert!(credit.on_new_data(Tsn(12), 1, 10).is_ok());
+        // One that was overtaken shows nothing.
+        grant_after(&mut credit, (10, 3), 1, INITIAL + 10);
+        assert_eq!(credit.on_new_data(Tsn(13), 1, 6).is_ok(), right, "{attacked} {accepted}");
+    }
 }
 
 #[test]

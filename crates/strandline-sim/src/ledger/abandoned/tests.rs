@@ -140,3 +140,81 @@ fn reset_right_after_a_restart() {
     arrives(&mut ledger, 4, 0).expect("the first since the reset");
     arrives(&mut ledger, 5, 1).expect("the next");
 }
+
+/// Rule 7: the SSNs of a stream begin anew with its reset, and with nothing else. Messages that were given up may
+/// have had theirs before or after it.
+#[test]
+fn reset_begins_the_numbers_anew() {
+    let first_delivered = |gives_up: bool, resets: bool| {
+        let mut ledger = three(ONCE, 0..2);
+        arrives(&mut ledger, 0, 0).expect("the first");
+        if gives_up {
+            ledger.records[1].failed = Some(Fate { sent: true, abandoned: true });
+        }
+        if resets {
+            ledger.reset(TO, &Streams::Listed(vec![StreamId(0)]));
+        }
+        ledger
+    };
+    for (gives_up, resets, number, ssn, right) in [
+        (false, false, 1, 1, true),
+        (false, false, 1, 0, false),
+        (false, true, 1, 0, true),
+        // Sent before the reset.
+        (false, true, 1, 1, false),
+        (true, true, 2, 0, true),
+        (true, true, 2, 1, true),
+        (true, true, 2, 2, false),
+    ] {
+        let mut ledger = first_delivered(gives_up, resets);
+        let case = (gives_up, resets, number, ssn);
+        assert_eq!(arrives(&mut ledger, number, ssn).is_ok(), right, "{case:?}");
+    }
+    // The next number follows, and what was sent before the first one does not.
+    let mut ledger = first_delivered(false, true);
+    arrives(&mut ledger, 1, 0).expect("the first since the reset");
+    assert!(arrives(&mut ledger, 2, 0).is_err(), "one reset, one beginning");
+    let mut ledger = first_delivered(true, true);
+    arrives(&mut ledger, 2, 0).expect("the first since the reset");
+    assert!(arrives(&mut ledger, 1, 1).is_err(), "it is of before the reset");
+    // A reset of another stream changes nothing here.
+    let mut ledger = first_delivered(false, false);
+    ledger.reset(TO, &Streams::Listed(vec![StreamId(1)]));
+    assert!(arrives(&mut ledger, 1, 0).is_err());
+}
+
+/// Rule 9: a FORWARD TSN has skipped a chunk that had not arrived. Its message is never delivered.
+#[test]
+fn skipped_message_is_not_delivered() {
+    const TAG: u32 = 3;
+    let packet_of = |chunk: &dyn Fn(&mut PacketBuilder<'_>) -> bool| {
+        let mut buffer = [0; 100];
+        let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(TAG));
+        assert!(chunk(&mut packet));
+        let len = packet.finish();
+        buffer[..len].to_vec()
+    };
+    let data = packet_of(&|packet| {
+        packet.push(&Data { ppid: Ppid(1), ..Data::whole(Tsn(5), StreamId(0), Ssn(1), b"x") })
+    });
+    let forward = packet_of(&|packet| packet.push_raw(kind::FORWARD_TSN, 0, 4).is_some());
+    let other = End { id: AssociationId { slot: 1, ..ID }, ..TO };
+    for (arrives_first, skips, right) in [
+        (false, Some((TO, Tsn(5))), false),
+        (false, Some((TO, Tsn(6))), false),
+        (true, Some((TO, Tsn(5))), true),
+        (false, Some((TO, Tsn(4))), true),
+        (false, Some((other, Tsn(5))), true),
+        (false, None, true),
+    ] {
+        let mut ledger = three(ONCE, 0..2);
+        departs(&mut ledger, at(1)).expect("once");
+        if arrives_first {
+            ledger.arrives(1, &data, None);
+        }
+        ledger.arrives(1, &forward, skips);
+        ledger.arrives(1, &data, None);
+        arrives(&mut ledger, 0, 0).expect("the first");
+        assert_eq!(arrives(&mut ledger, 1, 1).is_ok(), right, "{arrives_first} {skips:?}");
+    }
+}
