@@ -76,8 +76,9 @@ fn reply(request: &Request, admin: &Admin, (bound, begun): (SocketAddr, u64)) ->
             }
         });
     }
+    let ends_oldest = request.value("end-oldest").is_some();
     to_its_end(async move {
-        match running.restart().await {
+        match running.restart(ends_oldest).await {
             Ok(pid) => Answer::json(200, &json!({"pid": pid, "connections": gateway.registry.open()})),
             Err(error) => Answer::error(422, &format!("{error:#}"), "the old process goes on"),
         }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -12,10 +13,14 @@ use strandline::{UdpGroup, UdpOptions};
 use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use crate::gateway::Gateway;
 use crate::handover::{self, Inherited, ListenerId, Predecessor, Program, SocketManifest, Successor};
 use crate::{init, listeners};
+
+/// Predecessors for which the sockets for associations have room.
+const FORMERS_MAX: usize = 3;
 
 /// What a process inherited, and what it will hand over.
 pub(crate) struct HotRestart {
@@ -239,6 +244,35 @@ impl HotRestart {
         settled.await;
         // One that was quicker was told while it started.
         self.successor.borrow().clone()
+    }
+
+    /// Returns whether there are as many processes as the sockets for associations have room for.
+    pub(crate) fn is_full(&self) -> bool {
+        let formers = self.formers.borrow();
+        let open = formers.iter().filter(|process| !*process.is_over.borrow()).count();
+        self.group.borrow().is_some() && open >= FORMERS_MAX
+    }
+
+    /// Tells the oldest predecessor to end, and waits until it has, at most for `limit`: its connections are
+    /// reset unless they end in the time that an end leaves them.
+    ///
+    /// # Errors
+    /// If it does not end in time.
+    pub(crate) async fn end_oldest(&self, limit: Duration) -> Result<()> {
+        let oldest = {
+            let formers = self.formers.borrow();
+            let oldest = formers.iter().find(|process| !*process.is_over.borrow());
+            oldest.map(|process| (process.former.pid, Arc::clone(&process.stream), process.is_over.clone()))
+        };
+        let Some((pid, stream, mut is_over)) = oldest else { return Ok(()) };
+        tracing::info!(pid, "the oldest process is told to end");
+        handover::send_end(&stream);
+        drop(stream);
+        match timeout(limit, is_over.wait_for(|is_over| *is_over)).await {
+            // The sender is dropped behind the end.
+            Ok(_) => Ok(()),
+            Err(_) => bail!("the oldest process, {pid}, does not end"),
+        }
     }
 
     /// Lists what is handed over, and appends the descriptors in that order.

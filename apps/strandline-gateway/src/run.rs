@@ -223,7 +223,7 @@ impl Signals {
                 _ = self.restart.recv() => {
                     let running = Rc::clone(running);
                     tokio::task::spawn_local(async move {
-                        if let Err(error) = running.restart().await {
+                        if let Err(error) = running.restart(false).await {
                             tracing::error!(error = format!("{error:#}"), "not restarted; this process goes on");
                         }
                     });

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -40,6 +41,9 @@ const KEPT: [&str; 10] = [
     "limits.buffer_mib",
     "limits.buffer_total_mib",
 ];
+
+/// Time for a process to end beyond that for its connections.
+const LAST_STEPS: Duration = Duration::from_secs(10);
 
 /// The changing part of a gateway. It belongs to the first thread.
 pub(crate) struct Running {
@@ -177,18 +181,26 @@ impl Running {
         self.state.borrow().links.iter().for_each(|link| link.retire());
     }
 
-    /// Starts this program again, as it is now, and hands everything over to it. Connections stay here.
+    /// Starts this program again, as it is now, and hands everything over to it. Connections stay here. If
+    /// there are as many processes as there may be, the oldest is ended first, or it is an error.
     ///
     /// # Errors
     /// If the configuration is invalid, or the new process does not start: nothing has changed then.
-    pub(crate) async fn restart(&self) -> Result<u32> {
+    pub(crate) async fn restart(&self, ends_oldest: bool) -> Result<u32> {
         let Ok(_changing) = self.changing.try_lock() else {
             bail!("a restart or a reload is going on already");
         };
-        if self.is_stopped.get() {
-            bail!("this process is ending");
-        }
+        self.check_is_serving()?;
         Settings::read(&self.args)?;
+        if self.succession.is_full() {
+            if !ends_oldest {
+                bail!(
+                    "three old processes still have connections; `strandline gateway restart --end-oldest` ends the oldest of them"
+                );
+            }
+            self.succession.end_oldest(self.gateway.settings().drain_timeout + LAST_STEPS).await?;
+            self.check_is_serving()?;
+        }
         let (mut listeners, mut all) = (Vec::new(), Vec::new());
         for served in &self.state.borrow().listeners {
             if let Some(socket) = &served.socket {
@@ -197,6 +209,13 @@ impl Running {
             }
         }
         self.succession.hand_over(listeners, all).await
+    }
+
+    fn check_is_serving(&self) -> Result<()> {
+        if self.is_stopped.get() {
+            bail!("this process is ending");
+        }
+        Ok(())
     }
 
     pub(crate) fn stacks(&self) -> Vec<Stack> {

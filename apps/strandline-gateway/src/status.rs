@@ -18,6 +18,8 @@ use crate::admin_token::AdminToken;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for a new process to start.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(65);
+/// Time for an old process to end.
+const END_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Rows of a table.
 const ROWS: usize = 40;
 
@@ -58,6 +60,10 @@ pub struct RestartArgs {
     /// The gateway's --admin-token
     #[arg(long, value_name = "FILE")]
     pub admin_token: Option<PathBuf>,
+    /// If three old processes still have connections, end the oldest: its connections have drain_timeout_secs,
+    /// and are reset then
+    #[arg(long)]
+    pub end_oldest: bool,
 }
 
 /// Lets a gateway reload its configuration, and prints what has changed.
@@ -95,7 +101,11 @@ pub(crate) fn restart(args: &RestartArgs) -> Result<ExitCode> {
     let admin = args.admin;
     let token = args.admin_token.as_deref().map(AdminToken::read).transpose()?;
     let token = token.as_ref().map(AdminToken::as_str);
-    let asked = send_request(admin, "POST", "/restart", token, RESTART_TIMEOUT);
+    let (path, limit) = match args.end_oldest {
+        true => ("/restart?end-oldest", RESTART_TIMEOUT + END_TIMEOUT),
+        false => ("/restart", RESTART_TIMEOUT),
+    };
+    let asked = send_request(admin, "POST", path, token, limit);
     let (status, body) =
         asked.with_context(|| format!("asking the gateway at {admin} (its --admin address)"))?;
     let answer: Value = serde_json::from_str(&body).with_context(|| format!("the answer of {admin}"))?;

@@ -1,6 +1,8 @@
 //! A far gateway that hands over again and again.
 
-use std::net::SocketAddr;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +12,7 @@ use strandline::{
 };
 use tokio::sync::mpsc;
 
-use crate::common::{Gateway, at_last, free_address};
+use crate::common::{Gateway, Home, PROGRAM, at_last, free_address, patient, read_all, read_exactly};
 
 /// The first messages of streams: for reports, and to say that the process hands over.
 const REPORT: [u8; 4] = [1, 5, 0, 4];
@@ -93,4 +95,48 @@ fn a_peer_that_hands_over_often_is_left() {
     // It follows again once an association that it has left is over.
     far.ends.send(()).unwrap();
     at_last("another association", || far.accepted() == LEFT_MAX + 2);
+}
+
+/// Three old processes with connections are in the way of a restart: the oldest is ended on request.
+#[test]
+fn the_oldest_process_makes_room() {
+    let (home, server) = (Home::new("oldest"), TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = server.local_addr().unwrap();
+    let file = home.write("far.toml", "drain_timeout_secs = 1\n");
+    let mut far = Gateway::start(&format!(
+        "--listen 127.0.0.1:0 --allow {address} --admin 127.0.0.1:0 --config {file}"
+    ));
+    let near = Gateway::start(&format!("--peer far={} --forward 0={address}", far.listens()));
+    let connect = || {
+        let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
+        client.write_all(b"hello").unwrap();
+        let mut served = patient(server.accept().unwrap().0);
+        assert_eq!(read_exactly(&mut served, 5), b"hello");
+        (client, served)
+    };
+    let mut open: Vec<_> = (0..3)
+        .map(|_| {
+            at_last("there is an association", || {
+                far.status()["associations"].as_array().unwrap().len() == 1
+            });
+            let ends = connect();
+            assert_eq!(far.status()["open"], 1, "a connection with this process");
+            let (is_done, text) = far.restart();
+            assert!(is_done, "{text}");
+            ends
+        })
+        .collect();
+    at_last("the newest has an association", || far.status()["associations"].as_array().unwrap().len() == 1);
+    let (is_done, text) = far.restart();
+    assert!(!is_done && text.contains("--end-oldest"), "{text}");
+    let admin = far.announced["admin"].as_str().unwrap().to_owned();
+    let output = Command::new(PROGRAM).args(["restart", "--admin", &admin, "--end-oldest"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    far.note_successor();
+    let (mut client, _served) = open.remove(0);
+    assert_eq!(read_all(&mut client), (Vec::new(), false));
+    for (mut client, mut served) in open {
+        served.write_all(b"goes on").unwrap();
+        assert_eq!(read_exactly(&mut client, 7), b"goes on");
+    }
 }
