@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use strandline::Association;
 use strandline_ops::http::{Answer, Handler, Reply, Request, exposure, serve_at};
 use strandline_ops::metrics::{CONTENT_TYPE, Page};
+use tokio::task::spawn_blocking;
 
 use crate::clock::unix_time;
 use crate::config::Fallback;
@@ -56,6 +57,9 @@ fn may_change(request: &Request, gateway: &Gateway, bound: SocketAddr) -> bool {
 
 fn reply(request: &Request, admin: &Admin, (bound, begun): (SocketAddr, u64)) -> Reply {
     let parts = request.parts();
+    if parts == ["status"] && request.method == "GET" {
+        return status(admin);
+    }
     if !matches!(parts.as_slice(), ["restart" | "reload"]) {
         return answer(request, admin, begun).into();
     }
@@ -93,6 +97,18 @@ fn to_its_end(answering: impl Future<Output = Answer> + 'static) -> Reply {
     }))
 }
 
+/// Answers with the status. Thousands of connections become text beside this thread, which moves data, too.
+fn status(admin: &Admin) -> Reply {
+    let (mut status, registry) = (admin.status(), Arc::clone(&admin.gateway.registry));
+    let listing = spawn_blocking(move || {
+        status["connections"] = registry.connections(LISTED_MAX).into();
+        Answer::json(200, &status)
+    });
+    Reply::Later(Box::pin(async move {
+        listing.await.unwrap_or_else(|_| Answer::error(500, "no status", "the log has more"))
+    }))
+}
+
 fn answer(request: &Request, admin: &Admin, begun: u64) -> Answer {
     let parts = request.parts();
     if !matches!(parts.as_slice(), ["metrics" | "status"]) {
@@ -101,11 +117,7 @@ fn answer(request: &Request, admin: &Admin, begun: u64) -> Answer {
     if request.method != "GET" {
         return Answer::not_allowed("GET, HEAD");
     }
-    if parts == ["metrics"] {
-        Answer::text(200, CONTENT_TYPE, admin.metrics(begun))
-    } else {
-        Answer::json(200, &admin.status())
-    }
+    Answer::text(200, CONTENT_TYPE, admin.metrics(begun))
 }
 
 impl Admin {
@@ -152,6 +164,7 @@ impl Admin {
         page.into_text()
     }
 
+    /// Returns the status without the connections.
     fn status(&self) -> Value {
         let sums = self.gateway.registry.sums();
         let links = self.running.links();
@@ -167,7 +180,6 @@ impl Admin {
             "unread_bytes": self.gateway.memory.received(),
             "bytes_up": sums.bytes_up,
             "bytes_down": sums.bytes_down,
-            "connections": self.gateway.registry.connections(LISTED_MAX),
         })
     }
 }

@@ -244,3 +244,30 @@ fn idle_connections_take_little_memory() {
         assert!(each <= 4096, "{each} bytes for each connection");
     }
 }
+
+/// The thread that moves data does not write the list of connections.
+#[test]
+fn the_status_is_written_by_another_thread() {
+    const COUNT: usize = 1500;
+    let world = World::new();
+    let _open: Vec<(TcpStream, TcpStream)> = (0..COUNT).map(|_| world.connect()).collect();
+    // Ticks of processor time of the first thread, and of all.
+    let used = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", world.near.pid())).unwrap();
+        let ticks = |task: &str| {
+            let stat = std::fs::read_to_string(format!("/proc/{}/task/{task}/stat", world.near.pid()));
+            let stat = stat.unwrap_or_default();
+            let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+            fields.get(11..13).map_or(0, |times| times.iter().map(|time| time.parse::<u64>().unwrap()).sum())
+        };
+        let all = tasks.map(|task| ticks(&task.unwrap().file_name().to_string_lossy())).sum::<u64>();
+        (ticks(&world.near.pid().to_string()), all)
+    };
+    let before = used();
+    let moved = || (used().0 - before.0, used().1 - before.1);
+    while moved().1 < 100 {
+        assert_eq!(world.near.status()["connections"].as_array().unwrap().len(), COUNT);
+    }
+    let (first, all) = moved();
+    assert!(first * 2 < all, "{first} of {all} ticks");
+}
