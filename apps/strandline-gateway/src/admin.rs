@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -151,6 +152,8 @@ impl Admin {
         let help = "Limit of unread_bytes: buffer_total_mib.";
         let limits = self.gateway.settings().limits;
         page.gauge("unread_bytes_max", help, limits.buffer_total_bytes() as f64);
+        let lost = self.gateway.udp_lost.load(Ordering::Relaxed);
+        page.counter("udp_lost_total", "Datagrams of new UDP clients that were lost at a limit.", lost);
         let links = self.running.links();
         let up = links.iter().map(|link| (&*link.name, f64::from(u8::from(link.is_up()))));
         page.gauges("peer_up", "1 if there is an association with the peer.", "peer", up);

@@ -146,14 +146,25 @@ pub(crate) async fn listen(
         return;
     }
     tracing::info!(peer = %peer.name, %at, "listening on UDP for a peer");
+    let gateway = &peer.gateway;
+    let per_sec = || gateway.settings().limits.connections_per_sec;
     let begin = |client: NewClient| {
-        let Some(place) = peer.gateway.limits.take(peer.who, now()) else { return false };
-        let served = (Arc::clone(&socket), client, place);
-        tokio::spawn(arrive(association.clone(), Arc::clone(&peer), (at, listener), served));
-        true
+        // Strangers use none of the peer's connections per second.
+        let permit = gateway.limits.take_place(peer.who, now())?;
+        let tracked = gateway.registry.begin(ConnectionInfo {
+            listener: "listen_udp",
+            peer: Arc::clone(&peer.name),
+            client: Some(client.address),
+            destination: at.to_string(),
+            is_near: true,
+        });
+        let entry = Arc::clone(&tracked.entry);
+        let served = (Arc::clone(&socket), client, permit);
+        tokio::spawn(arrive(association.clone(), Arc::clone(&peer), (listener, tracked), served));
+        Some(entry)
     };
     tokio::select! {
-        () = udp_clients::serve(&socket, begin) => {}
+        () = udp_clients::serve(&socket, per_sec, &gateway.udp_lost, |_| true, begin) => {}
         _ = recv.recv() => {}
         () = peer.gateway.reached(Stage::Draining) => {}
     }
@@ -164,26 +175,23 @@ pub(crate) async fn listen(
 async fn arrive(
     association: Association,
     peer: Arc<FarPeer>,
-    (at, listener): (SocketAddr, u32),
-    (socket, client, place): (Arc<UdpSocket>, NewClient, Permit),
+    (listener, mut tracked): (u32, ConnectionGuard),
+    (socket, client, permit): (Arc<UdpSocket>, NewClient, Permit),
 ) {
-    let mut tracked = peer.gateway.registry.begin(ConnectionInfo {
-        listener: "listen_udp",
-        peer: Arc::clone(&peer.name),
-        client: Some(client.address),
-        destination: at.to_string(),
-        is_near: true,
-    });
-    let Ok(stream) = association.open_stream().await else { return };
-    let token = token();
-    let opening = Opening::AcceptedFlow { listener, source: Some(client.address), token };
-    let flows = Arc::clone(&peer.flows);
-    let flow = ClientFlow { association, flows, token, socket, times: ARRIVED };
-    // The next process, or another association, can have the address only once nothing has it here.
-    let last_answers = tokio::time::sleep(LAST_ANSWERS);
-    let ended = flow.pass(stream, opening, client, &tracked, last_answers).await;
+    let passing = async |client: NewClient| {
+        let stream = association.open_stream().await.map_err(|_| CloseReason::Lost)?;
+        let token = token();
+        let opening = Opening::AcceptedFlow { listener, source: Some(client.address), token };
+        let flows = Arc::clone(&peer.flows);
+        let association = association.clone();
+        let flow = ClientFlow { association, flows, token, socket, times: ARRIVED };
+        // The next process, or another association, can have the address only once nothing has it here.
+        let last_answers = tokio::time::sleep(LAST_ANSWERS);
+        flow.pass(stream, opening, client, &tracked, last_answers).await
+    };
+    let ended = client.run(passing).await;
     tracked.set_end(ended.map_or_else(|end| end, |()| CloseReason::Complete));
-    drop(place);
+    drop(permit);
 }
 
 /// Returns the token of a flow that this side opens for a client: another one than that of the process

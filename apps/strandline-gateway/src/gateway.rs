@@ -47,6 +47,8 @@ pub(crate) struct Gateway {
     stage: watch::Sender<Stage>,
     /// Connections that came to the sockets of redirected ones by themselves.
     pub(crate) unexpected: Unexpected,
+    /// Datagrams of new UDP clients that were lost at a limit.
+    pub(crate) udp_lost: AtomicU64,
 }
 
 /// Reports what strangers can bring about as often as they like: seldom, and then with the number of those in between.
@@ -95,6 +97,7 @@ impl Gateway {
             refuses_streams: AtomicBool::new(false),
             stage: watch::Sender::new(Stage::Running),
             unexpected: Unexpected::default(),
+            udp_lost: AtomicU64::new(0),
         }
     }
 

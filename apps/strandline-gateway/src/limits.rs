@@ -126,6 +126,19 @@ impl PeerLimits {
         Lookups::new(of_one, Arc::clone(&self.lookups))
     }
 
+    /// Counts a connection that came to a listener of a peer, whoever has sent it; `None` if the peer has as
+    /// many as it may.
+    pub(crate) fn take_place(self: &Arc<Self>, peer: PeerIdentity, now: Instant) -> Option<Permit> {
+        let peer = peer.unit();
+        let mut peers = self.lock();
+        let used = self.used(&mut peers, peer, now);
+        if used.open >= self.connections_max.load(Ordering::Relaxed) {
+            return None;
+        }
+        used.open += 1;
+        Some(Permit { limits: Arc::clone(self), peer })
+    }
+
     /// Counts a connection of a peer; `None` if it is beyond a limit.
     pub(crate) fn take(self: &Arc<Self>, peer: PeerIdentity, now: Instant) -> Option<Permit> {
         let peer = peer.unit();

@@ -102,6 +102,11 @@ impl Entry {
         self.is_connected.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether anything has come from the other side.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.received.load(Ordering::Relaxed) > 0
+    }
+
     /// Returns all bytes of both directions.
     pub(crate) fn total(&self) -> u64 {
         let (up, down) = self.bytes();

@@ -27,6 +27,20 @@ fn limits(connections_max: u32, connections_per_sec: u32) -> Arc<PeerLimits> {
     Arc::new(PeerLimits::new(&limits))
 }
 
+/// Connections that came to a listener count for the limit of open ones, and not for that of new ones.
+#[test]
+fn connections_of_strangers_have_no_rate() {
+    let (limits, peer, now) = (limits(3, 1), at([192, 0, 2, 1]), now());
+    let strangers: Vec<_> = (0..2).map(|_| limits.take_place(peer, now)).collect();
+    assert!(strangers.iter().all(Option::is_some));
+    let own = limits.take(peer, now);
+    assert!(own.is_some(), "one per second");
+    assert!(limits.take_place(peer, now).is_none(), "three are open");
+    drop(strangers);
+    assert!(limits.take(peer, now).is_none(), "another one in this second");
+    assert!(limits.take_place(peer, now).is_some());
+}
+
 #[test]
 fn associations_of_a_peer_are_limited() {
     let (limits, now) = (limits(1, 1), now());

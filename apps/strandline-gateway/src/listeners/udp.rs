@@ -1,5 +1,6 @@
 //! UDP forwards: a flow for each client.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -44,11 +45,10 @@ pub(crate) async fn serve_udp(
 ) {
     let targets = target.clone();
     let socket = Arc::new(socket);
+    let may_serve = |client: SocketAddr| targets.borrow().forward.from.include(client.ip());
+    let per_sec = || gateway.settings().limits.connections_per_sec;
     let begin = |client: NewClient| {
         let UdpTarget { forward, link } = targets.borrow().clone();
-        if !forward.from.include(client.address.ip()) {
-            return false;
-        }
         let tracked = gateway.registry.begin(ConnectionInfo {
             listener: "udp",
             peer: Arc::clone(&link.name),
@@ -56,11 +56,12 @@ pub(crate) async fn serve_udp(
             destination: forward.to.to_string(),
             is_near: true,
         });
+        let entry = Arc::clone(&tracked.entry);
         tokio::spawn(run(Arc::clone(&socket), forward, link, client, tracked));
-        true
+        Some(entry)
     };
     tokio::select! {
-        () = udp_clients::serve(&socket, begin) => {}
+        () = udp_clients::serve(&socket, per_sec, &gateway.udp_lost, may_serve, begin) => {}
         () = closed(&mut target) => {}
         () = gateway.reached(Stage::Draining) => {}
     }
@@ -75,14 +76,14 @@ async fn run(
     mut tracked: ConnectionGuard,
 ) {
     let user = link.user();
-    let passing = async {
+    let passing = async |client: NewClient| {
         let (association, stream, _used) = link.open_first().await.map_err(CloseReason::Failed)?;
         let (token, flows) = (link.next_token(), Arc::clone(&link.flows));
         let opening = Opening::Flow { to: forward.to.clone(), source: Some(client.address), token };
         let flow = ClientFlow { association, flows, token, socket, times: forward.times };
         flow.pass(stream, opening, client, &tracked, idle(&tracked.entry, LAST_ANSWERS)).await
     };
-    let ended = passing.await;
+    let ended = client.run(passing).await;
     tracked.set_end(ended.map_or_else(|end| end, |()| CloseReason::Complete));
     drop(user);
 }
