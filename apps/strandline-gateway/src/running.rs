@@ -93,10 +93,28 @@ enum DesiredListener<'a> {
     Udp(&'a UdpForward),
 }
 
-/// A socket that is bound and not served yet.
-enum Bound {
+/// A socket that is bound and not served yet, with everything that serving it needs.
+struct Bound {
+    id: ListenerId,
+    socket: BoundSocket,
+    address: SocketAddr,
+    /// Another descriptor of the socket, for the next process.
+    other: OwnedFd,
+}
+
+enum BoundSocket {
     Tcp(TcpListener),
     Udp(UdpSocket),
+}
+
+impl Bound {
+    fn new(id: ListenerId, socket: BoundSocket) -> std::io::Result<Self> {
+        let (address, other) = match &socket {
+            BoundSocket::Tcp(listener) => (listener.local_addr()?, listener.as_fd().try_clone_to_owned()?),
+            BoundSocket::Udp(socket) => (socket.local_addr()?, socket.as_fd().try_clone_to_owned()?),
+        };
+        Ok(Self { id, socket, address, other })
+    }
 }
 
 /// A listener, for people and programs.
@@ -146,7 +164,7 @@ impl Running {
         let links = running.links_for(&settings)?;
         let bound = running.bind(&settings)?;
         running.captures.set(running.captured(&settings, &bound)).await?;
-        running.change(&settings, links, bound)?;
+        running.change(&settings, links, bound);
         Ok(running)
     }
 
@@ -284,7 +302,7 @@ impl Running {
             differences.changed.push("encryption".to_owned());
         }
         self.document.replace(new.document.clone());
-        self.change(&new, links, bound).map_err(|error| failed("listen", &error))?;
+        self.change(&new, links, bound);
         self.gateway.replace_settings(new);
         self.succession.send_new_keys();
         Ok(differences)
@@ -362,7 +380,7 @@ impl Running {
     }
 
     /// Opens the sockets that are not open yet.
-    fn bind(&self, settings: &Settings) -> Result<Vec<(ListenerId, Bound)>> {
+    fn bind(&self, settings: &Settings) -> Result<Vec<Bound>> {
         let state = self.state.borrow();
         let mut bound = Vec::new();
         let all = wanted(settings);
@@ -386,26 +404,26 @@ impl Running {
             let _entered = self.runtime_of(*peer).map(Handle::enter);
             let socket = match (desired, self.succession.take_listener(id)) {
                 (DesiredListener::Tcp(_), Some(inherited)) => {
-                    Bound::Tcp(TcpListener::from_std(inherited.into())?)
+                    BoundSocket::Tcp(TcpListener::from_std(inherited.into())?)
                 }
                 (DesiredListener::Udp(_), Some(inherited)) => {
-                    Bound::Udp(UdpSocket::from_std(inherited.into())?)
+                    BoundSocket::Udp(UdpSocket::from_std(inherited.into())?)
                 }
-                (DesiredListener::Tcp(desired), None) => Bound::Tcp(listeners::bind(desired, &leaving)?),
-                (DesiredListener::Udp(forward), None) => Bound::Udp(listeners::bind_udp(forward, &leaving)?),
+                (DesiredListener::Tcp(desired), None) => {
+                    BoundSocket::Tcp(listeners::bind(desired, &leaving)?)
+                }
+                (DesiredListener::Udp(forward), None) => {
+                    BoundSocket::Udp(listeners::bind_udp(forward, &leaving)?)
+                }
             };
-            bound.push((id, socket));
+            bound.push(Bound::new(id, socket).context("duplicating a socket")?);
         }
         Ok(bound)
     }
 
-    /// Changes to these peers and sockets. What isn't wanted any more takes nothing new.
-    fn change(
-        &self,
-        settings: &Settings,
-        links: Vec<Arc<Link>>,
-        bound: Vec<(ListenerId, Bound)>,
-    ) -> Result<()> {
+    /// Changes to these peers and sockets, which can't fail: a reload does all of it or nothing. What isn't
+    /// wanted any more takes nothing new.
+    fn change(&self, settings: &Settings, links: Vec<Arc<Link>>, bound: Vec<Bound>) {
         let mut state = self.state.borrow_mut();
         let old_links = std::mem::take(&mut state.links);
         for (at, link) in links.iter().enumerate() {
@@ -429,59 +447,49 @@ impl Running {
                 let mut served = old.swap_remove(at);
                 served.turn_to(desired, link);
                 state.listeners.push(served);
-            } else if let Some(at) = bound.iter().position(|(of, _)| *of == id) {
-                let (id, socket) = bound.swap_remove(at);
-                state.listeners.push(self.serve(id, socket, desired, link, runtime)?);
+            } else if let Some(at) = bound.iter().position(|bound| bound.id == id) {
+                state.listeners.extend(self.serve(bound.swap_remove(at), desired, link, runtime));
             }
         }
         // Their tasks end, since nothing says any more where connections go.
         drop(old);
         state.links = links;
-        Ok(())
     }
 
     /// Returns what rules bring to each socket, those that are bound and not served yet included.
-    fn captured(&self, settings: &Settings, bound: &[(ListenerId, Bound)]) -> Vec<Captured> {
+    fn captured(&self, settings: &Settings, bound: &[Bound]) -> Vec<Captured> {
         let state = self.state.borrow();
         captured(settings, |id| {
             let served = state.listeners.iter().find(|served| served.id == id);
-            let bound = bound.iter().find_map(|(of, bound)| match bound {
-                Bound::Tcp(listener) if *of == id => listener.local_addr().ok(),
-                _ => None,
-            });
+            let bound = bound.iter().find(|bound| bound.id == id).map(|bound| bound.address);
             served.map(|served| served.announced.listen).or(bound).unwrap_or(id.listen)
         })
     }
 
+    /// Serves a socket; `None` if it is of another kind than what is wanted.
     fn serve(
         &self,
-        id: ListenerId,
-        socket: Bound,
+        bound: Bound,
         desired: DesiredListener<'_>,
         link: &Arc<Link>,
         runtime: &Handle,
-    ) -> Result<ActiveListener> {
+    ) -> Option<ActiveListener> {
         let gateway = Arc::clone(&self.gateway);
-        let other = match &socket {
-            Bound::Tcp(listener) => listener.as_fd().try_clone_to_owned()?,
-            Bound::Udp(socket) => socket.as_fd().try_clone_to_owned()?,
-        };
-        let (listen, to) = match (socket, desired) {
-            (Bound::Tcp(listener), DesiredListener::Tcp(desired)) => {
-                let listen = listener.local_addr()?;
+        let Bound { id, socket, address, other } = bound;
+        let to = match (socket, desired) {
+            (BoundSocket::Tcp(listener), DesiredListener::Tcp(desired)) => {
                 let (sender, target) = watch::channel(tcp_target(desired, link));
                 runtime.spawn(listeners::serve(listener, target, gateway));
-                (listen, TargetSender::Tcp(sender))
+                TargetSender::Tcp(sender)
             }
-            (Bound::Udp(socket), DesiredListener::Udp(forward)) => {
-                let listen = socket.local_addr()?;
+            (BoundSocket::Udp(socket), DesiredListener::Udp(forward)) => {
                 let (sender, target) = watch::channel(udp_target(forward, link));
                 runtime.spawn(listeners::serve_udp(socket, target, gateway));
-                (listen, TargetSender::Udp(sender))
+                TargetSender::Udp(sender)
             }
-            _ => bail!("a socket of another kind"),
+            _ => return None,
         };
-        Ok(ActiveListener { id, announced: announced(listen, desired, link), to, socket: Some(other) })
+        Some(ActiveListener { id, announced: announced(address, desired, link), to, socket: Some(other) })
     }
 }
 

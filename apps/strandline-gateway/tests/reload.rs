@@ -239,3 +239,49 @@ fn changed_peers_leave_no_sockets() {
     }
     at_last("they are closed", || sockets() <= before + 4);
 }
+
+/// A reload that fails for want of descriptors, at whatever point, leaves the listeners that are there.
+#[test]
+fn a_reload_without_descriptors_changes_nothing() {
+    let (home, (server, address)) = (Home::new("reload-limit"), server());
+    let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
+    let forward = |listen: &str| format!("[[forward]]\nlisten = \"{listen}\"\nto = \"{address}\"\n");
+    let peer = format!("[[peer]]\nname = \"far\"\naddresses = [\"{}\"]\n", far.listens());
+    let first = forward(&free_address().to_string());
+    let file = home.write("near.toml", &format!("{peer}{first}"));
+    let mut command = Command::new(PROGRAM);
+    command.args(["--config", &file]).env("XDG_CONFIG_HOME", "/nonexistent").env("RUST_LOG", "info");
+    let near = Gateway::spawn(command);
+    let open = || {
+        let all = std::fs::read_dir(format!("/proc/{}/fd", near.pid())).unwrap();
+        all.map(|fd| fd.unwrap().file_name().to_string_lossy().parse::<u64>().unwrap()).collect::<Vec<_>>()
+    };
+    let mut idle = Vec::new();
+    at_last("it is idle", || {
+        let before = std::mem::replace(&mut idle, open());
+        before == idle
+    });
+    let limit = |count: u64| {
+        let mut command = Command::new("prlimit");
+        command.args([format!("--pid={}", near.pid()), format!("--nofile={count}:")]);
+        assert!(command.status().unwrap().success());
+    };
+    home.write("near.toml", &format!("{peer}{}{first}", forward("127.0.0.1:0")));
+    // First it can't read its file, then it can, but has no descriptor for the new socket, and so on.
+    let mut failed = 0;
+    let logged = |line| near.log().matches(line).count();
+    for count in (0..).find(|fd| !idle.contains(fd)).unwrap().. {
+        limit(count);
+        near.hang_up();
+        let is_over = || logged("configuration reloaded") + logged("configuration not reloaded") > failed;
+        at_last("the reload is over", is_over);
+        limit(1024);
+        drop(connects(near.listener(0), &server));
+        if logged("configuration reloaded") > 0 {
+            break;
+        }
+        failed += 1;
+        at_last("the connection's descriptors are free", || open().len() <= idle.len());
+    }
+    assert!(failed > 1, "{failed}");
+}
