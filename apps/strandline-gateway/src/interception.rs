@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use tokio::sync::watch;
 
-use crate::ruleset::Ruleset;
+use crate::ruleset::{Ruleset, routed, undo};
 
 /// What the answer to `nft -i` begins with, if the table is there.
 const SET: &str = "table inet";
@@ -37,6 +37,9 @@ impl Interception {
     /// If `nft` or `ip` is missing, the privilege is, or the kernel refuses the rules.
     pub(crate) fn set(rules: Ruleset) -> Result<Self> {
         check(&rules)?;
+        if !rules.routes().is_empty() {
+            remove_left_over();
+        }
         let undo: String = rules.undo().iter().map(|words| format!("; ip {words}")).collect();
         let mut command = Command::new("sh");
         // A signal of the terminal, or for a whole service, is for the gateway, which removes the rules itself.
@@ -46,23 +49,18 @@ impl Interception {
         let input = child.stdin.take();
         let (over, is_over) = watch::channel(false);
         let mut this = Self { rules, child, input, is_over };
+        let output = this.child.stdout.take().context("nft has no standard output")?;
+        let mut output = BufReader::new(output);
+        let table = this.rules.table();
+        let mut input = this.input.as_ref().context("nft has no standard input")?;
+        // The table is there before the routes: routes without their table are those of a gateway that was killed.
+        add(&mut input, &mut output, &table, &format!("table inet {table} {{ flags owner; }}"))?;
         for words in this.rules.routes() {
             run("ip", words.split(' '), "")?;
         }
         // Commands of `nft -i` are lines.
         let line = this.rules.nft().replace("}\n", "}; ").replace('\n', " ");
-        let asked = format!("{line}\nlist table inet {}\n", this.rules.table());
-        let input = this.input.as_mut().context("nft has no standard input")?;
-        input.write_all(asked.as_bytes()).context("writing to nft")?;
-        let output = this.child.stdout.take().context("nft has no standard output")?;
-        let mut output = BufReader::new(output);
-        let mut answer = String::new();
-        while !answer.ends_with(SET_END) {
-            let len = output.read_line(&mut answer).context("reading from nft")?;
-            if len == 0 || !answer.starts_with(SET) {
-                bail!("setting the rules of captured connections failed: nft: {}", answer.trim_end());
-            }
-        }
+        add(&mut input, &mut output, &table, &line)?;
         // The end of what it says is its end, however it comes.
         let watching = std::thread::Builder::new().name("nft".to_owned());
         watching
@@ -87,6 +85,41 @@ impl Drop for Interception {
         // The rules are gone once it has ended.
         if let Err(error) = self.child.wait() {
             tracing::warn!(%error, "waiting for the end of nft failed");
+        }
+    }
+}
+
+/// Adds rules by `nft -i`, and waits until the table has them.
+fn add(input: &mut impl Write, output: &mut impl BufRead, table: &str, line: &str) -> Result<()> {
+    input.write_all(format!("{line}\nlist table inet {table}\n").as_bytes()).context("writing to nft")?;
+    let mut answer = String::new();
+    while !answer.ends_with(SET_END) {
+        let len = output.read_line(&mut answer).context("reading from nft")?;
+        if len == 0 || !answer.starts_with(SET) {
+            bail!("setting the rules of captured connections failed: nft: {}", answer.trim_end());
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the routes of gateways that were killed together with what removes them: their tables of nft are gone.
+fn remove_left_over() {
+    for family in [4, 6] {
+        let option = format!("-{family}");
+        let Ok(listed) = Command::new("ip").args([&option, "rule"]).stderr(Stdio::null()).output() else {
+            return;
+        };
+        for number in routed(&String::from_utf8_lossy(&listed.stdout)) {
+            let table = Ruleset::new(number, Vec::new()).table();
+            let mut found = Command::new("nft");
+            found.args(["list", "table", "inet", &table]).stdout(Stdio::null()).stderr(Stdio::null());
+            if found.status().is_ok_and(|found| !found.success()) {
+                tracing::info!(table, "removing the routes of a gateway that was killed");
+                for words in undo(family, number) {
+                    // Another gateway may remove them at the same time.
+                    let _ = run("ip", words.split(' '), "");
+                }
+            }
         }
     }
 }

@@ -146,15 +146,7 @@ impl Ruleset {
 
     /// Returns the words of the `ip` commands that undo [`routes`](Self::routes).
     pub(crate) fn undo(&self) -> Vec<String> {
-        let table = self.number;
-        self.families()
-            .flat_map(|family| {
-                [
-                    format!("-{family} rule del fwmark {DIVERTED_MARK:#x} lookup {table}"),
-                    format!("-{family} route flush table {table}"),
-                ]
-            })
-            .collect()
+        self.families().flat_map(|family| undo(family, self.number)).collect()
     }
 
     /// Returns the IP versions with diverted packets.
@@ -166,6 +158,21 @@ impl Ruleset {
             .into_iter()
             .filter(move |family| has(*family == 6) || self.open == Some(Open::Diverted(*family)))
     }
+}
+
+/// Returns the words of the `ip` commands that undo the routes of an IP version.
+pub(crate) fn undo(family: u8, number: u32) -> [String; 2] {
+    [
+        format!("-{family} rule del fwmark {DIVERTED_MARK:#x} lookup {number}"),
+        format!("-{family} route flush table {number}"),
+    ]
+}
+
+/// Returns the numbers of rulesets with diverted packets, from the output of `ip rule`.
+pub(crate) fn routed(listed: &str) -> Vec<u32> {
+    let mark = format!("fwmark {DIVERTED_MARK:#x} lookup ");
+    let after = |line: &str| line.split_once(&mark).map(|(_, number)| number.trim().to_owned());
+    listed.lines().filter_map(|line| after(line)?.parse().ok()).collect()
 }
 
 impl Captured {

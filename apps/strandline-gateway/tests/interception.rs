@@ -412,6 +412,41 @@ fn rules_are_watched_until_the_end() {
     at_last("the rules are gone", || row.rules("near").is_empty());
 }
 
+/// Routes have no owner: the next gateway removes those of one that was killed with its shell and nft.
+#[test]
+fn routes_of_a_killed_service_are_removed() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let (row, home) = (Row::new("left"), Home::new("left"));
+    let config = home.write(
+        "near.toml",
+        "[[peer]]\nname = \"far\"\naddresses = [\"10.9.0.2:9899\"]\n\
+         [[tproxy]]\nlisten = \"0.0.0.0:0\"\ncapture = [\"10.2.0.0/16\"]\n\
+         [[tproxy]]\nlisten = \"[::]:0\"\ncapture = [\"fd00:2::/32\"]\n",
+    );
+    let mut near = row.gateway("near", &format!("--insecure --config {config}"));
+    let shells = children(near.pid());
+    let nft: Vec<u32> = shells.iter().copied().flat_map(children).collect();
+    // It sets no rules again meanwhile.
+    near.stop(true);
+    for child in shells.into_iter().chain(nft) {
+        kill_process(Pid::from_raw(child as i32).unwrap(), Signal::KILL).unwrap();
+    }
+    near.kill();
+    at_last("the tables are gone", || !row.rules("near").contains("table"));
+    assert_ne!(row.rules("near"), "", "the routes are left");
+    // Another one's stay.
+    let other = row.near("--tproxy 0.0.0.0:0 --capture 10.2.0.0/16:81");
+    let near = row.near("--tproxy 0.0.0.0:0 --capture 10.2.0.0/16:80");
+    let routes = |row: &Row| row.rules("near").matches("fwmark").count();
+    // For what is captured, and for open connections.
+    assert_eq!(routes(&row), 4);
+    for one in [near, other] {
+        assert!(one.end());
+    }
+    at_last("the rules are gone", || row.rules("near").is_empty());
+}
+
 #[test]
 fn the_gateways_own_connections_pass() {
     let row = Row::new("loop");
