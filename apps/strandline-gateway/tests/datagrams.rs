@@ -9,6 +9,8 @@ use crate::slow_path::path;
 
 /// A datagram whose packets the path loses.
 const LOST: [u8; 100] = [b'L'; 100];
+/// Type of an I-FORWARD-TSN chunk (RFC 8260), by which a sender says that it gave messages up.
+const I_FORWARD_TSN: u8 = 194;
 
 /// Two gateways, a server for datagrams behind them, and a client. The path between loses some datagrams of the client.
 struct Lossy {
@@ -19,6 +21,8 @@ struct Lossy {
     /// Whether the path loses datagrams, and how many packets it has lost.
     loses: Arc<AtomicBool>,
     lost: Arc<AtomicUsize>,
+    /// Whether the near gateway has said that it gave some up.
+    has_given_up: Arc<AtomicBool>,
 }
 
 impl Lossy {
@@ -27,8 +31,10 @@ impl Lossy {
         let to = server.local_addr().unwrap();
         let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow-udp {to}"));
         let (loses, lost) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicUsize>::default());
-        let path_state = (Arc::clone(&loses), Arc::clone(&lost));
+        let has_given_up = Arc::<AtomicBool>::default();
+        let path_state = (Arc::clone(&loses), Arc::clone(&lost), Arc::clone(&has_given_up));
         let up = move |packet: &[u8]| {
+            path_state.2.fetch_or(has_chunk(packet, I_FORWARD_TSN), Ordering::Relaxed);
             let is_lost =
                 path_state.0.load(Ordering::Relaxed) && packet.windows(32).any(|part| part == &LOST[..32]);
             path_state.1.fetch_add(usize::from(is_lost), Ordering::Relaxed);
@@ -43,7 +49,7 @@ impl Lossy {
         let near = Gateway::start(&format!("--peer far={peer} --config {file} --admin 127.0.0.1:0"));
         client.connect(near.listener(0)).unwrap();
         server.set_nonblocking(true).unwrap();
-        let lossy = Self { _far: far, near, server, client, loses, lost };
+        let lossy = Self { _far: far, near, server, client, loses, lost, has_given_up };
         lossy.pass("the flow is there", |datagram| datagram == b"short");
         lossy
     }
@@ -65,6 +71,19 @@ impl Lossy {
             false
         });
     }
+}
+
+/// Returns whether a packet (RFC 9260 section 3) has a chunk of this type.
+fn has_chunk(packet: &[u8], kind: u8) -> bool {
+    let mut rest = packet.get(12..).unwrap_or_default();
+    while let [first, _, high, low, ..] = *rest {
+        if first == kind {
+            return true;
+        }
+        let len = usize::from(u16::from_be_bytes([high, low])).max(4).next_multiple_of(4);
+        rest = rest.get(len..).unwrap_or_default();
+    }
+    false
 }
 
 /// Datagrams have no order: later ones pass those that were lost, which are sent again.
@@ -103,6 +122,7 @@ fn datagrams_are_given_up_in_time() {
         lossy.client.send(&LOST).unwrap();
         lossy.lost.load(Ordering::Relaxed) >= 3
     });
+    at_last("the peer is told", || lossy.has_given_up.load(Ordering::Relaxed));
     at_last("all are given up", || lossy.near.status()["associations"][0]["unacknowledged_messages"] == 0);
     // What the path still has arrives before this.
     lossy.send_until("the path is empty", b"behind", |datagram| datagram == b"behind");
