@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use strandline::{
     Association, AssociationConfig, Bind, DynamicStreams, ExtensionsConfig, Listener, Peer, RecvStream,
@@ -11,7 +12,7 @@ use strandline::{
 };
 use tokio::runtime::Runtime;
 
-use crate::common::{Gateway, Home, PATIENCE, PROGRAM, free_address, patient, read_exactly};
+use crate::common::{Gateway, Home, PATIENCE, PROGRAM, accept, free_address, patient, read_exactly};
 use crate::programs;
 
 /// Kinds of openings.
@@ -72,7 +73,8 @@ impl Bare {
         let runtime = runtime();
         let association = runtime.block_on(async {
             let stack = builder().udp(listen).unwrap();
-            Listener::bind(&stack, 5101).unwrap().accept().await.unwrap()
+            let listener = Listener::bind(&stack, 5101).unwrap();
+            tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap()
         });
         association.set_dynamic_streams(DynamicStreams::default()).unwrap();
         Self { runtime, association, held: Vec::new() }
@@ -82,8 +84,9 @@ impl Bare {
     fn first_data(&mut self) -> Vec<u8> {
         loop {
             let (stream, message) = self.runtime.block_on(async {
-                let (mut recv, send) = self.association.accept_stream().await.unwrap().into_split();
-                let message = recv.recv().await.unwrap().unwrap();
+                let stream = tokio::time::timeout(PATIENCE, self.association.accept_stream()).await.unwrap();
+                let (mut recv, send) = stream.unwrap().into_split();
+                let message = tokio::time::timeout(PATIENCE, recv.recv()).await.unwrap().unwrap().unwrap();
                 ((recv, send), message.data)
             });
             self.held.push(stream);
@@ -191,7 +194,7 @@ fn waiting_bytes_take_little_room() {
         (recv, send)
     });
     assert_eq!(peer.open(opening(1, to, &[], b"data")), 0);
-    assert_eq!(read_exactly(&mut patient(server.accept().unwrap().0), 4), b"data");
+    assert_eq!(read_exactly(&mut accept(&server), 4), b"data");
     drop(stalled);
 }
 
@@ -297,7 +300,7 @@ fn unknown_clients_have_a_header() {
     let _far = Gateway::start(&format!("--listen {listen} --config {}", home.write("far.toml", &access)));
     let mut peer = Bare::connect(listen);
     assert_eq!(peer.open(opening(CONNECT, to, &[], b"data")), 0);
-    let mut served = patient(server.accept().unwrap().0);
+    let mut served = accept(&server);
     let bytes = read_exactly(&mut served, 20);
     assert_eq!(bytes[..16], *b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0");
     assert_eq!(bytes[16..], *b"data");
@@ -325,6 +328,8 @@ fn a_token_in_use_delivers_nothing() {
 #[test]
 fn first_bytes_travel_with_the_opening() {
     let (listen, home, to) = (free_address(), Home::new("first"), "192.0.2.7:80");
+    // Connections wait only for a minute, which building it may take.
+    LazyLock::force(&programs::LIBRARY);
     let file = home.write(
         "near.toml",
         &format!("[[peer]]\nname = \"far\"\naddresses = [\"{listen}\"]\nwait_ms = 60000\n"),

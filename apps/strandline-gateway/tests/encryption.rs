@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use strandline::encryption::Fingerprint;
 
-use crate::common::{Gateway, Home, at_last, free_address, patient, read_all, read_exactly};
+use crate::common::{Gateway, Home, accept, at_last, free_address, patient, read_all, read_exactly};
 use crate::failures::socks;
 use crate::slow_path::path;
 
@@ -55,7 +55,7 @@ fn keys_that_exist_encrypt() {
     assert_eq!(far.announced["key"], far_home.key.to_string());
     let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     client.write_all(b"question").unwrap();
-    let mut served = patient(server.accept().unwrap().0);
+    let mut served = accept(&server);
     assert_eq!(read_exactly(&mut served, 8), b"question");
     served.write_all(b"answer").unwrap();
     drop(served);
@@ -121,7 +121,7 @@ fn a_killed_far_gateway_is_noticed_at_once() {
     let connect = || {
         let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
         client.write_all(b"hello").unwrap();
-        let mut served = patient(server.accept().unwrap().0);
+        let mut served = accept(&server);
         assert_eq!(read_exactly(&mut served, 5), b"hello");
         (client, served)
     };

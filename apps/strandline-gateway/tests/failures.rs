@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use crate::common::{World, at_last, free_address, is_closed, patient, read_all, read_exactly};
+use crate::common::{World, accept, at_last, free_address, is_closed, patient, read_all, read_exactly};
 
 /// Destinations that fail at a far gateway with these options, with SOCKS's code and HTTP's status.
 const FAR: &str = "--allow 127.0.0.1:1 --allow 255.255.255.255:80 --allow no-such-host.invalid:80";
@@ -107,7 +107,7 @@ fn reverse_clients_beyond_the_limit_get_a_reset() {
         first.is_some()
     });
     // It counts from the moment when it was accepted, which is before it arrives here.
-    let _served = inner.accept().unwrap();
+    let _served = accept(&inner);
     let mut second = patient(TcpStream::connect(free).unwrap());
     assert_eq!(read_all(&mut second), (Vec::new(), false));
     std::fs::remove_file(far).unwrap();

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-use crate::common::{Gateway, PATIENCE, at_last, patient, read_exactly};
+use crate::common::{Gateway, PATIENCE, accept, at_last, patient, read_exactly};
 use crate::programs;
 
 #[test]
@@ -17,7 +17,7 @@ fn ipv6_is_used_from_end_to_end() {
     ));
     let connect = |listener| patient(TcpStream::connect(near.listener(listener)).unwrap());
     let passes = |client: &mut TcpStream| {
-        let mut served = patient(server.accept().unwrap().0);
+        let mut served = accept(&server);
         client.write_all(b"question").unwrap();
         assert_eq!(read_exactly(&mut served, 8), b"question");
         served.write_all(b"answer").unwrap();
@@ -45,7 +45,7 @@ fn ipv6_is_used_from_end_to_end() {
     let options = format!("--gateway {} --loopback", near.listener(1));
     let program = programs::command(&options, &["python3", "-c", code, &to.port().to_string()]);
     let program = std::thread::spawn(move || { program }.output().unwrap());
-    let mut served = patient(server.accept().unwrap().0);
+    let mut served = accept(&server);
     assert_eq!(read_exactly(&mut served, 8), b"question");
     served.write_all(b"answer").unwrap();
     drop(served);

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
 use crate::common::{
-    Gateway, Home, PROGRAM, World, at_last, free_address, free_port, patient, read_all, read_exactly,
+    Gateway, Home, PROGRAM, World, accept, at_last, free_address, free_port, patient, read_all, read_exactly,
 };
 
 /// Whether a connection through the gateways works.
@@ -46,7 +46,7 @@ fn connections_wait_for_the_association() {
     let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     client.write_all(b"early").unwrap();
     let _far = Gateway::start(&format!("--listen {listen} --allow {address}"));
-    let mut served = patient(server.accept().unwrap().0);
+    let mut served = accept(&server);
     assert_eq!(read_exactly(&mut served, 5), b"early");
 }
 
@@ -99,7 +99,7 @@ fn a_fallback_goes_straight_over_tcp() {
     ));
     let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     client.write_all(b"direct").unwrap();
-    let mut served = patient(server.accept().unwrap().0);
+    let mut served = accept(&server);
     assert_eq!(read_exactly(&mut served, 6), b"direct");
     assert_eq!(near.status()["connections"][0]["direct"], true);
     drop(client);
@@ -146,7 +146,7 @@ fn an_association_on_demand_ends_when_idle() {
     assert_eq!(associations(), 0);
     for _ in 0..2 {
         let client = TcpStream::connect(near.listener(0)).unwrap();
-        let served = server.accept().unwrap().0;
+        let served = accept(&server);
         assert_eq!(associations(), 1);
         drop((client, served));
         at_last("the association ends", || associations() == 0);
@@ -176,7 +176,7 @@ fn further_associations_of_a_peer_are_refused() {
     assert_ne!(count, "0");
     let mut client = patient(TcpStream::connect(first.listener(0)).unwrap());
     client.write_all(b"goes on").unwrap();
-    assert_eq!(read_exactly(&mut patient(server.accept().unwrap().0), 7), b"goes on");
+    assert_eq!(read_exactly(&mut accept(&server), 7), b"goes on");
     drop(client);
     assert!(first.end());
     at_last("the second gets in", || is_up(&second));

@@ -8,7 +8,7 @@ use strandline::{
     StreamCredit,
 };
 
-use crate::common::{Gateway, patient};
+use crate::common::{Gateway, accept};
 
 /// The SCTP port of gateways.
 const SCTP_PORT: u16 = 5101;
@@ -46,7 +46,7 @@ fn streams_of_a_peer_that_stays_are_refused() {
         association.set_dynamic_streams(DynamicStreams::default()).unwrap();
         let (answer, _recv, mut send) = connect(&association, address).await;
         assert_eq!(answer, DONE);
-        let mut served = patient(server.accept().unwrap().0);
+        let mut served = accept(&server);
         far.terminate();
         let told = association.accept_stream().await.unwrap();
         assert_eq!(connect(&association, address).await.0, ENDING);

@@ -9,7 +9,8 @@ use socket2::{Domain, Socket, Type};
 use serde_json::Value;
 
 use crate::common::{
-    Gateway, Home, PATIENCE, PROGRAM, World, at_last, bytes, free_address, patient, read_all, read_exactly,
+    Gateway, Home, PATIENCE, PROGRAM, World, accept, at_last, bytes, free_address, patient, read_all,
+    read_exactly,
 };
 use crate::failures::socks;
 
@@ -71,7 +72,7 @@ fn names_are_resolved_on_the_far_side() {
     let world = World::with(&format!("--allow localhost:{port}"), "--socks 0");
     let (mut client, code) = socks(world.near.listener(0), &format!("localhost:{port}"));
     assert_eq!(code, 0);
-    let mut served = patient(server.accept().unwrap().0);
+    let mut served = accept(&server);
     client.write_all(b"by name").unwrap();
     assert_eq!(read_exactly(&mut served, 7), b"by name");
 }
@@ -88,7 +89,7 @@ fn a_reverse_forward_brings_connections_here() {
     });
     let mut client = patient(client.unwrap());
     client.write_all(b"from afar").unwrap();
-    let mut served = patient(inner.accept().unwrap().0);
+    let mut served = accept(&inner);
     assert_eq!(read_exactly(&mut served, 9), b"from afar");
     served.write_all(b"back").unwrap();
     drop(served);
@@ -106,7 +107,7 @@ fn servers_get_the_address_of_the_client() {
     std::fs::remove_file(config).unwrap();
     let mut client = patient(TcpStream::connect(world.near.listener(1)).unwrap());
     client.write_all(b"data").unwrap();
-    let mut served = patient(server.accept().unwrap().0);
+    let mut served = accept(&server);
     let header = read_exactly(&mut served, 28);
     let port = client.local_addr().unwrap().port().to_be_bytes();
     assert_eq!(header[12..20], [0x21, 0x11, 0, 12, 127, 0, 0, 1]);
@@ -336,7 +337,7 @@ fn a_reverse_forward_is_asked_for_again() {
         client.is_some()
     });
     client.unwrap().write_all(b"late").unwrap();
-    assert_eq!(read_exactly(&mut patient(inner.accept().unwrap().0), 4), b"late");
+    assert_eq!(read_exactly(&mut accept(&inner), 4), b"late");
 }
 
 /// A peer of which nothing is needed.
@@ -349,7 +350,7 @@ fn no_association_is_set_up_for_direct_connections() {
     ));
     let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     client.write_all(b"direct").unwrap();
-    let mut served = patient(server.accept().unwrap().0);
+    let mut served = accept(&server);
     assert_eq!(read_exactly(&mut served, 6), b"direct");
     assert_eq!(near.status()["connections"][0]["mapping"], "rule");
     // A set-up takes less than this.

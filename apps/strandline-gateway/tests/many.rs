@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::{
-    Gateway, Home, World, at_last, bytes, free_address, patient, read_exactly, while_it_moves,
+    Gateway, Home, World, accept, at_last, bytes, free_address, patient, read_exactly, while_it_moves,
 };
 
 /// Connections whose servers send without end, and whose clients don't read.
@@ -157,7 +157,7 @@ fn associations_share_a_limit() {
     let near = Gateway::start(&options);
     let connect = |peer: usize| {
         let client = patient(TcpStream::connect(near.listener(peer)).unwrap());
-        (client, patient(server.accept().unwrap().0))
+        (client, accept(&server))
     };
     let unread = || near.status()["unread_bytes"].as_u64().unwrap();
     let stalled = Stalled::of(PEERS * READERS, |number| connect(number % PEERS));
@@ -196,7 +196,7 @@ fn a_thousand_connections_at_once() {
     let echo = std::thread::spawn(move || {
         let mut served = Vec::new();
         for _ in 0..COUNT {
-            let mut stream = patient(listener.accept().unwrap().0);
+            let mut stream = accept(&listener);
             let number = read_exactly(&mut stream, 8);
             served.push((stream, number));
         }

@@ -3,7 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 
-use crate::common::{Gateway, World, accept_with_data, at_last, bytes, free_address, patient, read_exactly};
+use crate::common::{
+    Gateway, World, accept, accept_with_data, at_last, bytes, free_address, patient, read_exactly,
+};
 use crate::failures::socks;
 use crate::slow_path::slow_path;
 
@@ -141,7 +143,7 @@ fn small_windows_get_further_associations() {
     let open: Vec<(TcpStream, TcpStream)> = (0..4)
         .map(|at| {
             let client = patient(TcpStream::connect(near.listener(0)).unwrap());
-            let served = patient(server.accept().unwrap().0);
+            let served = accept(&server);
             let mut sender = served.try_clone().unwrap();
             std::thread::spawn(move || while sender.write_all(&bytes(256 << 10, at)).is_ok() {});
             let mut reader = client.try_clone().unwrap();
@@ -210,7 +212,7 @@ fn direct_connections_are_counted_as_they_go() {
     ));
     let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
     client.write_all(&bytes(5000, 1)).unwrap();
-    let mut served = patient(server.accept().unwrap().0);
+    let mut served = accept(&server);
     read_exactly(&mut served, 5000);
     served.write_all(&bytes(7000, 2)).unwrap();
     read_exactly(&mut client, 7000);

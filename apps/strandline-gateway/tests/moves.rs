@@ -12,7 +12,7 @@ use strandline::{
 };
 use tokio::sync::mpsc;
 
-use crate::common::{Gateway, Home, PROGRAM, at_last, free_address, patient, read_all, read_exactly};
+use crate::common::{Gateway, Home, PROGRAM, accept, at_last, free_address, patient, read_all, read_exactly};
 
 /// The first messages of streams: for reports, and to say that the process hands over.
 const REPORT: [u8; 4] = [1, 5, 0, 4];
@@ -110,7 +110,7 @@ fn the_oldest_process_makes_room() {
     let connect = || {
         let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
         client.write_all(b"hello").unwrap();
-        let mut served = patient(server.accept().unwrap().0);
+        let mut served = accept(&server);
         assert_eq!(read_exactly(&mut served, 5), b"hello");
         (client, served)
     };

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
 use crate::common::{
-    Gateway, Home, PROGRAM, at_last, free_address, is_closed, patient, read_all, read_exactly,
+    Gateway, Home, PROGRAM, accept, at_last, free_address, is_closed, patient, read_all, read_exactly,
 };
 
 /// A server, and its address.
@@ -19,7 +19,7 @@ fn server() -> (TcpListener, SocketAddr) {
 fn connects(listener: SocketAddr, server: &TcpListener) -> (TcpStream, TcpStream) {
     let mut client = patient(TcpStream::connect(listener).unwrap());
     client.write_all(b"hello").unwrap();
-    let mut served = patient(server.accept().unwrap().0);
+    let mut served = accept(server);
     assert_eq!(read_exactly(&mut served, 5), b"hello");
     (client, served)
 }

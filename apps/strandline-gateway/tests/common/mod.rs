@@ -272,7 +272,7 @@ impl World {
     }
 
     pub fn accept(&self) -> TcpStream {
-        patient(self.server.accept().unwrap().0)
+        accept(&self.server)
     }
 
     /// Starts the far gateway again, where it was.
@@ -288,6 +288,12 @@ pub fn patient(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     stream
+}
+
+/// Accepts a connection, which has a time limit, as its reads and writes have.
+pub fn accept(server: &TcpListener) -> TcpStream {
+    socket2::SockRef::from(server).set_read_timeout(Some(PATIENCE)).unwrap();
+    patient(server.accept().unwrap().0)
 }
 
 /// Closes a connection by a reset.
@@ -379,7 +385,7 @@ pub fn is_closed(address: SocketAddr) -> bool {
 /// Accepts the next connection that brings data. One that has lost a race between an association and TCP brings none.
 pub fn accept_with_data(server: &TcpListener) -> TcpStream {
     loop {
-        let stream = patient(server.accept().unwrap().0);
+        let stream = accept(server);
         if stream.peek(&mut [0; 1]).is_ok_and(|len| len > 0) {
             return stream;
         }
