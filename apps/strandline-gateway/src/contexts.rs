@@ -24,7 +24,7 @@ const STEADY: Duration = Duration::from_secs(10);
 pub(crate) struct Context {
     pub(crate) association: Association,
     /// Whose streams fill its send buffer.
-    pub(crate) lanes: Arc<FairSharing>,
+    pub(crate) sharing: Arc<FairSharing>,
     begun: Instant,
     /// Streams of connections that use it.
     streams: AtomicU32,
@@ -40,8 +40,8 @@ pub(crate) struct Context {
 pub(crate) struct InUse(Arc<Context>);
 
 impl InUse {
-    pub(crate) fn lanes(&self) -> &Arc<FairSharing> {
-        &self.0.lanes
+    pub(crate) fn sharing(&self) -> &Arc<FairSharing> {
+        &self.0.sharing
     }
 }
 
@@ -54,7 +54,7 @@ impl Drop for InUse {
 impl Context {
     pub(crate) fn new(association: Association) -> Arc<Self> {
         Arc::new(Self {
-            lanes: FairSharing::new(association.clone()),
+            sharing: FairSharing::new(association.clone()),
             association,
             begun: now(),
             streams: AtomicU32::new(0),

@@ -36,7 +36,7 @@ pub(crate) struct FairSharing {
 #[derive(Debug, Default)]
 struct Known {
     turns: Arc<Turns>,
-    lanes: usize,
+    streams: usize,
 }
 
 /// A lock for each of a client's three places in the queue.
@@ -50,7 +50,7 @@ struct Turns {
 /// A stream of a client until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct ClientShare {
-    lanes: Arc<FairSharing>,
+    sharing: Arc<FairSharing>,
     client: Client,
     turns: Arc<Turns>,
     stream: StreamId,
@@ -75,14 +75,14 @@ impl FairSharing {
         let turns = {
             let mut clients = self.lock();
             let known = clients.entry(client).or_default();
-            known.lanes += 1;
+            known.streams += 1;
             Arc::clone(&known.turns)
         };
-        let lane = ClientShare { lanes: Arc::clone(self), client, turns, stream, left: beginning };
-        if lane.left > 0 {
-            lane.set_weight(BEGINNING);
+        let share = ClientShare { sharing: Arc::clone(self), client, turns, stream, left: beginning };
+        if share.left > 0 {
+            share.set_weight(BEGINNING);
         }
-        lane
+        share
     }
 }
 
@@ -101,7 +101,7 @@ impl ClientShare {
         };
         let mut turn = Some(turn.lock().await);
         let mut sending = pin!(send.send(data));
-        let (association, stream) = (&self.lanes.association, self.stream);
+        let (association, stream) = (&self.sharing.association, self.stream);
         poll_fn(|cx| {
             let sent = sending.as_mut().poll(cx);
             if sent.is_pending() && turn.is_some() && association.waits_for_reader(stream) {
@@ -127,16 +127,16 @@ impl ClientShare {
 
     fn set_weight(&self, weight: u16) {
         // An association that has ended sends nothing.
-        let _ = self.lanes.association.control().set_stream_value(self.stream, weight);
+        let _ = self.sharing.association.control().set_stream_value(self.stream, weight);
     }
 }
 
 impl Drop for ClientShare {
     fn drop(&mut self) {
-        let mut clients = self.lanes.lock();
+        let mut clients = self.sharing.lock();
         if let Some(known) = clients.get_mut(&self.client) {
-            known.lanes = known.lanes.saturating_sub(1);
-            if known.lanes == 0 {
+            known.streams = known.streams.saturating_sub(1);
+            if known.streams == 0 {
                 clients.remove(&self.client);
             }
         }

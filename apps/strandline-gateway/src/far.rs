@@ -183,9 +183,9 @@ async fn connect(
             return refuse(send, reason, text).await;
         }
     };
-    let mut lane = lane(&peer, source, &send, &to);
+    let mut share = share_of(&peer, source, &send, &to);
     let done = Reply::Done { at: dial::local(&tcp) };
-    if lane.send(&mut send, done.encode().into()).await.is_err() {
+    if share.send(&mut send, done.encode().into()).await.is_err() {
         return tracked.set_end(CloseReason::Lost);
     }
     let with_header = is_ruled && access.is_some_and(|access| access.proxy_protocol);
@@ -197,14 +197,14 @@ async fn connect(
         }
         _ => data.bytes().clone(),
     };
-    relay::start(tcp, (recv, send, lane), Preamble::Data(first), peer.gateway.unread(), tracked, place);
+    relay::start(tcp, (recv, send, share), Preamble::Data(first), peer.gateway.unread(), tracked, place);
 }
 
-/// Returns the lane of a stream: its client's if it is known, otherwise the peer's.
-fn lane(peer: &FarPeer, source: Option<SocketAddr>, send: &SendStream, to: &Destination) -> ClientShare {
+/// Returns the share of a stream: its client's if it is known, otherwise the peer's.
+fn share_of(peer: &FarPeer, source: Option<SocketAddr>, send: &SendStream, to: &Destination) -> ClientShare {
     let client = source.map_or(peer.who.address, |source| source.ip());
     let beginning = config::beginning(&peer.gateway.settings().priority, to);
-    peer.lanes.add(client, send.id(), beginning)
+    peer.sharing.add(client, send.id(), beginning)
 }
 
 /// Listens for the peer until it ends the stream, the association ends, or the gateway does.
@@ -316,10 +316,10 @@ async fn arrive(
     let (recv, mut send) = stream.into_split();
     let first = arrived(&tcp);
     let opening = Opening::Accepted { token, source: Some(source) };
-    let mut lane = lane(&peer, Some(source), &send, &Destination::of(at));
-    if lane.send(&mut send, opening.encode(&first).into()).await.is_err() {
+    let mut share = share_of(&peer, Some(source), &send, &Destination::of(at));
+    if share.send(&mut send, opening.encode(&first).into()).await.is_err() {
         return;
     }
     tracked.entry.add_sent(first.len());
-    relay::start(tcp, (recv, send, lane), Preamble::Reply, peer.gateway.unread(), tracked, place);
+    relay::start(tcp, (recv, send, share), Preamble::Reply, peer.gateway.unread(), tracked, place);
 }

@@ -32,7 +32,7 @@ pub(crate) struct FarPeer {
     /// UDP flows of the association.
     pub(crate) flows: Arc<Flows>,
     /// Whose streams fill its send buffer.
-    pub(crate) lanes: Arc<FairSharing>,
+    pub(crate) sharing: Arc<FairSharing>,
     /// Notified when the peer hands over to another process.
     pub(crate) moved: Notify,
     pub(crate) services: Services,

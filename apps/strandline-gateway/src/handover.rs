@@ -87,7 +87,7 @@ pub(crate) struct SocketManifest {
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) group: Vec<Owner>,
     /// The process that hands over is the last one, and its stream is standard input.
-    pub(crate) formers: Vec<Predecessor>,
+    pub(crate) predecessors: Vec<Predecessor>,
 }
 
 /// What a process takes over.
@@ -98,7 +98,7 @@ pub(crate) struct Inherited {
     /// The sockets for associations.
     pub(crate) group: Vec<(OwnedFd, Owner)>,
     /// Predecessors, each with the stream to it.
-    pub(crate) formers: Vec<(Predecessor, UnixStream)>,
+    pub(crate) predecessors: Vec<(Predecessor, UnixStream)>,
 }
 
 impl Inherited {
@@ -120,16 +120,17 @@ impl Inherited {
             .with_context(|| format!("{VARIABLE} is only for `strandline gateway restart`"))?
             .into_iter();
         let (listing, _) = read_frame(&mut stream).context("reading what is handed over")?;
-        let SocketManifest { listeners, admin, group, mut formers } = listing;
-        let Some(last) = formers.pop() else { bail!("the old process is not named") };
+        let SocketManifest { listeners, admin, group, mut predecessors } = listing;
+        let Some(last) = predecessors.pop() else { bail!("the old process is not named") };
         let mut next = || all.next().context("a descriptor is missing");
         let listeners = listeners.into_iter().map(|id| Ok((id, next()?))).collect::<Result<_>>()?;
         let admin = admin.map(|address| Ok::<_, anyhow::Error>((address, next()?))).transpose()?;
         let group = group.into_iter().map(|owner| Ok((next()?, owner))).collect::<Result<_>>()?;
-        let formers = formers.into_iter().map(|former| Ok((former, UnixStream::from(next()?))));
-        let mut formers = formers.collect::<Result<Vec<_>>>()?;
-        formers.push((last, stream));
-        Ok(Some(Self { listeners, admin, group, formers }))
+        let predecessors =
+            predecessors.into_iter().map(|predecessor| Ok((predecessor, UnixStream::from(next()?))));
+        let mut predecessors = predecessors.collect::<Result<Vec<_>>>()?;
+        predecessors.push((last, stream));
+        Ok(Some(Self { listeners, admin, group, predecessors }))
     }
 
     /// Takes the socket of a listener, if there is one.

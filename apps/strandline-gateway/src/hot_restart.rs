@@ -20,7 +20,7 @@ use crate::handover::{self, Inherited, ListenerId, Predecessor, Program, SocketM
 use crate::{init, listeners};
 
 /// Predecessors for which the sockets for associations have room.
-const FORMERS_MAX: usize = 3;
+const PREDECESSORS_MAX: usize = 3;
 
 /// What a process inherited, and what it will hand over.
 pub(crate) struct HotRestart {
@@ -28,7 +28,7 @@ pub(crate) struct HotRestart {
     inherited: RefCell<Option<Inherited>>,
     /// The sockets for associations.
     group: Rc<RefCell<Option<UdpGroup>>>,
-    formers: RefCell<Vec<PredecessorProcess>>,
+    predecessors: RefCell<Vec<PredecessorProcess>>,
     admin: RefCell<Option<Admin>>,
     successor: RefCell<Option<Rc<Successor>>>,
     /// True while a successor starts, or once it has taken over: this process must not change the steering
@@ -52,7 +52,7 @@ struct Admin {
 
 /// A predecessor.
 struct PredecessorProcess {
-    former: Predecessor,
+    predecessor: Predecessor,
     stream: Arc<std::os::unix::net::UnixStream>,
     connections: Rc<Cell<u32>>,
     is_over: watch::Receiver<bool>,
@@ -64,7 +64,7 @@ impl Drop for PredecessorProcess {
     fn drop(&mut self) {
         self.task.abort();
         // The stream must not stay open here: its end tells the predecessor that it is alone.
-        self.gateway.questions.remove(self.former.pid);
+        self.gateway.questions.remove(self.predecessor.pid);
     }
 }
 
@@ -74,7 +74,7 @@ impl HotRestart {
             program,
             inherited: RefCell::new(inherited),
             group: Rc::default(),
-            formers: RefCell::default(),
+            predecessors: RefCell::default(),
             admin: RefCell::default(),
             successor: RefCell::default(),
             hands_over: Rc::default(),
@@ -159,11 +159,11 @@ impl HotRestart {
         init::notify();
         handover::notify_systemd();
         let Some(inherited) = self.inherited.borrow_mut().take() else { return Ok(()) };
-        if let Some((_, stream)) = inherited.formers.last() {
+        if let Some((_, stream)) = inherited.predecessors.last() {
             handover::send_ready(stream)?;
         }
-        for (former, stream) in inherited.formers {
-            self.follow(former, stream, gateway)?;
+        for (predecessor, stream) in inherited.predecessors {
+            self.follow(predecessor, stream, gateway)?;
         }
         // What is trusted may be less than when they read it.
         self.send_new_keys();
@@ -173,14 +173,14 @@ impl HotRestart {
     /// Follows a predecessor until it ends: then its sockets are free.
     fn follow(
         &self,
-        former: Predecessor,
+        predecessor: Predecessor,
         stream: std::os::unix::net::UnixStream,
         gateway: &Arc<Gateway>,
     ) -> Result<()> {
         let (group, hands_over) = (Rc::clone(&self.group), Rc::clone(&self.hands_over));
         let on_end = move || {
             let mut group = group.borrow_mut();
-            let (Some(group), Some(generation)) = (group.as_mut(), former.generation) else { return };
+            let (Some(group), Some(generation)) = (group.as_mut(), predecessor.generation) else { return };
             group.release(generation);
             if hands_over.get() {
                 // The successor may lead already, and learns of this end as well. If it fails, this one leads again.
@@ -190,8 +190,8 @@ impl HotRestart {
                 tracing::error!(%error, "steering the packets of a process that has ended failed");
             }
         };
-        let process = PredecessorProcess::follow(former, stream, gateway, on_end)?;
-        self.formers.borrow_mut().push(process);
+        let process = PredecessorProcess::follow(predecessor, stream, gateway, on_end)?;
+        self.predecessors.borrow_mut().push(process);
         Ok(())
     }
 
@@ -248,9 +248,9 @@ impl HotRestart {
 
     /// Returns whether there are as many processes as the sockets for associations have room for.
     pub(crate) fn is_full(&self) -> bool {
-        let formers = self.formers.borrow();
-        let open = formers.iter().filter(|process| !*process.is_over.borrow()).count();
-        self.group.borrow().is_some() && open >= FORMERS_MAX
+        let predecessors = self.predecessors.borrow();
+        let open = predecessors.iter().filter(|process| !*process.is_over.borrow()).count();
+        self.group.borrow().is_some() && open >= PREDECESSORS_MAX
     }
 
     /// Tells the oldest predecessor to end, and waits until it has, at most for `limit`: its connections are
@@ -260,9 +260,11 @@ impl HotRestart {
     /// If it does not end in time.
     pub(crate) async fn end_oldest(&self, limit: Duration) -> Result<()> {
         let oldest = {
-            let formers = self.formers.borrow();
-            let oldest = formers.iter().find(|process| !*process.is_over.borrow());
-            oldest.map(|process| (process.former.pid, Arc::clone(&process.stream), process.is_over.clone()))
+            let predecessors = self.predecessors.borrow();
+            let oldest = predecessors.iter().find(|process| !*process.is_over.borrow());
+            oldest.map(|process| {
+                (process.predecessor.pid, Arc::clone(&process.stream), process.is_over.clone())
+            })
         };
         let Some((pid, stream, mut is_over)) = oldest else { return Ok(()) };
         tracing::info!(pid, "the oldest process is told to end");
@@ -289,12 +291,12 @@ impl HotRestart {
                 all.push(descriptor.try_clone_to_owned()?);
             }
         }
-        for process in self.formers.borrow().iter().filter(|process| !*process.is_over.borrow()) {
-            listing.formers.push(process.former);
+        for process in self.predecessors.borrow().iter().filter(|process| !*process.is_over.borrow()) {
+            listing.predecessors.push(process.predecessor);
             all.push(process.stream.try_clone()?.into());
         }
         let generation = group.as_ref().and_then(UdpGroup::generation);
-        listing.formers.push(Predecessor { pid: std::process::id(), generation });
+        listing.predecessors.push(Predecessor { pid: std::process::id(), generation });
         Ok(listing)
     }
 
@@ -312,24 +314,24 @@ impl HotRestart {
     pub(crate) fn stop(&self) {
         let admin = self.admin.borrow_mut().take();
         if self.successor.borrow().is_none() {
-            self.formers.borrow().iter().for_each(|process| handover::send_end(&process.stream));
+            self.predecessors.borrow().iter().for_each(|process| handover::send_end(&process.stream));
             return;
         }
         if let Some(admin) = admin {
             admin.task.abort();
         }
         // The next one follows them.
-        self.formers.borrow_mut().clear();
+        self.predecessors.borrow_mut().clear();
     }
 
     /// Lets the predecessors read keys and trust again.
     pub(crate) fn send_new_keys(&self) {
-        self.formers.borrow().iter().for_each(|process| handover::send_new_keys(&process.stream));
+        self.predecessors.borrow().iter().for_each(|process| handover::send_new_keys(&process.stream));
     }
 
     /// Waits until the predecessors have ended.
     pub(crate) async fn formers_ended(&self) {
-        let all: Vec<_> = self.formers.borrow().iter().map(|process| process.is_over.clone()).collect();
+        let all: Vec<_> = self.predecessors.borrow().iter().map(|process| process.is_over.clone()).collect();
         for mut is_over in all {
             // The sender is dropped behind the end.
             let _ = is_over.wait_for(|is_over| *is_over).await;
@@ -354,9 +356,9 @@ impl HotRestart {
 
     /// Returns the predecessors that still have connections, for the status.
     pub(crate) fn status(&self) -> Value {
-        let formers = self.formers.borrow();
-        let open = formers.iter().filter(|process| !*process.is_over.borrow());
-        let one = |process: &PredecessorProcess| json!({"pid": process.former.pid, "connections": process.connections.get()});
+        let predecessors = self.predecessors.borrow();
+        let open = predecessors.iter().filter(|process| !*process.is_over.borrow());
+        let one = |process: &PredecessorProcess| json!({"pid": process.predecessor.pid, "connections": process.connections.get()});
         open.map(one).collect::<Vec<_>>().into()
     }
 }
@@ -364,14 +366,14 @@ impl HotRestart {
 impl PredecessorProcess {
     /// Follows a predecessor until it ends, and calls `on_end` then.
     fn follow(
-        former: Predecessor,
+        predecessor: Predecessor,
         stream: std::os::unix::net::UnixStream,
         gateway: &Arc<Gateway>,
         on_end: impl FnOnce() + 'static,
     ) -> Result<Self> {
         stream.set_nonblocking(true)?;
         let stream = Arc::new(stream);
-        gateway.questions.add(former.pid, Arc::clone(&stream));
+        gateway.questions.add(predecessor.pid, Arc::clone(&stream));
         let asked = Arc::clone(gateway);
         let mut told = UnixStream::from_std(stream.try_clone()?)?;
         let (connections, (over, is_over)) = (Rc::new(Cell::new(0)), watch::channel(false));
@@ -380,13 +382,13 @@ impl PredecessorProcess {
             while let Some(open) = handover::receive_count(&mut told).await {
                 count.set(open);
             }
-            asked.questions.remove(former.pid);
-            tracing::info!(pid = former.pid, "the process of before has ended");
+            asked.questions.remove(predecessor.pid);
+            tracing::info!(pid = predecessor.pid, "the process of before has ended");
             on_end();
             over.send_replace(true);
         };
         let task = tokio::task::spawn_local(following).abort_handle();
-        Ok(Self { former, stream, connections, is_over, task, gateway: Arc::clone(gateway) })
+        Ok(Self { predecessor, stream, connections, is_over, task, gateway: Arc::clone(gateway) })
     }
 }
 

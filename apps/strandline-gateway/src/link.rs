@@ -386,7 +386,7 @@ impl Link {
             who,
             reverses: self.reverses.clone(),
             flows: Arc::clone(&self.flows),
-            lanes: Arc::clone(&context.lanes),
+            sharing: Arc::clone(&context.sharing),
             moved: Notify::new(),
             services: Services::new(&gateway.settings().limits),
         });

@@ -105,14 +105,14 @@ pub(crate) enum Preamble {
 /// TCP reader has not taken. `held` is dropped when the task ends.
 pub(crate) fn start<H: Send + 'static>(
     tcp: TcpStream,
-    (recv, send, lane): (RecvStream, SendStream, ClientShare),
+    (recv, send, share): (RecvStream, SendStream, ClientShare),
     before: Preamble,
     unread: Arc<TakenBytes>,
     mut tracked: ConnectionGuard,
     held: H,
 ) {
     tokio::spawn(async move {
-        let end = relay(tcp, (recv, &unread), (send, lane), before, &tracked.entry).await;
+        let end = relay(tcp, (recv, &unread), (send, share), before, &tracked.entry).await;
         tracked.set_end(end);
         drop(held);
     });
@@ -168,7 +168,7 @@ enum Sent {
 /// From TCP to the stream.
 async fn upstream(
     tcp: &TcpStream,
-    (mut send, mut lane): (SendStream, ClientShare),
+    (mut send, mut share): (SendStream, ClientShare),
     entry: &Entry,
     read_end: &AtomicBool,
 ) -> Result<Sent, CloseReason> {
@@ -180,7 +180,7 @@ async fn upstream(
         match tcp.try_read_buf(&mut buffer) {
             Ok(0) => break,
             Ok(len) => {
-                match lane.send(&mut send, take(&mut buffer)).await {
+                match share.send(&mut send, take(&mut buffer)).await {
                     Ok(()) => entry.add_sent(len),
                     Err(SendError::Stopped) => return Ok(Sent::Stopped),
                     Err(error) => return Err(of_send(&error)),
@@ -203,7 +203,7 @@ async fn upstream(
     read_end.store(true, Ordering::Relaxed);
     send.set_ppid(END);
     // A message has at least one byte.
-    match lane.send(&mut send, Bytes::from_static(&[0])).await.and_then(|()| send.finish()) {
+    match share.send(&mut send, Bytes::from_static(&[0])).await.and_then(|()| send.finish()) {
         Ok(()) => of_finished(send.finished().await),
         Err(SendError::Stopped) => Ok(Sent::Stopped),
         Err(error) => Err(of_send(&error)),

@@ -380,7 +380,7 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
         who,
         reverses: Vec::new(),
         flows: Arc::clone(&flows),
-        lanes: FairSharing::new(association.clone()),
+        sharing: FairSharing::new(association.clone()),
         moved: Notify::new(),
         services: Services::new(&gateway.settings().limits),
     });

@@ -58,8 +58,12 @@ async fn one_process_leads_while_the_next_one_starts() {
     let _before = listen(&mut group);
     group.lead().unwrap();
 
-    let inherited =
-        Inherited { listeners: Vec::new(), admin: None, group: handed_over(&group), formers: Vec::new() };
+    let inherited = Inherited {
+        listeners: Vec::new(),
+        admin: None,
+        group: handed_over(&group),
+        predecessors: Vec::new(),
+    };
     // A next process that never serves.
     let program = Program::of("sleep".into(), vec!["600".into()]);
     let between = Rc::new(HotRestart::new(program, Some(inherited)));
@@ -84,7 +88,7 @@ async fn one_process_leads_while_the_next_one_starts() {
             next.lead().unwrap();
             assert!(leads(address, &new, &own).await);
             drop(before);
-            while between.status().as_array().is_some_and(|formers| !formers.is_empty()) {
+            while between.status().as_array().is_some_and(|predecessors| !predecessors.is_empty()) {
                 yield_now().await;
             }
             assert!(leads(address, &new, &own).await, "the process between leads again");

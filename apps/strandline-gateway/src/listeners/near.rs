@@ -218,11 +218,11 @@ impl Near {
         let first = if first.is_empty() { tcp.map(arrived).unwrap_or_default() } else { first };
         let opening = Opening::Connect { to: to.clone(), source: Some(self.client) };
         let beginning = config::beginning(&self.gateway.settings().priority, to);
-        let mut lane = used.lanes().add(self.client.ip(), send.id(), beginning);
-        let sent = lane.send(&mut send, opening.encode(&first).into()).await;
+        let mut share = used.sharing().add(self.client.ip(), send.id(), beginning);
+        let sent = share.send(&mut send, opening.encode(&first).into()).await;
         sent.map_err(|_| Reason::NoAssociation)?;
         tracked.entry.add_sent(first.len());
-        Ok(Started::Stream(recv, send, lane, used))
+        Ok(Started::Stream(recv, send, share, used))
     }
 
     /// Waits for the association, and from `delay` on for a direct connection, too: whichever is there first.
@@ -289,9 +289,9 @@ impl Near {
         held: H,
     ) {
         match answered.started {
-            Started::Stream(recv, send, lane, used) => {
+            Started::Stream(recv, send, share, used) => {
                 let unread = self.gateway.unread();
-                relay::start(tcp, (recv, send, lane), answered.before, unread, tracked, (held, used));
+                relay::start(tcp, (recv, send, share), answered.before, unread, tracked, (held, used));
             }
             Started::Direct(direct) => {
                 tracked.entry.set_connected();
@@ -318,14 +318,14 @@ impl Answered {
     /// If the far side has no connection.
     pub(super) async fn answer(self) -> Result<Self, CloseReason> {
         match self.started {
-            Started::Stream(mut recv, send, lane, used) => {
+            Started::Stream(mut recv, send, share, used) => {
                 let (done, rest) = reply(&mut recv).await?;
                 let at = match done {
                     Reply::Done { at } => at,
                     Reply::Failed { .. } => None,
                 };
                 Ok(Self {
-                    started: Started::Stream(recv, send, lane, used),
+                    started: Started::Stream(recv, send, share, used),
                     at,
                     before: Preamble::Data(rest),
                 })
