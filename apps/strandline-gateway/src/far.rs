@@ -308,6 +308,7 @@ async fn arrive(
         is_near: true,
     };
     let mut tracked = peer.gateway.registry.begin(about);
+    peer.limit(&tracked);
     if prepare(&tcp, &peer.gateway.settings().limits).is_err() {
         return tracked.set_end(CloseReason::ResetHere);
     }

@@ -8,6 +8,7 @@ use strandline::SendStream;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
+use crate::clock::now;
 use crate::config::{Limits, Reverse};
 use crate::fair_sharing::FairSharing;
 use crate::first_message::WaitingData;
@@ -77,7 +78,13 @@ impl FarPeer {
             ConnectionInfo { listener, peer: Arc::clone(&self.name), client, destination, is_near: false };
         let tracked = self.gateway.registry.begin(about);
         tracked.entry.set_stream(stream);
+        self.limit(&tracked);
         tracked
+    }
+
+    /// Puts a connection under the limit of the peer's bytes.
+    pub(crate) fn limit(&self, tracked: &ConnectionGuard) {
+        tracked.entry.set_rate(self.gateway.limits.rate(self.who, now()));
     }
 }
 

@@ -158,6 +158,7 @@ pub(crate) async fn listen(
             destination: at.to_string(),
             is_near: true,
         });
+        peer.limit(&tracked);
         let entry = Arc::clone(&tracked.entry);
         let served = (Arc::clone(&socket), client, permit);
         tokio::spawn(arrive(association.clone(), Arc::clone(&peer), (listener, tracked), served));

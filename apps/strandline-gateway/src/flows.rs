@@ -11,6 +11,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use strandline::{Association, Joiner, RecvError, Reliability, SendInfo, StreamId};
 use tokio::net::UdpSocket;
 
+use crate::peer_rate::Direction;
 use crate::registry::Entry;
 
 /// The stream of all datagrams.
@@ -87,8 +88,11 @@ impl Drop for FlowGuard {
 }
 
 impl Target {
-    /// Sends a datagram. One for which the socket has no room is lost.
+    /// Sends a datagram. One for which the socket has no room, or beyond the peer's limit, is lost.
     pub(crate) fn deliver(&self, datagram: &[u8]) {
+        if !self.entry.admits(Direction::Received, datagram.len()) {
+            return;
+        }
         let sent = match self.to {
             Some(client) => self.socket.try_send_to(datagram, client),
             None => self.socket.try_send(datagram),
@@ -99,7 +103,8 @@ impl Target {
     }
 }
 
-/// Sends a datagram of a flow to the peer. One for which the association has no room is lost.
+/// Sends a datagram of a flow to the peer. One for which the association has no room, or beyond the peer's
+/// limit, is lost.
 pub(crate) fn send(
     association: &Association,
     token: u32,
@@ -107,6 +112,9 @@ pub(crate) fn send(
     lifetime: Duration,
     entry: &Entry,
 ) {
+    if !entry.admits(Direction::Sent, datagram.len()) {
+        return;
+    }
     let mut message = BytesMut::with_capacity(4 + datagram.len());
     message.put_u32(token);
     message.put_slice(datagram);

@@ -57,6 +57,7 @@ mod loss_meter;
 mod mapping;
 mod pace;
 mod peer_identity;
+mod peer_rate;
 mod peer_requests;
 mod preload_request;
 mod program;

@@ -1,4 +1,4 @@
-//! What one peer may use: associations and connections at the same time, and new connections per second.
+//! What one peer may use: associations and connections at the same time, and new connections and bytes per second.
 //! Peers are told apart by their keys, or by their addresses if they have none.
 
 use std::collections::HashMap;
@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::config::Limits;
 use crate::lookups::{Lookups, OF_ALL_MAX, OF_ONE_MAX};
 use crate::peer_identity::{LimitKey, PeerIdentity};
+use crate::peer_rate::{PeerRate, RateLimit};
 
 /// Peers that are remembered while they have no connection, so that a new association brings no new burst.
 const PEERS_MAX: usize = 4096;
@@ -21,6 +22,7 @@ pub(crate) struct PeerLimits {
     associations_max: AtomicU32,
     connections_max: AtomicU32,
     connections_per_sec: AtomicU32,
+    bytes_per_sec: RateLimit,
     peers: Mutex<HashMap<LimitKey, Usage>>,
     /// Associations that were refused.
     refused: AtomicU64,
@@ -35,6 +37,7 @@ struct Usage {
     /// Connections that may come at once, at most one second's.
     tokens: f64,
     filled: Instant,
+    rate: Arc<PeerRate>,
     /// Room for look-ups of names.
     lookups: Arc<Semaphore>,
 }
@@ -59,6 +62,7 @@ impl PeerLimits {
             associations_max: limits.associations_max.into(),
             connections_max: limits.connections_max.into(),
             connections_per_sec: limits.connections_per_sec.into(),
+            bytes_per_sec: Arc::new(limits.bytes_per_sec.into()),
             peers: Mutex::default(),
             refused: AtomicU64::new(0),
             lookups: Arc::new(Semaphore::new(OF_ALL_MAX)),
@@ -70,6 +74,7 @@ impl PeerLimits {
         self.associations_max.store(limits.associations_max, Ordering::Relaxed);
         self.connections_max.store(limits.connections_max, Ordering::Relaxed);
         self.connections_per_sec.store(limits.connections_per_sec, Ordering::Relaxed);
+        self.bytes_per_sec.store(limits.bytes_per_sec, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<LimitKey, Usage>> {
@@ -116,6 +121,7 @@ impl PeerLimits {
             open: 0,
             tokens,
             filled: now,
+            rate: Arc::new(PeerRate::new(Arc::clone(&self.bytes_per_sec))),
             lookups: Arc::new(Semaphore::new(OF_ONE_MAX)),
         })
     }
@@ -137,6 +143,11 @@ impl PeerLimits {
         }
         used.open += 1;
         Some(Permit { limits: Arc::clone(self), peer })
+    }
+
+    /// Returns what limits the bytes of a peer's connections.
+    pub(crate) fn rate(&self, who: PeerIdentity, now: Instant) -> Arc<PeerRate> {
+        Arc::clone(&self.used(&mut self.lock(), who.unit(), now).rate)
     }
 
     /// Counts a connection of a peer; `None` if it is beyond a limit.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::access_log::AccessLog;
 use crate::clock;
 use crate::mapping::{Decision, Route};
+use crate::peer_rate::{Direction, PeerRate};
 use crate::protocol::Reason;
 
 /// How a connection ended, with the word for logs and metrics.
@@ -73,9 +74,29 @@ pub(crate) struct Entry {
     /// The decision is in the sums.
     is_counted: AtomicBool,
     is_connected: AtomicBool,
+    /// The limit of the peer that has asked for the connection.
+    rate: OnceLock<Arc<PeerRate>>,
 }
 
 impl Entry {
+    /// Puts the connection under the limit of the peer that has asked for it.
+    pub(crate) fn set_rate(&self, rate: Arc<PeerRate>) {
+        // A connection is of one peer.
+        let _ = self.rate.set(rate);
+    }
+
+    /// Counts bytes that are to be carried for the limit of the peer, and waits as long as it demands.
+    pub(crate) async fn keep_rate(&self, direction: Direction, bytes: usize) {
+        if let Some(rate) = self.rate.get() {
+            rate.wait(direction, bytes).await;
+        }
+    }
+
+    /// Counts a datagram for the limit of the peer. Returns false if it is beyond the limit.
+    pub(crate) fn admits(&self, direction: Direction, bytes: usize) -> bool {
+        self.rate.get().is_none_or(|rate| rate.admits(direction, bytes, clock::now()))
+    }
+
     pub(crate) fn add_sent(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -194,6 +215,7 @@ impl Registry {
             decision: Mutex::new(None),
             is_counted: AtomicBool::new(false),
             is_connected: AtomicBool::new(false),
+            rate: OnceLock::new(),
         });
         let mut state = self.lock();
         let id = state.next;

@@ -30,6 +30,7 @@ use crate::clock::now;
 use crate::config::Limits;
 use crate::fair_sharing::ClientShare;
 use crate::first_message::{of_recv, reply};
+use crate::peer_rate::Direction;
 use crate::protocol::Reason;
 use crate::registry::{CloseReason, ConnectionGuard, Entry};
 
@@ -180,6 +181,7 @@ async fn upstream(
         match tcp.try_read_buf(&mut buffer) {
             Ok(0) => break,
             Ok(len) => {
+                entry.keep_rate(Direction::Sent, len).await;
                 match share.send(&mut send, take(&mut buffer)).await {
                     Ok(()) => entry.add_sent(len),
                     Err(SendError::Stopped) => return Ok(Sent::Stopped),
@@ -258,6 +260,7 @@ async fn downstream(
             has_ended = gather(&mut recv, &mut queue).await?;
         }
         let len = bytes_of(&queue);
+        entry.keep_rate(Direction::Received, len).await;
         write(tcp, &mut queue, unread).await?;
         entry.add_received(len);
         if has_ended {

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::common::{Gateway, Home, World, at_last, patient, read_all, read_exactly, while_it_moves};
+use crate::common::{Gateway, Home, World, at_last, bytes, patient, read_all, read_exactly, while_it_moves};
 use crate::slow_path::slow_path;
 
 /// Two gateways with a slow path between them, and servers that send without end (first byte 1), 100 kB (2),
@@ -231,4 +231,35 @@ fn rules_give_and_take_priority() {
     // In equal shares they move eight times as much as the answer.
     assert!(interactive < 3 * MUCH as u64, "beside interactive {interactive}");
     assert!(bulk > 5 * MUCH as u64, "beside bulk {bulk}");
+}
+
+/// Bytes wait for their turn, in each direction; no machine is too fast for the limit.
+#[test]
+fn bytes_of_a_peer_are_limited() {
+    const RATE: f64 = 200_000.0;
+    const LEN: usize = 150_000;
+    let home = Home::new("rate");
+    let file = home.write("far.toml", &format!("[limits]\nbytes_per_sec = {RATE}\n"));
+    let world = World::with(&format!("--config {file}"), "");
+    // Two connections of one peer share the limit.
+    let [one, two] = [world.connect(), world.connect()];
+    let data = bytes(LEN, 1);
+    for is_up in [true, false] {
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            for (client, server) in [&one, &two] {
+                let (mut from, mut to) = if is_up { (client, server) } else { (server, client) };
+                let data = &data;
+                scope.spawn(move || from.write_all(data).unwrap());
+                scope.spawn(move || {
+                    let mut got = vec![0; LEN];
+                    to.read_exact(&mut got).unwrap();
+                    assert!(got == *data);
+                });
+            }
+        });
+        // A tenth of a second's bytes may be ahead.
+        let least = (2.0 * LEN as f64 - 0.1 * RATE) / RATE;
+        assert!(begun.elapsed().as_secs_f64() > least, "up: {is_up}: {:?}", begun.elapsed());
+    }
 }

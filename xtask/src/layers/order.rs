@@ -227,6 +227,7 @@ pub(super) const CRATES: [Rules; 10] = [
                 "signals",
                 "status",
                 "peer_identity",
+                "peer_rate",
             ]),
             apart(&["connect_request", "direct", "preload_request", "rules", "socks"]),
             apart(&["capture", "program_sockets"]),

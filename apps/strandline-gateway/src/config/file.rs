@@ -210,6 +210,7 @@ pub(super) struct Limits {
     pub(super) associations_max: Option<u32>,
     pub(super) connections_max: Option<u32>,
     pub(super) connections_per_sec: Option<u32>,
+    pub(super) bytes_per_sec: Option<u64>,
     pub(super) connect_timeout_secs: Option<u32>,
     pub(super) keepalive_secs: Option<u32>,
     pub(super) buffer_mib: Option<u32>,

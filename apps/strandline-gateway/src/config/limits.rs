@@ -9,6 +9,8 @@ use super::{file, seconds, wrong};
 const ASSOCIATIONS_MAX: u32 = 64;
 const CONNECTIONS_MAX: u32 = 20_000;
 const CONNECTIONS_PER_SEC: u32 = 2_000;
+/// Less would hold a single read for many seconds.
+const BYTES_PER_SEC_MIN: u64 = 16 << 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEPALIVE: Duration = Duration::from_secs(60);
 /// The kernel takes no more (MAX_TCP_KEEPIDLE).
@@ -25,6 +27,8 @@ pub(crate) struct Limits {
     pub(crate) associations_max: u32,
     pub(crate) connections_max: u32,
     pub(crate) connections_per_sec: u32,
+    /// Limit for the data of all connections of a peer, in each direction; 0: none.
+    pub(crate) bytes_per_sec: u64,
     pub(crate) connect_timeout: Duration,
     /// Time without a packet after which a TCP connection is probed, for as long again; `None`: never.
     pub(crate) keepalive: Option<Duration>,
@@ -40,6 +44,7 @@ impl Default for Limits {
             associations_max: ASSOCIATIONS_MAX,
             connections_max: CONNECTIONS_MAX,
             connections_per_sec: CONNECTIONS_PER_SEC,
+            bytes_per_sec: 0,
             connect_timeout: CONNECT_TIMEOUT,
             keepalive: Some(KEEPALIVE),
             buffer_mib: BUFFER_MIB,
@@ -69,6 +74,13 @@ pub(super) fn check(limits: &file::Limits) -> Result<Limits, ConfigError> {
         let message = format!("a number from {buffer_mib}, that of `buffer_mib`, to {BUFFER_TOTAL_MIB_MAX}");
         return Err(wrong("limits.buffer_total_mib", message));
     }
+    let bytes_per_sec = limits.bytes_per_sec.unwrap_or(0);
+    if bytes_per_sec != 0 && bytes_per_sec < BYTES_PER_SEC_MIN {
+        return Err(wrong(
+            "limits.bytes_per_sec",
+            format!("a number from {BYTES_PER_SEC_MIN} on; 0: no limit"),
+        ));
+    }
     let keepalive = match limits.keepalive_secs {
         Some(KEEPALIVE_SECS_MAX..) => {
             return Err(wrong(
@@ -87,6 +99,7 @@ pub(super) fn check(limits: &file::Limits) -> Result<Limits, ConfigError> {
             limits.connections_per_sec,
             CONNECTIONS_PER_SEC,
         )?,
+        bytes_per_sec,
         connect_timeout: limits.connect_timeout_secs.map_or(CONNECT_TIMEOUT, seconds),
         keepalive,
         buffer_mib,

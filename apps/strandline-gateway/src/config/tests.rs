@@ -282,6 +282,9 @@ fn errors_have_file_and_line() {
     let text = "listen = \"127.0.0.1:1\"\n\n[limits]\nbuffer_mib = 200\nbuffer_total_mib = 199\n";
     let error = read_file("total", text).unwrap_err().to_string();
     assert!(error.contains(".toml:5: limits.buffer_total_mib: a number from 200, "), "{error}");
+    let text = "listen = \"127.0.0.1:1\"\n\n[limits]\nbytes_per_sec = 16383\n";
+    let error = read_file("rate", text).unwrap_err().to_string();
+    assert!(error.contains(".toml:4: limits.bytes_per_sec: a number from 16384 on; 0: no limit"), "{error}");
     let text =
         "[[peer]]\nname = \"a\"\naddresses = [\"h:1\"]\n[[forward]]\nlisten = \"1\"\nto = \"nowhere\"\n";
     let error = read_file("to", text).unwrap_err().to_string();

@@ -19,6 +19,7 @@ fn limits(connections_max: u32, connections_per_sec: u32) -> Arc<PeerLimits> {
         associations_max: 2,
         connections_max,
         connections_per_sec,
+        bytes_per_sec: 0,
         connect_timeout: Duration::ZERO,
         keepalive: None,
         buffer_mib: 4,
