@@ -235,6 +235,7 @@ fn rules_give_and_take_priority() {
 
 /// Bytes wait for their turn, in each direction; no machine is too fast for the limit.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the least time that a limit allows")]
 fn bytes_of_a_peer_are_limited() {
     const RATE: f64 = 200_000.0;
     const LEN: usize = 150_000;
