@@ -21,6 +21,7 @@ use crate::gateway::Stage;
 use crate::health;
 use crate::limits::Permit;
 use crate::loss_meter::LossMeter;
+use crate::peer_rate::Direction;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::proxy_protocol;
 use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
@@ -316,6 +317,7 @@ async fn arrive(
     tracked.entry.set_stream(stream.id().0);
     let (recv, mut send) = stream.into_split();
     let first = arrived(&tcp);
+    tracked.entry.keep_rate(Direction::Sent, first.len()).await;
     let opening = Opening::Accepted { token, source: Some(source) };
     let mut share = share_of(&peer, Some(source), &send, &Destination::of(at));
     if share.send(&mut send, opening.encode(&first).into()).await.is_err() {

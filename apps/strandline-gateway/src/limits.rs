@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::config::Limits;
 use crate::lookups::{Lookups, OF_ALL_MAX, OF_ONE_MAX};
 use crate::peer_identity::{LimitKey, PeerIdentity};
-use crate::peer_rate::{PeerRate, RateLimit};
+use crate::peer_rate::PeerRate;
 
 /// Peers that are remembered while they have no connection, so that a new association brings no new burst.
 const PEERS_MAX: usize = 4096;
@@ -22,7 +22,7 @@ pub(crate) struct PeerLimits {
     associations_max: AtomicU32,
     connections_max: AtomicU32,
     connections_per_sec: AtomicU32,
-    bytes_per_sec: RateLimit,
+    bytes_per_sec: watch::Sender<u64>,
     peers: Mutex<HashMap<LimitKey, Usage>>,
     /// Associations that were refused.
     refused: AtomicU64,
@@ -62,7 +62,7 @@ impl PeerLimits {
             associations_max: limits.associations_max.into(),
             connections_max: limits.connections_max.into(),
             connections_per_sec: limits.connections_per_sec.into(),
-            bytes_per_sec: Arc::new(limits.bytes_per_sec.into()),
+            bytes_per_sec: watch::Sender::new(limits.bytes_per_sec),
             peers: Mutex::default(),
             refused: AtomicU64::new(0),
             lookups: Arc::new(Semaphore::new(OF_ALL_MAX)),
@@ -74,7 +74,7 @@ impl PeerLimits {
         self.associations_max.store(limits.associations_max, Ordering::Relaxed);
         self.connections_max.store(limits.connections_max, Ordering::Relaxed);
         self.connections_per_sec.store(limits.connections_per_sec, Ordering::Relaxed);
-        self.bytes_per_sec.store(limits.bytes_per_sec, Ordering::Relaxed);
+        self.bytes_per_sec.send_replace(limits.bytes_per_sec);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<LimitKey, Usage>> {
@@ -121,7 +121,7 @@ impl PeerLimits {
             open: 0,
             tokens,
             filled: now,
-            rate: Arc::new(PeerRate::new(Arc::clone(&self.bytes_per_sec))),
+            rate: Arc::new(PeerRate::new(self.bytes_per_sec.subscribe())),
             lookups: Arc::new(Semaphore::new(OF_ONE_MAX)),
         })
     }

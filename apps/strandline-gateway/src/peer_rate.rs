@@ -1,28 +1,32 @@
-//! How many bytes a second the connections of a peer may carry, in each direction.
+//! The limit of the bytes that a peer's connections carry in a second, for each direction.
 //!
-//! Bytes are given times, one after the other, at the rate of the limit: a connection carries some when the time of
-//! the last one has come, so that all connections of a peer take turns. Datagrams do not wait.
+//! Connections queue for turns, each of which passes a few bytes as soon as there is room for them at the rate of the
+//! limit. A connection that ends while it waits has taken nothing. Datagrams do not wait: they get at most half of the
+//! rate, so that neither they nor the connections shut the others out.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clock::now;
 
-/// How far the times of bytes may be ahead, so that short transfers do not wait.
-const AHEAD: Duration = Duration::from_millis(100);
+/// Room that silence saves up, so that short transfers do not wait.
+const SAVED_MAX: Duration = Duration::from_millis(100);
+/// Bytes of a turn: those of this time, but not too few for the work that a turn takes.
+const TURN: Duration = Duration::from_millis(5);
+const TURN_MIN: usize = 1024;
 
-/// A limit in bytes per second that a reload can change; 0: none.
-pub(crate) type RateLimit = Arc<AtomicU64>;
+/// A limit in bytes per second, which a reload can change; 0: none.
+pub(crate) type RateLimit = watch::Receiver<u64>;
 
-/// The bytes of a peer.
+/// The bytes of a peer's connections.
 #[derive(Debug)]
 pub(crate) struct PeerRate {
     limit: RateLimit,
-    sent: Mutex<Option<Instant>>,
-    received: Mutex<Option<Instant>>,
+    sent: Bucket,
+    received: Bucket,
 }
 
 /// The direction of bytes, as this side sees the association.
@@ -32,58 +36,129 @@ pub(crate) enum Direction {
     Received,
 }
 
-impl PeerRate {
-    pub(crate) fn new(limit: RateLimit) -> Self {
-        Self { limit, sent: Mutex::default(), received: Mutex::default() }
+#[derive(Debug, Default)]
+struct Bucket {
+    /// Held by the connection whose turn it is. Others get it in the order in which they asked.
+    turn: tokio::sync::Mutex<()>,
+    room: Mutex<Room>,
+    /// Room for datagrams, which `room` contains.
+    datagrams: Mutex<Room>,
+}
+
+/// Room for bytes, which grows with time.
+#[derive(Debug, Default)]
+struct Room {
+    /// Negative after a turn that began with room for less.
+    bytes: f64,
+    filled: Option<Instant>,
+    /// The rate at which it was filled last, in bytes per second.
+    rate: f64,
+}
+
+impl Room {
+    /// Adds what has become free since the last time.
+    fn fill(&mut self, rate: f64, now: Instant) {
+        let saved_max = rate * SAVED_MAX.as_secs_f64();
+        let passed = self.filled.map_or(SAVED_MAX, |filled| now.saturating_duration_since(filled));
+        if rate != self.rate {
+            // A debt at another rate would last for another time.
+            self.bytes = self.bytes.max(-saved_max);
+        }
+        self.bytes = (self.bytes + passed.as_secs_f64() * rate).min(saved_max);
+        (self.filled, self.rate) = (Some(now), rate);
     }
 
-    /// Counts bytes that a connection is about to carry, and returns how long it must wait.
-    fn count(&self, direction: Direction, bytes: usize, now: Instant) -> Duration {
-        let limit = self.limit.load(Ordering::Relaxed);
-        if limit == 0 {
-            return Duration::ZERO;
+    /// Takes room for bytes if there is some.
+    ///
+    /// # Errors
+    /// The time until there is.
+    fn take(&mut self, bytes: usize) -> Result<(), Duration> {
+        if self.bytes < 0.0 {
+            return Err(Duration::from_secs_f64(-self.bytes / self.rate));
         }
-        let mut next = self.next(direction);
-        let time = next.unwrap_or(now).max(now) + duration(bytes, limit);
-        *next = Some(time);
-        time.saturating_duration_since(now).saturating_sub(AHEAD)
-    }
-
-    /// Counts bytes that a connection is about to carry, and waits for as long as the limit demands.
-    pub(crate) async fn wait(&self, direction: Direction, bytes: usize) {
-        let pause = self.count(direction, bytes, now());
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
-        }
-    }
-
-    /// Counts a datagram. Returns false, and counts nothing, if it is beyond the limit.
-    pub(crate) fn admits(&self, direction: Direction, bytes: usize, now: Instant) -> bool {
-        let limit = self.limit.load(Ordering::Relaxed);
-        if limit == 0 {
-            return true;
-        }
-        let mut next = self.next(direction);
-        let time = next.unwrap_or(now).max(now);
-        if time.saturating_duration_since(now) > AHEAD {
-            return false;
-        }
-        *next = Some(time + duration(bytes, limit));
-        true
-    }
-
-    fn next(&self, direction: Direction) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        let next = match direction {
-            Direction::Sent => &self.sent,
-            Direction::Received => &self.received,
-        };
-        next.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bytes -= bytes as f64;
+        Ok(())
     }
 }
 
-/// Returns the time that so many bytes take at a rate in bytes per second, which is not 0.
-fn duration(bytes: usize, rate: u64) -> Duration {
-    Duration::from_secs_f64(bytes as f64 / rate as f64)
+fn lock(room: &Mutex<Room>) -> MutexGuard<'_, Room> {
+    room.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PeerRate {
+    pub(crate) fn new(limit: RateLimit) -> Self {
+        Self { limit, sent: Bucket::default(), received: Bucket::default() }
+    }
+
+    /// Returns whether there is a limit now.
+    pub(crate) fn is_limited(&self) -> bool {
+        *self.limit.borrow() != 0
+    }
+
+    /// Waits until a connection may carry bytes.
+    pub(crate) async fn wait(&self, direction: Direction, bytes: usize) {
+        if !self.is_limited() {
+            return;
+        }
+        let (bucket, mut limit) = (self.bucket(direction), self.limit.clone());
+        let mut left = bytes;
+        while left > 0 {
+            let _turn = bucket.turn.lock().await;
+            loop {
+                let rate = *limit.borrow_and_update();
+                if rate == 0 {
+                    return;
+                }
+                let turn = left.min(turn_bytes(rate));
+                let pause = {
+                    let mut room = lock(&bucket.room);
+                    room.fill(rate as f64, now());
+                    match room.take(turn) {
+                        Ok(()) => {
+                            left -= turn;
+                            break;
+                        }
+                        Err(pause) => pause,
+                    }
+                };
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    // An error means that the gateway ends.
+                    changed = limit.changed() => if changed.is_err() { return },
+                }
+            }
+        }
+    }
+
+    /// Takes room for a datagram. Returns false if it is beyond the limit.
+    pub(crate) fn admits(&self, direction: Direction, bytes: usize) -> bool {
+        let rate = *self.limit.borrow() as f64;
+        if rate == 0.0 {
+            return true;
+        }
+        let (bucket, now) = (self.bucket(direction), now());
+        let mut datagrams = lock(&bucket.datagrams);
+        datagrams.fill(rate / 2.0, now);
+        if datagrams.take(bytes).is_err() {
+            return false;
+        }
+        let mut room = lock(&bucket.room);
+        room.fill(rate, now);
+        room.bytes -= bytes as f64;
+        true
+    }
+
+    fn bucket(&self, direction: Direction) -> &Bucket {
+        match direction {
+            Direction::Sent => &self.sent,
+            Direction::Received => &self.received,
+        }
+    }
+}
+
+/// Returns the most bytes of a turn at a rate in bytes per second.
+fn turn_bytes(rate: u64) -> usize {
+    TURN_MIN.max((rate as f64 * TURN.as_secs_f64()) as usize)
 }
 
 #[cfg(test)]

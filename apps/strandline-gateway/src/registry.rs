@@ -85,7 +85,12 @@ impl Entry {
         let _ = self.rate.set(rate);
     }
 
-    /// Counts bytes that are to be carried for the limit of the peer, and waits as long as it demands.
+    /// Returns whether the peer's bytes per second are limited now.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.rate.get().is_some_and(|rate| rate.is_limited())
+    }
+
+    /// Waits until the limit of the peer lets bytes pass.
     pub(crate) async fn keep_rate(&self, direction: Direction, bytes: usize) {
         if let Some(rate) = self.rate.get() {
             rate.wait(direction, bytes).await;
@@ -94,7 +99,7 @@ impl Entry {
 
     /// Counts a datagram for the limit of the peer. Returns false if it is beyond the limit.
     pub(crate) fn admits(&self, direction: Direction, bytes: usize) -> bool {
-        self.rate.get().is_none_or(|rate| rate.admits(direction, bytes, clock::now()))
+        self.rate.get().is_none_or(|rate| rate.admits(direction, bytes))
     }
 
     pub(crate) fn add_sent(&self, bytes: usize) {

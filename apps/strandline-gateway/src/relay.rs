@@ -255,12 +255,16 @@ async fn downstream(
                 _ => has_ended = true,
             }
         }
-        // At the limit for unread data of all associations, take one message at a time.
-        if !has_ended && !unread.is_full() {
+        // At the limit for unread data of all associations, and if messages must wait, take one at a time.
+        let is_limited = entry.is_limited();
+        if !has_ended && !is_limited && !unread.is_full() {
             has_ended = gather(&mut recv, &mut queue).await?;
         }
         let len = bytes_of(&queue);
-        entry.keep_rate(Direction::Received, len).await;
+        if is_limited {
+            let _waits = unread.hold(len);
+            entry.keep_rate(Direction::Received, len).await;
+        }
         write(tcp, &mut queue, unread).await?;
         entry.add_received(len);
         if has_ended {

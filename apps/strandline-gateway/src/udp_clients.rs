@@ -18,6 +18,7 @@ use crate::clock::now;
 use crate::config::FlowTimes;
 use crate::first_message::reply;
 use crate::flows::{self, Flows, Target, buffer, idle};
+use crate::peer_rate::Direction;
 use crate::protocol::{Opening, Reason};
 use crate::registry::{CloseReason, ConnectionGuard, Entry};
 
@@ -199,6 +200,9 @@ impl ClientFlow {
         let (mut recv, mut send) = stream.into_split();
         let target = Target { socket, to: Some(client.address), entry: Arc::clone(&tracked.entry) };
         let routed = flows.add(token, target).ok_or(CloseReason::Failed(Reason::Other))?;
+        if !tracked.entry.admits(Direction::Sent, client.first.len()) {
+            return Err(CloseReason::Failed(Reason::Limit));
+        }
         let sent = send.send(opening.encode(&client.first).into()).await;
         sent.map_err(|_| CloseReason::Failed(Reason::NoAssociation))?;
         tracked.entry.add_sent(client.first.len());

@@ -1,45 +1,88 @@
+use std::sync::Arc;
+
 use super::*;
 
-const MILLISECOND: Duration = Duration::from_millis(1);
+const RATE: u64 = 1_000_000;
 
-fn rate(limit: u64) -> PeerRate {
-    PeerRate::new(Arc::new(AtomicU64::new(limit)))
+fn rate(limit: u64) -> (watch::Sender<u64>, Arc<PeerRate>) {
+    let (sender, receiver) = watch::channel(limit);
+    (sender, Arc::new(PeerRate::new(receiver)))
 }
 
-#[test]
-fn bytes_take_turns_at_the_rate() {
-    let (rate, now) = (rate(1_000_000), now());
-    assert_eq!(rate.count(Direction::Sent, 100_000, now), Duration::ZERO, "a tenth of a second ahead");
-    assert_eq!(rate.count(Direction::Sent, 50_000, now), 50 * MILLISECOND);
-    assert_eq!(rate.count(Direction::Sent, 50_000, now), 100 * MILLISECOND, "behind the other connection");
-    assert_eq!(
-        rate.count(Direction::Received, 50_000, now),
-        Duration::ZERO,
-        "directions have limits of their own"
-    );
-    let later = now + Duration::from_secs(60);
-    assert_eq!(rate.count(Direction::Sent, 100_000, later), Duration::ZERO);
-    assert_eq!(rate.count(Direction::Sent, 1_000, later), MILLISECOND, "silence saves nothing up");
+/// Returns the seconds that a future takes.
+async fn seconds(future: impl Future<Output = ()>) -> f64 {
+    let begun = now();
+    future.await;
+    now().saturating_duration_since(begun).as_secs_f64()
 }
 
-#[test]
-fn datagrams_beyond_the_rate_are_dropped() {
-    let (rate, now) = (rate(1_000_000), now());
-    let admitted = (0..1_000).filter(|_| rate.admits(Direction::Received, 1_000, now)).count();
-    assert_eq!(admitted, 101);
-    let later = now + 50 * MILLISECOND;
-    assert_eq!((0..1_000).filter(|_| rate.admits(Direction::Received, 1_000, later)).count(), 50);
+fn is_about(seconds: f64, expected: f64) -> bool {
+    (seconds - expected).abs() < 0.02
 }
 
-#[test]
-fn limit_changes_at_run_time() {
-    let (limit, now) = (RateLimit::default(), now());
-    let rate = PeerRate::new(Arc::clone(&limit));
-    assert_eq!(rate.count(Direction::Sent, usize::MAX, now), Duration::ZERO);
-    assert!(rate.admits(Direction::Sent, usize::MAX, now));
-    limit.store(1_000, Ordering::Relaxed);
-    assert_eq!(rate.count(Direction::Sent, 1_100, now), Duration::from_secs(1));
-    assert!(!rate.admits(Direction::Sent, 1, now));
-    limit.store(0, Ordering::Relaxed);
-    assert!(rate.admits(Direction::Sent, 1, now));
+#[tokio::test(start_paused = true)]
+async fn bytes_pass_at_the_rate() {
+    let (_limit, rate) = rate(RATE);
+    let took = seconds(rate.wait(Direction::Sent, 1_100_000)).await;
+    assert!(is_about(took, 1.0), "a tenth of a second's bytes were saved up: {took}");
+    let took = seconds(rate.wait(Direction::Received, 50_000)).await;
+    assert!(is_about(took, 0.0), "directions have limits of their own: {took}");
+    // Sleeps because time is virtual: it passes at once.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let took = seconds(rate.wait(Direction::Sent, 1_100_000)).await;
+    assert!(is_about(took, 1.0), "silence saves no more: {took}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_take_turns() {
+    let (_limit, rate) = rate(RATE);
+    let large = tokio::spawn({
+        let rate = Arc::clone(&rate);
+        async move { rate.wait(Direction::Sent, 10_000_000).await }
+    });
+    // Sleeps because time is virtual: it passes at once.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let took = seconds(rate.wait(Direction::Sent, 1_000)).await;
+    assert!(is_about(took, 0.01), "a few bytes wait for a turn: {took}");
+    // A connection that ends gives its turn to others.
+    large.abort();
+    let _ = large.await;
+    let took = seconds(rate.wait(Direction::Sent, 100_000)).await;
+    assert!(is_about(took, 0.1), "{took}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn datagrams_get_half_beside_connections() {
+    let (_limit, rate) = rate(RATE);
+    let large = tokio::spawn({
+        let rate = Arc::clone(&rate);
+        async move { rate.wait(Direction::Sent, 5_000_000).await }
+    });
+    let (mut admitted, begun) = (0, now());
+    while !large.is_finished() {
+        admitted += usize::from(rate.admits(Direction::Sent, 1_000));
+        // Sleeps because time is virtual: it passes at once.
+        tokio::time::sleep(Duration::from_micros(500)).await;
+    }
+    let took = now().saturating_duration_since(begun).as_secs_f64();
+    assert!((9.5..10.5).contains(&took), "the connection gets the other half: {took}");
+    assert!((4_800..5_200).contains(&admitted), "{admitted}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_limit_reaches_those_who_wait() {
+    let (limit, rate) = rate(1_000);
+    assert!(rate.is_limited());
+    let changed = async {
+        // Sleeps because time is virtual: it passes at once.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        limit.send(RATE).unwrap();
+        // Sleeps because time is virtual: it passes at once.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        limit.send(0).unwrap();
+    };
+    let waits = rate.wait(Direction::Sent, 1_000_000_000);
+    let took = seconds(async { _ = tokio::join!(changed, waits) }).await;
+    assert!(is_about(took, 2.0), "{took}");
+    assert!(!rate.is_limited() && rate.admits(Direction::Sent, usize::MAX));
 }
