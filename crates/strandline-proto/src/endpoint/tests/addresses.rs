@@ -40,6 +40,32 @@ fn own_packets_that_come_back_are_not_answered() {
     }
 }
 
+/// The first address of the peer is one of this host, where no port or this association itself would answer the INIT. It
+/// is dropped, and the next address is tried at once.
+#[test]
+fn own_init_that_comes_back_is_not_answered() {
+    const OTHER_PORT: u16 = 7777;
+    for (local_port, peer_port) in [(5000, OTHER_PORT), (PORT, PORT)] {
+        let mut pair = Pair::with(config(2, CLIENT), config(1, SERVER));
+        pair.hosts[SERVER].endpoint.listen(OTHER_PORT).unwrap();
+        let own = address(CLIENT, 1);
+        let remotes = vec![own, address(SERVER, 0)];
+        let request = Connect { local_port, peer_port, remotes, local: Vec::new(), config: None };
+        let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+        pair.collect();
+        let mut init = pair.wire.pop_front().unwrap();
+        assert_eq!((init.kinds(), init.destination), (vec![kind::INIT], own));
+        init.source = own;
+        pair.deliver(&init);
+        pair.run();
+        assert_eq!(pair.state(CLIENT, client), "ESTABLISHED", "from port {local_port} to {peer_port}");
+        let server = pair.accepted();
+        assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
+        assert_eq!(pair.hosts[CLIENT].endpoint.stats().looped, 1);
+        assert!(!pair.log.iter().any(has(kind::ABORT)));
+    }
+}
+
 #[test]
 fn own_addresses_in_an_init_are_not_adopted() {
     let (mut pair, _, server) = shared_address(true, 5000);

@@ -235,6 +235,22 @@ fn addresses_that_are_not_unicast_are_refused() {
     }
 }
 
+/// An address of this host belongs to a peer on this host only.
+#[test]
+fn own_address_is_not_added() {
+    let own = new_address(SERVER, 0);
+    for (peer_is_here, expected) in [(false, &[(1, code::NO_AUTHORIZATION)][..]), (true, &[])] {
+        let mut own_addresses = vec![own.ip()];
+        if peer_is_here {
+            own_addresses.push(address(CLIENT, 0).ip());
+        }
+        let server = EndpointConfig { own_addresses, ..with_dynamic_addresses(1, SERVER) };
+        let mut peer = Peer::of(Pair::with(config(1, CLIENT), server));
+        assert_eq!(peer.ask(&[add(1, own)]), expected, "{peer_is_here}");
+        assert_eq!(peer.known().len(), 1 + usize::from(peer_is_here));
+    }
+}
+
 /// A known address can be added again, and an unknown one deleted: nothing is to be done.
 #[test]
 fn requests_that_are_done_already_succeed() {
