@@ -1,16 +1,24 @@
 //! SACKs with false reports: about what was sent, about what is missing, about the window.
 
+use std::collections::BTreeSet;
+
 use strandline_wire::chunk::{GapBlock, Shutdown, sack};
 use strandline_wire::number::Tsn;
 
 use super::super::raw::*;
 use super::super::*;
+use crate::config::Recovery;
 
 /// A server with `packets` outstanding packets of one chunk each.
 fn outstanding(packets: u32) -> Raw {
+    outstanding_with(packets, |_| {})
+}
+
+fn outstanding_with(packets: u32, change: impl Fn(&mut AssociationConfig)) -> Raw {
     let mut raw = Raw::configured(|config| {
         config.burst_max = 0;
         config.path_mtu_max = config.path_mtu_initial;
+        change(config);
     });
     let mut next = 0;
     // Acknowledge until the congestion window holds all of them.
@@ -188,7 +196,7 @@ fn acknowledgements_taken_back_are_borne() {
         assert_eq!(status(&raw).send_buffered, 8 * 1200);
     }
     // Nothing was really received: all of it is retransmitted in time.
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for _ in 0..100 {
         for tsn in tsns(&raw.wait(Duration::from_millis(500))).concat() {
             seen.insert(tsn.distance_from(raw.server_tsn));
@@ -203,6 +211,64 @@ fn acknowledgements_taken_back_are_borne() {
         }
     }
     panic!("sent again: {seen:?}");
+}
+
+/// A receiver that is short of memory throws away everything beyond the cumulative TSN, once, while the first chunk is
+/// lost, on the network as many times as given. Its SACKs can't show that before the first chunk arrives. Then all of
+/// it is sent again, and nothing more than that.
+#[test]
+fn everything_thrown_away_behind_a_lost_chunk_is_sent_again() {
+    const BEFORE: u32 = 20;
+    const ALL: u32 = 40;
+    for recovery in [Recovery::Rack, Recovery::Rfc9260] {
+        for losses in [1, 2, 4] {
+            let mut raw = outstanding_with(BEFORE, |config| config.recovery = recovery);
+            let mut held: BTreeSet<u32> = (1..BEFORE).collect();
+            let (mut left, mut again) = (losses - 1, Vec::new());
+            let mut sent = say_held(&mut raw, &held);
+            held.clear();
+            sent.extend(say_held(&mut raw, &held));
+            for _ in BEFORE..ALL {
+                sent.extend(raw.server_sends(1200));
+            }
+            for _ in 0..6000 {
+                for number in numbers(&raw, &sent) {
+                    if number == 0 && left > 0 {
+                        left -= 1;
+                        continue;
+                    }
+                    let known = !held.insert(number);
+                    // The first one may be probed before its answer arrives.
+                    if (1..BEFORE).contains(&number) || (known && number > 0) {
+                        again.push(number);
+                    }
+                }
+                raw.pair.now += Duration::from_millis(10);
+                sent = say_held(&mut raw, &held);
+                if sent.is_empty() {
+                    sent = raw.wait(Duration::from_millis(10));
+                }
+            }
+            let what = format!("{recovery:?}, {losses} losses");
+            assert_eq!((raw.state(), status(&raw).send_buffered), ("ESTABLISHED", 0), "{what}");
+            assert_eq!(left, 0, "{what}");
+            again.sort_unstable();
+            assert_eq!(again, (1..BEFORE).collect::<Vec<_>>(), "{what}");
+        }
+    }
+}
+
+/// Says that the peer holds the chunks with these numbers.
+fn say_held(raw: &mut Raw, held: &BTreeSet<u32>) -> Vec<Sent> {
+    let next = (0..).find(|number| !held.contains(number)).unwrap();
+    let beyond = held.range(next..).map(|number| (number + 1 - next) as u16);
+    let gaps: Vec<(u16, u16)> = beyond.map(|offset| (offset, offset)).collect();
+    raw.say_sack(next, 1 << 20, &gaps)
+}
+
+/// Returns the numbers, from 0, of the DATA in these packets.
+fn numbers(raw: &Raw, sent: &[Sent]) -> Vec<u32> {
+    tsns(sent).concat().into_iter().map(|tsn| tsn.distance_from(raw.server_tsn)).collect()
 }
 
 /// A SACK in a state that does not expect it.
