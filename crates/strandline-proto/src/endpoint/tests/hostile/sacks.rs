@@ -217,7 +217,7 @@ fn acknowledgements_taken_back_are_borne() {
 /// lost, on the network as many times as given. Its SACKs can't show that before the first chunk arrives. Then all of
 /// it is sent again, and nothing more than that.
 #[test]
-fn everything_thrown_away_behind_a_lost_chunk_is_sent_again() {
+fn data_discarded_behind_a_loss_is_resent() {
     const BEFORE: u32 = 20;
     const ALL: u32 = 40;
     for recovery in [Recovery::Rack, Recovery::Rfc9260] {
