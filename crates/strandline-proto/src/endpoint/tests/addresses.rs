@@ -40,8 +40,8 @@ fn own_packets_that_come_back_are_not_answered() {
     }
 }
 
-/// The first address of the peer is one of this host, where no port or this association itself would answer the INIT. It
-/// is dropped, and the next address is tried at once.
+/// The first address of the peer is one of this host, where no port or this association itself would answer the INIT.
+/// It is dropped, and the next address is tried at once.
 #[test]
 fn own_init_that_comes_back_is_not_answered() {
     const OTHER_PORT: u16 = 7777;
