@@ -62,19 +62,18 @@ fn a_cut_path_is_left_and_used_again() {
 #[test]
 fn sacks_that_overtake_are_no_reneging() {
     for multipath in [Multipath::Off, Multipath::Independent] {
-        let lossy = |delay| {
-            let reordering = Reordering { probability: 0.1, extra_delay_max: ms(3) };
-            LinkConfig { reordering, ..roomy(delay, 50).loss(Loss::Random(0.05)) }
-        };
-        let mut paths = TwoPaths::new([lossy(ms(20)), lossy(ms(35))], |config| {
+        let reordering = Reordering { probability: 0.1, extra_delay_max: ms(3) };
+        let lossy = LinkConfig { reordering, ..roomy(ms(40), 50).loss(Loss::Random(0.05)) };
+        let mut paths = TwoPaths::new([lossy.clone(), lossy], |config| {
             config.extensions.multipath = multipath;
             config.congestion = Algorithm::Bbr;
             (config.send_buffer, config.receive_buffer) = (Some(16 << 20), Some(16 << 20));
         });
-        paths.run(ms(10_000), 1_000_000);
+        // Enough that data does not wait for room in the send buffer: thousands of packets are in flight.
+        paths.run(ms(3000), 4_000_000);
         let stats = paths.pair.a.endpoint.status(paths.a).unwrap().stats;
         let sent: usize = [0, 1].map(|path| paths.sent(path, kind::DATA)).iter().sum();
-        assert!(sent > 30_000, "{multipath:?}: {sent}");
+        assert!(sent > 15_000, "{multipath:?}: {sent}");
         let share = stats.retransmissions as f64 / sent as f64;
         assert!((0.04..0.06).contains(&share), "{multipath:?}: {share}");
         paths.finish();
