@@ -255,21 +255,6 @@ fn section_3_3_8_a_shutdown_takes_no_gap_acknowledgement_back() {
     assert!(!again.is_empty() && again.iter().all(|tsn| *tsn == raw.server_tsn), "{again:?}");
 }
 
-/// A receiver that has thrown away what it had reported, and then gets the chunk before it, acknowledges no more than
-/// that one with its SHUTDOWN.
-#[test]
-fn section_9_2_a_shutdown_shows_reneging() {
-    let mut raw = Raw::new();
-    for _ in 0..3 {
-        raw.server_sends(1000);
-    }
-    raw.say_sack(0, 65_536, &[(2, 3)]);
-    let cumulative_tsn = raw.server_tsn;
-    raw.say(|packet| assert!(packet.push(&Shutdown { cumulative_tsn })));
-    let again = tsns(&raw.wait(Duration::from_secs(2))).concat();
-    assert!(again.contains(&(raw.server_tsn + 1)), "{again:?}");
-}
-
 /// The contents of our own set-up packets.
 #[test]
 fn section_3_3_2_own_init_and_init_ack_conform() {

@@ -56,10 +56,6 @@ const FULL_DIVISOR: usize = 16;
 /// Number of SACKs with many blocks in each group of `blocks_max`.
 const LATEST: u16 = 1 << 10;
 
-/// Number of blocks from which on a SACK adds none: each would cost a walk over all of them. A packet has room for a
-/// third of them.
-const MERGED_MAX: usize = 1 << 10;
-
 impl Gaps {
     /// Returns the highest index in well-formed blocks.
     pub(crate) fn highest(blocks: impl Iterator<Item = GapBlock>) -> Option<usize> {
@@ -78,16 +74,6 @@ impl Gaps {
             run.end = run.end.saturating_sub(steps);
             kept
         });
-    }
-
-    /// Revokes all blocks if they contain the chunk after the Cumulative TSN Ack, which a peer that still has that
-    /// chunk would have acknowledged with it. Returns whether it has.
-    pub(crate) fn revoke_adjacent(&mut self) -> bool {
-        let is_revoked = self.current.first().is_some_and(|first| first.start == 0);
-        if is_revoked {
-            self.replace(core::iter::empty(), false, false);
-        }
-        is_revoked
     }
 
     /// Replaces the blocks by those of a SACK, and keeps the old ones as the previous report. With `may_be_cut`, a
@@ -118,7 +104,7 @@ impl Gaps {
         let is_cut = may_be_cut && joined >= MAY_BE_ALL;
         self.cut_at = last.filter(|_| is_cut && full);
         let adds = may_be_old && self.current.first().is_some_and(|first| first.start > 0);
-        self.unchanged = adds && (self.current.len() >= MERGED_MAX || covers(&self.current, &self.previous));
+        self.unchanged = adds && covers(&self.current, &self.previous);
         if self.unchanged {
             self.previous.clear();
             self.cut_at = self.previous_cut_at;

@@ -179,16 +179,11 @@ impl SendWindow {
         paths: &mut PerPath<PathAck>,
     ) -> Progress {
         let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
-        let mut progress = Progress { delivered, newly_acked, ..Progress::default() };
-        if self.gaps.revoke_adjacent() {
-            self.outstanding.set_unreported(self.gaps.cut_at());
-            self.revoke_withdrawn(&mut progress, paths);
-        }
         if let Some(mut rack) = self.rack_recovery() {
             rack.detect_loss(now, Some(NewlyAcked::default()), can_send_new, paths);
         }
-        progress.in_fast_recovery = self.fast_recovery.is_active();
-        progress
+        let in_fast_recovery = self.fast_recovery.is_active();
+        Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
     }
 
     /// Processes reported duplicates (section 3.3.4). At most [`DUPLICATES_READ_MAX`] are read, because each
