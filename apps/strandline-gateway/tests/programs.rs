@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
-use crate::common::{Home, PROGRAM, World, free_address, patient};
+use crate::common::{Home, PROGRAM, World, free_address, patient, serve_echo};
 use crate::listeners::serve_http;
 
 /// The library, built as `make build` does, only without optimisation.
@@ -59,21 +59,6 @@ fn count(world: &World) -> u64 {
         .lines()
         .find_map(|line| line.strip_prefix("strandline_gateway_connections_total{listener=\"preload\"} "));
     line.map_or(0, |count| count.parse().unwrap())
-}
-
-/// Serves each connection by sending back what comes.
-fn serve_echo(listener: &TcpListener) -> SocketAddr {
-    let address = listener.local_addr().unwrap();
-    let listener = listener.try_clone().unwrap();
-    std::thread::spawn(move || {
-        while let Ok((stream, _)) = listener.accept() {
-            std::thread::spawn(move || {
-                let _ = std::io::copy(&mut &stream, &mut &stream);
-                let _ = stream.shutdown(std::net::Shutdown::Write);
-            });
-        }
-    });
-    address
 }
 
 #[test]

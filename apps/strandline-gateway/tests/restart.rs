@@ -18,20 +18,8 @@ const CONNECTIONS: usize = 50;
 /// Bytes that are sent before they are awaited.
 const CHUNK: usize = 20_000;
 
-/// Sends everything back that comes.
 fn serve_echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for tcp in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || {
-                let (mut from, mut to) = (&tcp, &tcp);
-                let _ = std::io::copy(&mut from, &mut to);
-                let _ = tcp.shutdown(std::net::Shutdown::Write);
-            });
-        }
-    });
-    address
+    crate::common::serve_echo(&TcpListener::bind("127.0.0.1:0").unwrap())
 }
 
 /// Sends a chunk, and checks that it comes back.

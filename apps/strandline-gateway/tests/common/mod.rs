@@ -178,6 +178,9 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("log of the gateway {}:\n{}", self.announced, self.log());
+        }
         self.kill();
     }
 }
@@ -294,6 +297,21 @@ pub fn patient(stream: TcpStream) -> TcpStream {
 pub fn accept(server: &TcpListener) -> TcpStream {
     socket2::SockRef::from(server).set_read_timeout(Some(PATIENCE)).unwrap();
     patient(server.accept().unwrap().0)
+}
+
+/// Serves each connection by sending back what comes. Returns the address.
+pub fn serve_echo(listener: &TcpListener) -> SocketAddr {
+    let address = listener.local_addr().unwrap();
+    let listener = listener.try_clone().unwrap();
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut &stream, &mut &stream);
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+            });
+        }
+    });
+    address
 }
 
 /// Closes a connection by a reset.
