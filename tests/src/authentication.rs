@@ -77,6 +77,15 @@ pub fn options(chunks: &[u8], secret: Option<&str>) -> String {
 }
 
 impl Session {
+    /// Asserts that the peer's chunks are authenticated if both sides demand it: with the key with identifier 7 if
+    /// there is a secret, else with the null key.
+    pub fn is_authenticated(&self, demanded: bool, secret: Option<&str>) {
+        assert_eq!(self.agreed().authentication, demanded);
+        let key = if secret.is_some() { 7 } else { 0 };
+        let keys: Vec<u16> = self.driver.keys_received.iter().copied().collect();
+        assert_eq!(keys, if demanded { vec![key] } else { Vec::new() });
+    }
+
     /// Both sides change their key while messages are exchanged: each accepts the old one until the other has
     /// changed. The peer echoes, and both have the key [`SECRET`].
     ///

@@ -118,13 +118,7 @@ fn a_killed_far_gateway_is_noticed_at_once() {
     let peer = path(far.listens().parse().unwrap(), count, |_| true);
     let near = format!("--peer far={peer} --admin 127.0.0.1:0 --forward 0={address}");
     let near = Gateway::start_in(&near_home.path, &near);
-    let connect = || {
-        let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
-        client.write_all(b"hello").unwrap();
-        let mut served = accept(&server);
-        assert_eq!(read_exactly(&mut served, 5), b"hello");
-        (client, served)
-    };
+    let connect = || near.connect_to(&server);
     let (mut client, _served) = connect();
     far.kill();
     begun.store(0, Ordering::Relaxed);

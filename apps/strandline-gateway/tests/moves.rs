@@ -1,7 +1,7 @@
 //! A far gateway that hands over again and again.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use strandline::{
 };
 use tokio::sync::mpsc;
 
-use crate::common::{Gateway, Home, PROGRAM, accept, at_last, free_address, patient, read_all, read_exactly};
+use crate::common::{Gateway, Home, PROGRAM, at_last, free_address, read_all, read_exactly};
 
 /// The first messages of streams: for reports, and to say that the process hands over.
 const REPORT: [u8; 4] = [1, 5, 0, 4];
@@ -107,13 +107,7 @@ fn the_oldest_process_makes_room() {
         "--listen 127.0.0.1:0 --allow {address} --admin 127.0.0.1:0 --config {file}"
     ));
     let near = Gateway::start(&format!("--peer far={} --forward 0={address}", far.listens()));
-    let connect = || {
-        let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
-        client.write_all(b"hello").unwrap();
-        let mut served = accept(&server);
-        assert_eq!(read_exactly(&mut served, 5), b"hello");
-        (client, served)
-    };
+    let connect = || near.connect_to(&server);
     let mut open: Vec<_> = (0..3)
         .map(|_| {
             at_last("there is an association", || {

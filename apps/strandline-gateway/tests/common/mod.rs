@@ -107,6 +107,15 @@ impl Gateway {
         self.announced["listeners"][number]["listen"].as_str().unwrap().parse().unwrap()
     }
 
+    /// Connects by its first listener to a server, which reads what the client has sent. Returns both ends.
+    pub fn connect_to(&self, server: &TcpListener) -> (TcpStream, TcpStream) {
+        let mut client = patient(TcpStream::connect(self.listener(0)).unwrap());
+        client.write_all(b"hello").unwrap();
+        let mut served = accept(server);
+        assert_eq!(read_exactly(&mut served, 5), b"hello");
+        (client, served)
+    }
+
     /// Kills it at once, as `kill -9` does.
     pub fn kill(&mut self) {
         for successor in &self.successors {
@@ -177,6 +186,7 @@ impl Gateway {
 }
 
 impl Drop for Gateway {
+    #[allow(clippy::print_stderr, reason = "shown with the test that failed")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("log of the gateway {}:\n{}", self.announced, self.log());
