@@ -1,12 +1,14 @@
 //! Who gets how much of a slow path.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Gateway, Home, World, at_last, bytes, patient, read_all, read_exactly, while_it_moves};
+use crate::common::{
+    Gateway, Home, World, at_last, bytes, listener, patient, read_all, read_exactly, while_it_moves,
+};
 use crate::slow_path::slow_path;
 
 /// Two gateways with a slow path between them, and servers that send without end (first byte 1), 100 kB (2),
@@ -34,7 +36,7 @@ impl Slow {
     /// With options of the far gateway, which may depend on the addresses of the servers.
     fn with(options: impl FnOnce([SocketAddr; SERVERS]) -> String) -> Self {
         let addresses = [(); SERVERS].map(|()| {
-            let server = TcpListener::bind("127.0.0.1:0").unwrap();
+            let server = listener();
             let address = server.local_addr().unwrap();
             std::thread::spawn(move || {
                 while let Ok((stream, _)) = server.accept() {

@@ -1,12 +1,13 @@
 //! Many connections, and readers that stop.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::{
-    Gateway, Home, World, accept, at_last, bytes, free_address, patient, read_exactly, while_it_moves,
+    Gateway, Home, World, accept, at_last, bytes, free_address, listener, patient, read_exactly,
+    while_it_moves,
 };
 
 /// Connections whose servers send without end, and whose clients don't read.
@@ -143,7 +144,7 @@ fn associations_share_a_limit() {
     const LIMIT: u64 = 16 << 20;
     let home = Home::new("common-limit");
     let file = home.write("near.toml", "[limits]\nbuffer_mib = 16\nbuffer_total_mib = 16\n");
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener();
     let to = server.local_addr().unwrap();
     let mut options = format!("--config {file} --admin 127.0.0.1:0");
     let fars: Vec<Gateway> = (0..=PEERS)

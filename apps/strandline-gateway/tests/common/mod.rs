@@ -266,7 +266,7 @@ impl World {
 
     /// Starts both with more options.
     pub fn with(far: &str, near: &str) -> Self {
-        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener();
         let address = server.local_addr().unwrap();
         let far_options = format!("--allow {address} {far}");
         let listen = free_address();
@@ -301,6 +301,14 @@ pub fn patient(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     stream
+}
+
+/// A server to which hundreds may connect at once. With the standard library's backlog of 128 their SYNs would be
+/// repeated until the gateway gives up.
+pub fn listener() -> TcpListener {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    socket2::SockRef::from(&server).listen(4096).unwrap();
+    server
 }
 
 /// Accepts a connection, which has a time limit, as its reads and writes have.
