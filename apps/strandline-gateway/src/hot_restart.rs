@@ -22,6 +22,9 @@ use crate::{init, listeners};
 /// Predecessors for which the sockets for associations have room.
 const PREDECESSORS_MAX: usize = 3;
 
+/// Time for which a process with a successor asks its predecessors: programs wait a second for an answer.
+const QUESTIONS_LAST: Duration = Duration::from_secs(2);
+
 /// What a process inherited, and what it will hand over.
 pub(crate) struct HotRestart {
     program: Program,
@@ -158,13 +161,17 @@ impl HotRestart {
         // its main one.
         init::notify();
         handover::notify_systemd();
-        let Some(inherited) = self.inherited.borrow_mut().take() else { return Ok(()) };
+        let Some(inherited) = self.inherited.borrow_mut().take() else {
+            gateway.questions.begin();
+            return Ok(());
+        };
         if let Some((_, stream)) = inherited.predecessors.last() {
             handover::send_ready(stream)?;
         }
         for (predecessor, stream) in inherited.predecessors {
             self.follow(predecessor, stream, gateway)?;
         }
+        gateway.questions.begin();
         // What is trusted may be less than when they read it.
         self.send_new_keys();
         Ok(())
@@ -321,7 +328,7 @@ impl HotRestart {
             admin.task.abort();
         }
         // The next one follows them.
-        self.predecessors.borrow_mut().clear();
+        self.predecessors.take().into_iter().for_each(PredecessorProcess::leave);
     }
 
     /// Lets the predecessors read keys and trust again.
@@ -389,6 +396,16 @@ impl PredecessorProcess {
         };
         let task = tokio::task::spawn_local(following).abort_handle();
         Ok(Self { predecessor, stream, connections, is_over, task, gateway: Arc::clone(gateway) })
+    }
+
+    /// Leaves it to the successor. Programs may have just asked here what became of their connections, so that it
+    /// is still asked for a while.
+    fn leave(self) {
+        self.task.abort();
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(QUESTIONS_LAST).await;
+            drop(self);
+        });
     }
 }
 

@@ -11,11 +11,12 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use strandline_ipc::send_note;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::preload_request::{ANSWER, is_unknown};
@@ -26,24 +27,40 @@ pub(crate) const QUESTION: u8 = b'Q';
 /// Time for an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The processes of before, by their process IDs, with the streams to them.
+/// Questions to the processes of before.
 #[derive(Debug, Default)]
-pub(crate) struct Questions(Mutex<Vec<(u32, Arc<UnixStream>)>>);
+pub(crate) struct Questions {
+    /// Their process IDs, with the streams to them.
+    processes: Mutex<Vec<(u32, Arc<UnixStream>)>>,
+    /// Whether all of them are known. The listeners serve earlier.
+    are_known: watch::Sender<bool>,
+}
 
 impl Questions {
+    fn lock(&self) -> MutexGuard<'_, Vec<(u32, Arc<UnixStream>)>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds a process. The stream is non-blocking.
     pub(crate) fn add(&self, pid: u32, stream: Arc<UnixStream>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((pid, stream));
+        self.lock().push((pid, stream));
+    }
+
+    /// Lets questions begin: all processes are added.
+    pub(crate) fn begin(&self) {
+        self.are_known.send_replace(true);
     }
 
     /// Forgets a process.
     pub(crate) fn remove(&self, pid: u32) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(known, _)| *known != pid);
+        self.lock().retain(|(known, _)| *known != pid);
     }
 
     /// Returns the answer of the process that knows a socket; `None` if there is none.
     pub(crate) async fn query(&self, key: Key) -> Option<Vec<u8>> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Without it, those that are known may have the answer.
+        let _ = timeout(PATIENCE, self.are_known.subscribe().wait_for(|known| *known)).await;
+        let all = self.lock().clone();
         for (_, stream) in all {
             match timeout(PATIENCE, query(&stream, key)).await {
                 Ok(Ok(answer)) if !is_unknown(&answer) => return Some(answer),
@@ -87,3 +104,6 @@ pub(crate) async fn answer(socket: OwnedFd, sockets: &Sockets) -> io::Result<()>
     let host = IpAddr::V6(Ipv6Addr::from(host)).to_canonical();
     stream.write_all(&sockets.answer((host, u64::from_be_bytes(cookie)))).await
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,12 +4,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use strandline::{Association, Bind, Listener, Owner, Peer, Stack, UdpGroup, UdpOptions};
+use strandline_ipc::receive_note;
 use tokio::task::{LocalSet, yield_now};
 
-use super::HotRestart;
+use super::{HotRestart, PredecessorProcess, QUESTIONS_LAST};
 use crate::config::{Args, Settings};
 use crate::gateway::Gateway;
 use crate::handover::{Inherited, Predecessor, Program};
+use crate::program_sockets::Sockets;
+use crate::questions::answer;
 use crate::registry::Registry;
 
 fn gateway() -> Arc<Gateway> {
@@ -96,6 +99,38 @@ async fn one_process_leads_while_the_next_one_starts() {
             assert!(between.end_next().await.is_none());
             assert!(handing_over.await.unwrap().is_err());
             assert!(leads(address, &own, &new).await, "nobody leads");
+        })
+        .await;
+}
+
+/// A program's question that came just before the successor served has its answer. The stream of the predecessor, which
+/// tells it when it is alone, stays open no longer.
+#[tokio::test(start_paused = true)]
+async fn predecessors_are_asked_a_while_longer() {
+    let (gateway, sockets) = (gateway(), Arc::new(Sockets::default()));
+    gateway.questions.begin();
+    let key = ([127, 0, 0, 1].into(), 7);
+    let _entry = sockets.begin(key, "192.0.2.7:443".parse().unwrap());
+    let (before, own) = UnixStream::pair().unwrap();
+    before.set_nonblocking(true).unwrap();
+    let tasks = LocalSet::new();
+    tasks
+        .run_until(async {
+            let predecessor = Predecessor { pid: 1, generation: None };
+            PredecessorProcess::follow(predecessor, own, &gateway, || {}).unwrap().leave();
+            yield_now().await;
+            let answering = tokio::task::spawn_local({
+                let (before, sockets) = (before.try_clone().unwrap(), Arc::clone(&sockets));
+                async move {
+                    let (_, socket) = receive_note(&before).unwrap().unwrap();
+                    answer(socket.unwrap(), &sockets).await
+                }
+            });
+            assert_eq!(gateway.questions.query(key).await, Some(sockets.answer(key)));
+            answering.await.unwrap().unwrap();
+            // Sleeps because the time is virtual.
+            tokio::time::sleep(2 * QUESTIONS_LAST).await;
+            assert!(receive_note(&before).unwrap().is_none(), "the stream is still open");
         })
         .await;
 }
