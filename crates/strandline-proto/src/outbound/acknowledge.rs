@@ -8,6 +8,9 @@ use crate::number::Tsn;
 use crate::path_index::PerPath;
 use crate::time::Time;
 
+/// Why an association ends whose peer keeps revoking what it acknowledged.
+const RENEGES: &str = "peer reneges too often";
+
 impl Busy {
     /// Prepares for an acknowledgement up to `cumulative`. `room` is the peer's window for new data, in
     /// bytes. Returns true if new data is pending that fits it.
@@ -46,6 +49,9 @@ impl Outbound {
         let can_send_new = busy.before_ack(now, tsn, self.window.rwnd(), paths);
         let progress =
             busy.sent.acknowledge_cumulatively(now, steps, can_send_new, &mut busy.messages, paths);
+        if progress.reneges_too_often {
+            return SackOutcome::Violation(RENEGES);
+        }
         if progress.newly_acked {
             self.window.on_shutdown_acked();
         }
@@ -138,7 +144,7 @@ fn process_selective_ack(
     let mut progress = busy.sent.acknowledge(now, steps, blocks, can_send_new, &mut busy.messages, paths);
     let freed = if progress.reneges_too_often { None } else { take_non_renegable(busy, steps == 0) };
     let Some(freed) = freed else {
-        return SackOutcome::Violation("peer reneges too often");
+        return SackOutcome::Violation(RENEGES);
     };
     progress.delivered += freed;
     let outstanding = &mut busy.sent.outstanding;

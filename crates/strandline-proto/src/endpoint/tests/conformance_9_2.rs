@@ -6,6 +6,7 @@ use strandline_wire::chunk::{Chunk, Data, Shutdown, ShutdownAck};
 
 use super::raw::*;
 use super::*;
+use crate::config::Recovery;
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
@@ -334,5 +335,25 @@ fn linger_counts_time_without_progress() {
         assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
         let failed = |(_, event): &&(_, Event)| matches!(event, Event::SendFailed(_));
         assert_eq!(raw.pair.hosts[SERVER].events.iter().filter(failed).count(), 1);
+    }
+}
+
+/// A receiver that has discarded what it had reported, and then gets the chunk before it, acknowledges no more than
+/// that one with its SHUTDOWN: the others are sent again.
+#[test]
+fn a_shutdown_that_contradicts_gap_blocks_shows_reneging() {
+    for recovery in [Recovery::Rfc9260, Recovery::Rack] {
+        let mut raw = Raw::configured(|config| config.recovery = recovery);
+        for _ in 0..3 {
+            raw.server_sends(1000);
+        }
+        raw.say_sack(0, 65_536, &[(2, 3)]);
+        say_shutdown(&mut raw, 1);
+        for number in [1, 2] {
+            let again = tsns(&raw.wait(secs(10))).concat();
+            assert!(again.contains(&(raw.server_tsn + number)), "{recovery:?}: {again:?}");
+            raw.say_sack(number + 1, 65_536, &[]);
+        }
+        assert_eq!(raw.state(), "SHUTDOWN-ACK-SENT", "{recovery:?}");
     }
 }

@@ -4,12 +4,16 @@
 //! work is bounded by the number of blocks and of chunks whose state changes. A peer may write blocks in any order,
 //! overlapping or inverted; only the set of TSNs in them counts.
 //!
-//! A SACK has room for a limited number of blocks. One with many of them may omit what does not fit: chunks that an
-//! earlier SACK reported beyond its last block are not revoked by that, except in strict RFC 9260 mode, which makes
-//! no such distinction (section 6.2.1 D iii).
-//!
 //! SACKs overtake each other. One with the Cumulative TSN Ack of the previous SACK may be older, so what it omits is
-//! not revoked: its blocks are added to those known. Only a higher Cumulative TSN Ack shows that a SACK is newer.
+//! not revoked: its blocks are added to those known. Only a higher Cumulative TSN Ack shows that a SACK is newer. A
+//! peer can make the known list as long as the window allows and then add to it with short SACKs: the runs are
+//! searched for by halves, and those that a SACK does not touch are copied without being looked at.
+//!
+//! A SACK has room for a limited number of blocks. One with many of them may omit what does not fit: chunks that an
+//! earlier SACK reported beyond its last block are not revoked by that, though it is newer. Strict RFC 9260 mode makes
+//! no such distinction (section 6.2.1 D iii): there a newer SACK revokes everything that it omits.
+
+use core::ops::Range;
 
 use strandline_wire::GapBlock;
 
@@ -23,14 +27,17 @@ pub(crate) struct Run {
 }
 
 /// The gap acknowledgements since the latest SACK that was certainly newer than all before, and memory for the next
-/// one's.
+/// one's. Each list is sorted; its runs neither overlap nor are adjacent.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
-    /// Sorted, neither overlapping nor adjacent.
     current: Vec<Run>,
+    /// What was known before the latest SACK, if it changed that.
     previous: Vec<Run>,
-    /// True if the latest SACK reported nothing that was not known: `current` is unchanged, and `previous` is empty.
-    unchanged: bool,
+    /// The blocks of the latest SACK, if it changed what is known.
+    reported: Vec<Run>,
+    change: Change,
+    /// Number of blocks in `previous` of which the latest SACK may have revoked some.
+    revocable: usize,
     /// Maximum number of blocks in a SACK, among the latest ones with many blocks and among those before. The room in
     /// a packet may shrink.
     blocks_max: [usize; 2],
@@ -40,6 +47,16 @@ pub(crate) struct Gaps {
     cut_at: Option<usize>,
     /// `cut_at` of the previous SACK.
     previous_cut_at: Option<usize>,
+}
+
+/// What a SACK did to the blocks that were known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Change {
+    /// It reported nothing that was not known.
+    #[default]
+    Nothing,
+    Added,
+    Replaced,
 }
 
 /// Number of blocks beyond which the memory is freed once there is no gap: only hostile peers or very bad networks
@@ -68,12 +85,22 @@ impl Gaps {
             return;
         }
         let steps = u16::try_from(steps).unwrap_or(u16::MAX);
-        self.current.retain_mut(|run| {
-            let kept = run.end >= steps;
+        let gone = seek(&self.current, |run| run.end < steps);
+        self.current.drain(..gone);
+        for run in &mut self.current {
             run.start = run.start.saturating_sub(steps);
-            run.end = run.end.saturating_sub(steps);
-            kept
-        });
+            run.end -= steps;
+        }
+    }
+
+    /// Revokes all blocks if they contain the chunk after the Cumulative TSN Ack, which a peer that still has that
+    /// chunk would have acknowledged with it.
+    pub(crate) fn revoke_adjacent(&mut self) -> bool {
+        let is_revoked = self.current.first().is_some_and(|first| first.start == 0);
+        if is_revoked {
+            self.replace(core::iter::empty(), false, false);
+        }
+        is_revoked
     }
 
     /// Replaces the blocks by those of a SACK, and keeps the old ones as the previous report. With `may_be_cut`, a
@@ -87,35 +114,47 @@ impl Gaps {
         may_be_old: bool,
     ) {
         self.previous_cut_at = self.cut_at.take();
-        let new = &mut self.previous;
-        new.clear();
-        let mut sorted = true;
-        for run in blocks.filter_map(to_run) {
-            sorted &= new.last().is_none_or(|last| *last <= run);
-            new.push(run);
-        }
-        if !sorted {
-            new.sort_unstable();
-        }
-        let blocks = new.len();
-        join(new);
-        let (joined, last) = (new.len(), new.last().map(|run| usize::from(run.end)));
-        let full = self.is_full(blocks);
-        let is_cut = may_be_cut && joined >= MAY_BE_ALL;
-        self.cut_at = last.filter(|_| is_cut && full);
+        let number = self.read(blocks);
+        let full = self.is_full(number);
+        let is_cut = may_be_cut && self.reported.len() >= MAY_BE_ALL;
+        self.cut_at = self.reported.last().filter(|_| is_cut && full).map(|run| usize::from(run.end));
         let adds = may_be_old && self.current.first().is_some_and(|first| first.start > 0);
-        self.unchanged = adds && covers(&self.current, &self.previous);
-        if self.unchanged {
-            self.previous.clear();
+        self.revocable = 0;
+        if adds && covers(&self.current, &self.reported) {
+            self.reported.clear();
+            self.change = Change::Nothing;
             self.cut_at = self.previous_cut_at;
             return;
         }
         core::mem::swap(&mut self.current, &mut self.previous);
-        if adds && !covers(&self.current, &self.previous) {
-            merge(&mut self.current, &self.previous);
-        } else if is_cut && !adds {
-            self.keep_beyond();
+        if adds {
+            self.change = Change::Added;
+            unite(&self.previous, &self.reported, &mut self.current);
+        } else {
+            self.change = Change::Replaced;
+            let kept = if is_cut { self.find_beyond() } else { self.previous.len() };
+            self.revocable = kept;
+            self.current.clear();
+            self.current.extend_from_slice(&self.reported);
+            self.current.extend_from_slice(self.previous.get(kept..).unwrap_or_default());
         }
+    }
+
+    /// Reads the blocks of a SACK. Returns their number.
+    fn read(&mut self, blocks: impl Iterator<Item = GapBlock>) -> usize {
+        let runs = &mut self.reported;
+        runs.clear();
+        let mut sorted = true;
+        for run in blocks.filter_map(to_run) {
+            sorted &= runs.last().is_none_or(|last| *last <= run);
+            runs.push(run);
+        }
+        if !sorted {
+            runs.sort_unstable();
+        }
+        let number = runs.len();
+        join(runs);
+        number
     }
 
     /// True if a SACK with this many blocks may have had no room for more.
@@ -133,42 +172,47 @@ impl Gaps {
         full
     }
 
-    /// Keeps the earlier reports beyond the last block.
-    fn keep_beyond(&mut self) {
-        let Some(last) = self.current.last_mut() else { return };
-        let end = last.end;
-        let first_beyond = self.previous.partition_point(|run| run.end <= end);
-        let mut beyond = self.previous.get(first_beyond..).unwrap_or_default();
-        if let Some(run) = beyond.first().filter(|run| u32::from(run.start) <= u32::from(end) + 1) {
-            last.end = run.end;
-            beyond = beyond.get(1..).unwrap_or_default();
+    /// Returns the position of the first block in `previous` that lies beyond the last one reported. If that one
+    /// ends within or just before an earlier block, it is extended to the end of that block.
+    fn find_beyond(&mut self) -> usize {
+        let Some(last) = self.reported.last_mut() else { return self.previous.len() };
+        let beyond = self.previous.partition_point(|run| run.end <= last.end);
+        match self.previous.get(beyond).filter(|run| u32::from(run.start) <= u32::from(last.end) + 1) {
+            Some(run) => {
+                last.end = run.end;
+                beyond + 1
+            }
+            None => beyond,
         }
-        self.current.extend_from_slice(beyond);
     }
 
     /// Ends the processing of the report.
     pub(crate) fn end_report(&mut self) {
-        if self.current.is_empty() && self.current.capacity().max(self.previous.capacity()) > KEPT {
+        let Self { current, previous, reported, .. } = self;
+        let capacity = current.capacity().max(previous.capacity()).max(reported.capacity());
+        if current.is_empty() && capacity > KEPT {
             *self = Self::default();
         }
     }
 
     /// Returns what is reported now and was not before.
     pub(crate) fn added(&self) -> Difference<'_> {
-        let current = if self.unchanged { &[] } else { &self.current[..] };
-        Difference::new(current, &self.previous)
+        Difference::new(&self.reported, &self.previous)
     }
 
     /// Returns what was reported before and is not now.
     pub(crate) fn withdrawn(&self) -> Difference<'_> {
-        Difference::new(&self.previous, &self.current)
+        Difference::new(self.previous.get(..self.revocable).unwrap_or_default(), &self.reported)
     }
 
-    /// Returns what is not reported, below `limit`.
-    pub(crate) fn holes(&self, limit: usize) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
-        let ends = self.current.iter().map(|run| (usize::from(run.start), usize::from(run.end) + 1));
-        let mut from = 0;
+    /// Returns what is not reported within a range. A range may be empty.
+    pub(crate) fn holes(&self, within: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+        let Range { start: mut from, end: limit } = within;
+        let first = seek(&self.current, |run| usize::from(run.end) < from);
+        let runs = self.current.get(first..).unwrap_or_default();
+        let ends = runs.iter().map(|run| (usize::from(run.start), usize::from(run.end) + 1));
         ends.chain(core::iter::once((limit, limit))).map_while(move |(start, next)| {
+            look();
             let hole = from..start.min(limit);
             from = next;
             (hole.start < limit).then_some(hole)
@@ -177,7 +221,12 @@ impl Gaps {
 
     /// True if the latest SACK differs from the previous one.
     pub(crate) fn differ(&self) -> bool {
-        (!self.unchanged && self.current != self.previous) || self.cut_at != self.previous_cut_at
+        let differs = match self.change {
+            Change::Nothing => false,
+            Change::Added => true,
+            Change::Replaced => self.current != self.previous,
+        };
+        differs || self.cut_at != self.previous_cut_at
     }
 
     /// See the field.
@@ -196,7 +245,7 @@ impl Gaps {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        (self.current.capacity() + self.previous.capacity()) * size_of::<Run>()
+        (self.current.capacity() + self.previous.capacity() + self.reported.capacity()) * size_of::<Run>()
     }
 
     #[cfg(test)]
@@ -226,34 +275,57 @@ fn join(runs: &mut Vec<Run>) {
 /// Number of runs that are looked at in turn before the search is by halves.
 const NEAR: usize = 4;
 
+/// Returns the number of runs at the beginning of a sorted list that `is_before` applies to. The search takes the
+/// logarithm of the length at most.
+fn seek(runs: &[Run], is_before: impl Fn(&Run) -> bool) -> usize {
+    let is_before = |run: &Run| {
+        look();
+        is_before(run)
+    };
+    let near = runs.iter().take(NEAR).position(|run| !is_before(run));
+    near.unwrap_or_else(|| runs.partition_point(is_before))
+}
+
+/// Counts runs that are looked at, in tests.
+#[inline(always)]
+fn look() {
+    #[cfg(test)]
+    tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
+}
+
 /// True if one list contains everything in another one. A short list costs little, however long the first one is.
 fn covers(runs: &[Run], others: &[Run]) -> bool {
     let mut rest = runs;
     others.iter().all(|run| {
-        let near = rest.iter().take(NEAR).position(|known| known.end >= run.end);
-        let at = near.unwrap_or_else(|| rest.partition_point(|known| known.end < run.end));
-        rest = rest.get(at..).unwrap_or_default();
+        rest = rest.get(seek(rest, |known| known.end < run.end)..).unwrap_or_default();
         rest.first().is_some_and(|known| known.start <= run.start)
     })
 }
 
-/// Adds the runs of a sorted list to another one.
-fn merge(runs: &mut Vec<Run>, others: &[Run]) {
-    let mut from = runs.len();
-    runs.extend_from_slice(others);
-    // From the last one down, so that each run is moved once.
-    let mut left = others;
-    let mut to = runs.len();
-    while let Some((other, before)) = left.split_last() {
-        to -= 1;
-        let own = from.checked_sub(1).and_then(|at| runs.get(at)).copied().filter(|own| own > other);
-        let Some(slot) = runs.get_mut(to) else { return };
-        match own {
-            Some(own) => (*slot, from) = (own, from - 1),
-            None => (*slot, left) = (*other, before),
-        }
+/// Writes all runs of two sorted lists to a third one. A short second list costs little besides copying, however long
+/// the first one is: its runs are looked at only near those of the second one.
+fn unite(runs: &[Run], others: &[Run], all: &mut Vec<Run>) {
+    all.clear();
+    if runs.len() <= 2 * others.len() && covers(others, runs) {
+        all.extend_from_slice(others);
+        return;
     }
-    join(runs);
+    let mut rest = runs;
+    for other in others {
+        let (before, touched) =
+            rest.split_at(seek(rest, |run| u32::from(run.end) + 1 < u32::from(other.start)));
+        all.extend_from_slice(before);
+        let (joined, beyond) =
+            touched.split_at(seek(touched, |run| u32::from(run.start) <= u32::from(other.end) + 1));
+        let start = joined.first().map_or(other.start, |run| run.start.min(other.start));
+        let end = joined.last().map_or(other.end, |run| run.end.max(other.end));
+        match all.last_mut().filter(|last| u32::from(start) <= u32::from(last.end) + 1) {
+            Some(last) => last.end = end.max(last.end),
+            None => all.push(Run { start, end }),
+        }
+        rest = beyond;
+    }
+    all.extend_from_slice(rest);
 }
 
 /// The runs of one sorted list without those of another.
@@ -283,11 +355,9 @@ impl Iterator for Difference<'_> {
     fn next(&mut self) -> Option<Run> {
         loop {
             let run = self.current?;
-            while let [first, rest @ ..] = self.without
-                && first.end < run.start
-            {
-                self.without = rest;
-            }
+            look();
+            let before = seek(self.without, |cut| cut.end < run.start);
+            self.without = self.without.get(before..).unwrap_or_default();
             let Some(cut) = self.without.first().filter(|cut| cut.start <= run.end) else {
                 self.step();
                 return Some(run);
@@ -326,3 +396,6 @@ impl BeyondGap {
         self.sacks = self.sacks.saturating_add(u32::from(reports));
     }
 }
+
+#[cfg(test)]
+mod tests;

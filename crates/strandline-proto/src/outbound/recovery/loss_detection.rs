@@ -177,8 +177,8 @@ impl RackRecovery<'_> {
         let gaps = self.gaps;
         let mut examined = Some(self.rack.examined);
         let mut left = EXAMINED_MAX;
-        'holes: for hole in gaps.holes(self.outstanding.len()) {
-            for index in hole.start.max(self.rack.examined)..hole.end {
+        'holes: for hole in gaps.holes(self.rack.examined..self.outstanding.len()) {
+            for index in hole {
                 let Some(record) = self.outstanding.get(index) else { break 'holes };
                 // The latest SACK had no room for this chunk and the following ones.
                 if self.outstanding.is_unreported(index) {

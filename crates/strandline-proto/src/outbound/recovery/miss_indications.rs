@@ -96,7 +96,7 @@ pub(crate) fn count_misses(
 ) -> bool {
     let limit = if missing.all { gaps.last().unwrap_or(0).max(missing.below) } else { missing.below };
     let mut marked = false;
-    for index in gaps.holes(limit).flatten() {
+    for index in gaps.holes(0..limit).flatten() {
         let Some(record) = outstanding.get_mut(index) else { break };
         if record.is_done() {
             continue; // Abandoned, or revoked by this SACK, which counts its one indication.

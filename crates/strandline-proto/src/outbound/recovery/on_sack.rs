@@ -115,7 +115,7 @@ impl SendWindow {
         let mut is_new = steps > 0;
         if blocks.clone().next().is_some() || !self.gaps.is_empty() {
             acked = self.process_gap_blocks(steps, blocks, &mut progress, paths);
-            is_new |= self.gaps.differ();
+            is_new = is_new || self.gaps.differ();
         } else {
             self.outstanding.set_unreported(None);
         }
@@ -169,7 +169,8 @@ impl SendWindow {
     }
 
     /// Processes a cumulative acknowledgement of everything up to `steps` beyond the ack point, from a chunk without
-    /// gap blocks. `can_send_new` is true if there is new data that the peer has room for.
+    /// gap blocks. If it ends just before a chunk that a gap block reported, the peer lacks that one now, and all
+    /// blocks are revoked. `can_send_new` is true if there is new data that the peer has room for.
     pub(crate) fn acknowledge_cumulatively(
         &mut self,
         now: Time,
@@ -179,11 +180,24 @@ impl SendWindow {
         paths: &mut PerPath<PathAck>,
     ) -> Progress {
         let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
+        let mut progress = Progress {
+            delivered,
+            newly_acked,
+            in_fast_recovery: self.fast_recovery.is_active(),
+            ..Progress::default()
+        };
+        if self.gaps.revoke_adjacent() {
+            self.outstanding.set_unreported(None);
+            self.revoke_withdrawn(&mut progress, paths);
+        }
         if let Some(mut rack) = self.rack_recovery() {
             rack.detect_loss(now, Some(NewlyAcked::default()), can_send_new, paths);
         }
-        let in_fast_recovery = self.fast_recovery.is_active();
-        Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
+        self.gaps.end_report();
+        if self.non_renegable.is_some() {
+            self.retransmit_revoked(&mut progress, paths);
+        }
+        progress
     }
 
     /// Processes reported duplicates (section 3.3.4). At most [`DUPLICATES_READ_MAX`] are read, because each
@@ -228,14 +242,7 @@ impl SendWindow {
         let mut acked = GapAcked::default();
         for run in gaps.added() {
             for index in usize::from(run.start)..=usize::from(run.end) {
-                // These states outlast what SACKs report.
-                let lasts = |record: &Record| {
-                    matches!(
-                        record.state(),
-                        State::NonRenegable | State::NonRenegableFreed | State::Abandoned
-                    )
-                };
-                if outstanding.get(index).is_some_and(lasts) {
+                if outstanding.get(index).is_some_and(|record| record.state().outlasts_reports()) {
                     continue;
                 }
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
@@ -358,7 +365,7 @@ fn renege(
     let path = match outstanding.get(index) {
         Some(record) if record.state() == State::GapAcked => record.path,
         // Omitting it has no effect, but reporting it again costs work.
-        Some(record) if matches!(record.state(), State::NonRenegable | State::NonRenegableFreed) => return 1,
+        Some(record) if record.state().outlasts_reports() => return 1,
         _ => return 0,
     };
     outstanding.change(index, State::InFlight);

@@ -51,6 +51,14 @@ pub(crate) enum State {
     Abandoned,
 }
 
+impl State {
+    /// True if it stays whatever SACKs report of the chunk. Reporting it and omitting it again costs a look-up each.
+    #[inline]
+    pub(crate) const fn outlasts_reports(self) -> bool {
+        matches!(self, Self::NonRenegable | Self::NonRenegableFreed | Self::Abandoned)
+    }
+}
+
 /// A chunk that was sent.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)] // `alike` reads the last four fields as one number.

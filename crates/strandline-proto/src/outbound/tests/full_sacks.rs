@@ -118,3 +118,17 @@ fn full_is_what_the_latest_had_room_for() {
     }
     assert!(gaps.cut_at().is_some());
 }
+
+/// Long packets report thousands of gaps, and each SACK adds what is new, whether it is long or short.
+#[test]
+fn long_sacks_add_their_news() {
+    let named = |blocks: u16| (1..=blocks).map(|number| GapBlock { start: 2 * number, end: 2 * number });
+    let mut gaps = Gaps::default();
+    gaps.replace(named(1700), true, false);
+    for blocks in [1701, 2000] {
+        gaps.replace(named(blocks), true, true);
+        assert_eq!(gaps.last(), Some(2 * usize::from(blocks) - 1));
+    }
+    gaps.replace(named(2001).skip(1999), true, true);
+    assert_eq!(gaps.last(), Some(2 * 2001 - 1));
+}

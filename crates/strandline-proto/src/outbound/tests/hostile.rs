@@ -2,6 +2,8 @@
 //! sent.
 
 use super::*;
+use crate::outbound::partial::{Skipping, abandon_due};
+use crate::reliability::Reliability;
 
 fn block(start: u16, end: u16) -> GapBlock {
     GapBlock { start, end }
@@ -105,12 +107,14 @@ fn thousands_of_blocks_that_name_everything() {
     assert_eq!(fixture.out.heap().gaps, 0, "room for thousands of blocks is not kept");
 }
 
-/// Each SACK could change the state of everything outstanding, for ever: by a higher Cumulative TSN Ack, or by
-/// reporting the chunk after it in a block.
+/// Each SACK or SHUTDOWN could change the state of everything outstanding, for ever: by a higher Cumulative TSN Ack, or
+/// by reporting the chunk after it in a block.
 #[test]
 fn endless_reneging_is_stopped() {
     const CHUNKS: u32 = 1000;
-    for (advances, block_start) in [(true, 2), (false, 1)] {
+    for (advances, block_start, by_shutdown) in
+        [(true, 2, false), (false, 1, false), (true, 2, true), (false, 1, true)]
+    {
         let mut fixture = Fixture::new();
         fixture.config.send_messages_max = 65_536;
         for _ in 0..2 * CHUNKS {
@@ -121,8 +125,15 @@ fn endless_reneging_is_stopped() {
             let bytes = encode_sack(Tsn(INITIAL - 1) + next, fixture.a_rwnd, blocks, &[]);
             fixture.out.on_sack(fixture.now, &decode_sack(&bytes), &mut Acks::default())
         };
+        let take_back = |fixture: &mut Fixture, next: u32| {
+            if !by_shutdown {
+                return say(fixture, next, &[]);
+            }
+            let cumulative = Tsn(INITIAL - 1) + next;
+            fixture.out.on_cumulative(fixture.now, cumulative, &mut Acks::default())
+        };
         let (mut taken_back, mut next) = (0, 0);
-        while !matches!(say(&mut fixture, next, &[]), SackOutcome::Violation("peer reneges too often")) {
+        while !matches!(take_back(&mut fixture, next), SackOutcome::Violation("peer reneges too often")) {
             taken_back += CHUNKS;
             assert!(taken_back < 300_000);
             applied(say(&mut fixture, next, &[block(block_start, CHUNKS as u16 + 1)]));
@@ -130,6 +141,42 @@ fn endless_reneging_is_stopped() {
         }
         assert!(taken_back > 200_000, "a peer that is short of memory takes some back: {taken_back}");
     }
+}
+
+/// Chunks that were abandoned stay so, but each SACK that reports them or omits them again looks at all of them.
+#[test]
+fn endless_reports_of_abandoned_chunks_are_stopped() {
+    const CHUNKS: u16 = 1000;
+    let mut fixture = Fixture::new();
+    fixture.config.send_messages_max = 65_536;
+    fixture.push(1);
+    let info = SendInfo::default().reliability(Reliability::lifetime(Duration::from_millis(10)));
+    for _ in 0..CHUNKS {
+        let room = fixture.config.send_buffer_start();
+        fixture.out.push(Time::ZERO, info, &mut message(1), &fixture.config, |_| room).unwrap();
+    }
+    while fixture.new_chunk(0, ROOM).is_some() {}
+    fixture.wait(1000);
+    fixture.timeout(0);
+    assert!(abandon_due(&mut fixture.out, fixture.now, Skipping::Agreed).is_some());
+    let state = |fixture: &Fixture, index| {
+        fixture.out.busy.as_ref().unwrap().sent.outstanding.get(index).map(Record::state)
+    };
+    assert_eq!([0, 1000].map(|index| state(&fixture, index)), [Some(State::Marked), Some(State::Abandoned)]);
+    let mut rounds = 0;
+    loop {
+        let named = [block(1, CHUNKS + 1)];
+        let outcomes = [&named[..], &[]].map(|blocks| {
+            let bytes = encode_sack(Tsn(INITIAL - 1), fixture.a_rwnd, blocks, &[]);
+            fixture.out.on_sack(fixture.now, &decode_sack(&bytes), &mut Acks::default())
+        });
+        if outcomes.iter().any(|outcome| matches!(outcome, SackOutcome::Violation(_))) {
+            break;
+        }
+        rounds += 1;
+        assert!(rounds < 1000);
+    }
+    assert!(rounds > 100, "{rounds}");
 }
 
 /// Old SACKs in turn with new ones cost no more than their blocks, and end nothing.

@@ -384,16 +384,21 @@ impl Run {
         let outcome = self.fixture.out.on_cumulative(self.fixture.now, tsn, &mut acks);
         self.fixture.apply(&acks);
         let advanced = next > self.model.cumulative;
-        // As a SACK that repeats the gap blocks of the last one, except for the miss indications.
-        let named: BTreeSet<u32> =
+        // As a SACK that repeats the gap blocks of the last one, except for the miss indications. If they contain the
+        // next chunk, the peer lacks that one after all, and it is as a SACK without blocks.
+        let mut named: BTreeSet<u32> =
             self.model.chunks.iter().filter(|c| c.acked && c.tsn >= next).map(|c| c.tsn).collect();
-        let before: Vec<_> = self.model.chunks.iter().map(|c| (c.tsn, c.misses, c.marked, c.fast)).collect();
+        if named.first() == Some(&next) {
+            named.clear();
+        }
+        let before: Vec<_> = self.model.chunks.iter().filter(|c| !c.acked).cloned().collect();
         let exit = self.model.recovery_exit.filter(|&exit| next <= exit);
         let mut expected = self.model.sack(next, &named);
         self.model.recovery_exit = exit;
         for chunk in &mut self.model.chunks {
-            let &(_, misses, marked, fast) = before.iter().find(|known| known.0 == chunk.tsn).expect("known");
-            (chunk.misses, chunk.marked, chunk.fast) = (misses, marked, fast);
+            if let Some(before) = before.iter().find(|before| before.tsn == chunk.tsn) {
+                (chunk.misses, chunk.marked, chunk.fast) = (before.misses, before.marked, before.fast);
+            }
         }
         for ack in &mut expected.acks {
             (ack.lost.bytes, ack.lost.chunks, ack.begins_congestion_event) = (0, 0, false);

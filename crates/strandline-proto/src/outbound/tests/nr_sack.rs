@@ -35,6 +35,16 @@ impl Fixture {
         (outcome, acks)
     }
 
+    /// Receives a SHUTDOWN that acknowledges everything before `next`.
+    fn shutdown(&mut self, next: u32) -> SackOutcome {
+        let mut acks = Acks::default();
+        let outcome = self.out.on_cumulative(self.now, Tsn(INITIAL) + next.wrapping_sub(1), &mut acks);
+        if matches!(outcome, SackOutcome::Applied { .. }) {
+            self.apply(&acks);
+        }
+        outcome
+    }
+
     fn buffered(&self) -> usize {
         self.out.buffered_bytes()
     }
@@ -124,23 +134,29 @@ fn kept_chunks_are_never_revoked() {
 /// A peer that says that a TSN is missing after all gets it again, if it has not left.
 #[test]
 fn kept_chunk_that_is_missing_is_sent_again() {
-    let mut fixture = Fixture::new();
-    fixture.push(4 * FULL);
-    fixture.tsns(0);
-    fixture.nr_sack(1, &[], &[(2, 3)]);
-    for missing in [2, 3] {
-        let outcome = fixture.nr_sack(missing, &[], &[]);
-        assert!(matches!(outcome, SackOutcome::Applied { .. }), "{outcome:?}");
-        fixture.timeout(0);
-        assert_eq!(fixture.tsns(0), [missing]);
+    for by_shutdown in [false, true] {
+        let mut fixture = Fixture::new();
+        fixture.push(4 * FULL);
+        fixture.tsns(0);
+        fixture.nr_sack(1, &[], &[(2, 3)]);
+        for missing in [2, 3] {
+            let outcome =
+                if by_shutdown { fixture.shutdown(missing) } else { fixture.nr_sack(missing, &[], &[]) };
+            assert!(matches!(outcome, SackOutcome::Applied { .. }), "{outcome:?}");
+            fixture.timeout(0);
+            assert_eq!(fixture.tsns(0), [missing]);
+        }
+        fixture.nr_sack(4, &[], &[]);
+        assert_eq!((fixture.buffered(), fixture.flight), (0, [0; 8]));
     }
-    fixture.nr_sack(4, &[], &[]);
-    assert_eq!((fixture.buffered(), fixture.flight), (0, [0; 8]));
     // One that has left can't be sent any more.
     let mut fixture = Fixture::with_outstanding(3);
     fixture.nr_sack(1, &[], &[(1, 1)]);
     assert_eq!(fixture.buffered(), FULL);
     assert!(matches!(fixture.nr_sack(1, &[], &[]), SackOutcome::Violation(_)));
+    let mut fixture = Fixture::with_outstanding(3);
+    fixture.nr_sack(0, &[], &[(2, 2)]);
+    assert!(matches!(fixture.shutdown(2), SackOutcome::Violation(_)));
 }
 
 /// Section 4.4.2: a TSN that is listed as both is non-renegable. The order of blocks, and what is listed twice or

@@ -207,7 +207,7 @@ fn a_first_window_is_given_back_no_further() {
     assert_eq!(fixture.out.peer_rwnd(), 700);
 }
 
-/// SHUTDOWN's acknowledgement does not report gaps: it revokes nothing.
+/// SHUTDOWN's acknowledgement does not report gaps: it revokes nothing that it does not contradict.
 #[test]
 fn cumulative_acknowledgement_of_shutdown() {
     let mut fixture = Fixture::with_outstanding(6);
@@ -226,6 +226,28 @@ fn cumulative_acknowledgement_of_shutdown() {
     assert_eq!(outcome, SackOutcome::Ignored, "what was never sent can't be acknowledged");
     let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 5, &mut nothing);
     assert!(applied(outcome).all_acked);
+}
+
+/// A SHUTDOWN that acknowledges everything before a chunk in a gap block contradicts it: the peer has revoked that
+/// chunk, and perhaps the others.
+#[test]
+fn shutdown_that_contradicts_gap_blocks_revokes_them() {
+    for mut fixture in [Fixture::with_outstanding(9), Fixture::with_rack(9)] {
+        fixture.wait(100);
+        let (_, acks) = fixture.sack(0, &[(2, 3), (5, 6)]);
+        assert_eq!(acks[0].acked.chunks, 4);
+        let mut acks = Acks::default();
+        let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 1, &mut acks);
+        fixture.apply(&acks);
+        fixture.check();
+        assert!(!applied(outcome).all_acked);
+        assert_eq!(acks[0].lost.reneged_bytes, 4 * ROOM as u32);
+        assert!(!fixture.out.has_gaps());
+        fixture.timeout(0);
+        assert_eq!(fixture.tsns(0), (2..9).collect::<Vec<_>>());
+        applied(fixture.sack(9, &[]).0);
+        assert!(fixture.out.is_empty());
+    }
 }
 
 /// Idle associations process SACKs too, without any heap.
