@@ -16,7 +16,7 @@ use super::timeout::{count_standstill, room_after_timeout};
 use super::{Association, State, auth, multipath, reconfig};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, PathChange, SendInfo};
-use crate::inbound::i_data::on_i_data;
+use crate::inbound::i_data::{charged_bytes, on_i_data};
 use crate::inbound::{DataOutcome, Inbound};
 use crate::number::{StreamId, Tsn};
 use crate::outbound::stream_credit::check_buffer;
@@ -163,14 +163,14 @@ impl Association {
         seen: &mut Seen,
     ) -> bool {
         self.stats.data_received += 1;
-        let before = self.inbound.buffered_bytes();
+        let before = charged_bytes(&self.inbound);
         if !has_room_for(&self.inbound, cx, data.tsn) {
             self.inbound.refuse(data.tsn);
             return true;
         }
         let point = self.config.partial_delivery_point;
         let outcome = on_i_data(&mut self.inbound, data, &mut cx.arena, point);
-        cx.memory.on_received(before, self.inbound.buffered_bytes());
+        cx.memory.on_received(before, charged_bytes(&self.inbound));
         self.on_refused_data(cx, now, (data.stream, data.tsn), outcome, seen)
     }
 

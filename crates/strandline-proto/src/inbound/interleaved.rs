@@ -59,8 +59,11 @@ pub(super) enum Kind {
 /// Otherwise their records alone might fill a small buffer, and nothing could free it.
 const FREE_MAX: usize = 1024;
 
-/// Cost of an entry of `abandoned` in bytes: it takes 8, and as many of a node that is half full.
-const ABANDONED_COST: u32 = 16;
+/// Cost of an entry of `abandoned` or `next` in bytes: it takes 8, and as many of a node that is half full.
+const NUMBER_COST: u32 = 16;
+
+/// Number of entries of `next` that are not counted for the limit of all associations.
+const NEXT_FREE: usize = 64;
 
 /// The messages of an association that receives I-DATA.
 #[derive(Debug, Default)]
@@ -68,7 +71,8 @@ pub(crate) struct Interleaved {
     messages: BTreeMap<Key, Held>,
     /// Number of these that the window is not charged for.
     free: usize,
-    /// The MID of the next ordered message on each stream that was used: up to 65,536 entries of 8 bytes.
+    /// The MID of the next ordered message on each stream that was used: up to 65,536 entries of 8 bytes. Many of them
+    /// count for the limit of all associations.
     next: BTreeMap<StreamId, Mid>,
     /// The streams with an unordered message of which a part was delivered, and its MID.
     partly: BTreeMap<StreamId, Mid>,
@@ -429,9 +433,10 @@ impl Interleaved {
         }
     }
 
-    /// Returns the bytes of the records that an I-FORWARD-TSN makes and that stay until their streams are reset.
+    /// Returns the bytes of the records that a peer can make on each stream and that stay until their streams are
+    /// reset.
     pub(super) fn record_bytes(&self) -> u32 {
-        self.abandoned.len() as u32 * ABANDONED_COST
+        (self.abandoned.len() + self.next.len().saturating_sub(NEXT_FREE)) as u32 * NUMBER_COST
     }
 
     /// Returns the heap bytes of the records, and of the held payload.

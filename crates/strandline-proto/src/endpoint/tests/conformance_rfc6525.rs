@@ -96,7 +96,7 @@ fn encode(parameters: &[ReConfigParameter<'_>]) -> Vec<u8> {
 
 impl Raw {
     /// Sends a RE-CONFIG chunk to the server. Returns what the server sends.
-    fn re_config(&mut self, parameters: &[ReConfigParameter<'_>]) -> Vec<Sent> {
+    pub(super) fn re_config(&mut self, parameters: &[ReConfigParameter<'_>]) -> Vec<Sent> {
         let bytes = encode(parameters);
         self.say(|packet| assert!(packet.push(&ReConfig { parameters: Parameters::new(&bytes) })))
     }
@@ -120,7 +120,7 @@ fn responds(number: u32, result: &str) -> Vec<String> {
 }
 
 /// The peer's reset of its outgoing streams: request `number`, last TSN.
-fn outgoing(number: u32, last_tsn: Tsn, streams: &[u8]) -> ReConfigParameter<'_> {
+pub(super) fn outgoing(number: u32, last_tsn: Tsn, streams: &[u8]) -> ReConfigParameter<'_> {
     ReConfigParameter::OutgoingSsnReset(OutgoingSsnReset {
         request: RequestNumber(number),
         response: RequestNumber(0),
@@ -134,7 +134,7 @@ fn incoming(number: u32, streams: &[u8]) -> ReConfigParameter<'_> {
     ReConfigParameter::IncomingSsnReset(IncomingSsnReset { request, streams })
 }
 
-fn renumber(number: u32) -> ReConfigParameter<'static> {
+pub(super) fn renumber(number: u32) -> ReConfigParameter<'static> {
     ReConfigParameter::SsnTsnReset(SsnTsnReset { request: RequestNumber(number) })
 }
 

@@ -5,10 +5,12 @@ use strandline_wire::number::{Fsn, Mid, Tsn};
 use strandline_wire::parameter::{Parameters, kind as parameter};
 use strandline_wire::{Chunk, Data, IData, Init};
 
+use super::conformance_rfc6525::{outgoing, renumber};
 use super::raw::*;
 use super::*;
 use crate::config::StreamScheduler;
 use crate::event::FailureCause;
+use crate::reconfiguration::PeerRequests;
 use crate::reliability::Reliability;
 
 /// Supported Extensions: RE-CONFIG, FORWARD TSN, I-DATA and I-FORWARD-TSN.
@@ -393,5 +395,46 @@ fn records_of_abandoned_messages_are_counted() {
     raw.pair.hosts[SERVER].endpoint.abort(now, id, bytes::Bytes::new()).unwrap();
     raw.pair.run();
     while raw.pair.recv(SERVER, id).is_some() {}
+    assert_eq!(counted(&mut raw), 0);
+}
+
+/// A reset of their streams, or of all numbers, gives these records back.
+#[test]
+fn resets_give_records_back() {
+    let mut raw = open_as(&ALL, |config| config.extensions.peer_requests = PeerRequests::ALL);
+    let counted = |raw: &mut Raw| raw.server().buffers().receive_bytes;
+    let skip = |raw: &mut Raw, last: Tsn| {
+        let skipped =
+            (0..10).map(|stream| SkippedMessage { stream: StreamId(stream), unordered: true, mid: Mid(7) });
+        raw.say(|packet| assert!(i_forward_tsn::write(packet, last, skipped)));
+        assert_eq!(counted(raw), 160);
+    };
+    let first = raw.tsn;
+    skip(&mut raw, first);
+    raw.re_config(&[outgoing(first.0, first, &[])]);
+    assert_eq!(counted(&mut raw), 0);
+    skip(&mut raw, first + 1);
+    raw.re_config(&[renumber(first.0 + 1)]);
+    assert_eq!(counted(&mut raw), 0);
+}
+
+/// The numbers of streams in use count likewise, from the 65th stream on.
+#[test]
+fn numbers_of_many_streams_are_counted() {
+    let mut raw = open();
+    let counted = |raw: &mut Raw| raw.server().buffers().receive_bytes;
+    for stream in 0..100 {
+        let tsn = raw.tsn + u32::from(stream);
+        raw.say_all(&[&IData::whole(tsn, StreamId(stream), Mid(0), b"is read")]);
+        assert_eq!(raw.read().len(), 1);
+        assert_eq!(counted(&mut raw), u64::from(stream + 1).saturating_sub(64) * 16);
+    }
+    raw.say_all(&[&IData::whole(raw.tsn + 100, StreamId(7), Mid(1), b"is known")]);
+    assert_eq!(raw.read().len(), 1);
+    assert_eq!(counted(&mut raw), 36 * 16);
+    let (id, now) = (raw.server, raw.pair.now);
+    raw.pair.hosts[SERVER].endpoint.abort(now, id, bytes::Bytes::new()).unwrap();
+    raw.pair.run();
+    raw.pair.hosts[SERVER].endpoint.release(id);
     assert_eq!(counted(&mut raw), 0);
 }

@@ -525,3 +525,21 @@ fn past_mids_are_skipped_after_a_reset() {
     assert_eq!(rig.texts(), ["a", "b", "c", "new"]);
     rig.is_empty_again();
 }
+
+/// Messages that were abandoned before a reset do not concern those that follow it.
+#[test]
+fn abandoned_messages_are_forgotten_with_a_reset() {
+    for of_all in [false, true] {
+        let mut rig = interleaved(Rig::new());
+        rig.skips(100, &[(1, true, 5)]);
+        if of_all {
+            bar_past(&mut rig.inbound);
+            assert_eq!(go_on(&mut rig.inbound, Tsn(101), &mut rig.arena), Some((0, None)));
+        } else {
+            assert_eq!(reset_streams(&mut rig.inbound, &Streams::from(StreamId(1))), Some(0));
+        }
+        rig.accepts(&[free(part(101, 1, 3, 0, b"x")), last(free(part(102, 1, 3, 1, b"y")))]);
+        assert_eq!(rig.texts(), ["xy"], "{of_all}");
+        rig.is_empty_again();
+    }
+}
