@@ -76,7 +76,7 @@ fn events(pair: &Pair, host: usize) -> Vec<AuthenticationEvent> {
 }
 
 /// Asserts that chunks of these types come only behind an AUTH chunk in the packets of one side.
-fn assert_behind_auth(pair: &Pair, host: usize, demanded: &[u8]) {
+pub(super) fn assert_behind_auth(pair: &Pair, host: usize, demanded: &[u8]) {
     let own = pair.log.iter().filter(|sent| sent.source.ip() == address(host, 0).ip());
     for kinds in own.map(Sent::kinds) {
         let auth = kinds.iter().position(|kind| *kind == kind::AUTH).unwrap_or(usize::MAX);

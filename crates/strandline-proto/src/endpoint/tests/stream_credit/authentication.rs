@@ -2,19 +2,25 @@
 
 use strandline_wire::parameter::HmacIdentifiers;
 
-use super::super::conformance_rfc4895::Peer;
+use super::super::conformance_rfc4895::{Peer, assert_behind_auth};
 use super::*;
 use crate::authentication::Authentication;
+
+const DEMANDED: [u8; 2] = [kind::STREAM_CREDIT, kind::STREAM_BLOCKED];
+
+/// Two endpoints that demand AUTH of both chunk types.
+fn demanding() -> Pair {
+    configured(|config| {
+        let chunks = DEMANDED.into_iter().collect();
+        config.extensions.authentication = Some(Authentication { chunks, ..Authentication::default() });
+    })
+}
 
 /// Section 5: both chunk types may be listed in CHUNKS. They have no effect then unless they come behind AUTH.
 #[test]
 fn chunks_may_be_authenticated() {
     let offer = [Parameter::SupportedExtensions(&[64, 194, 192]), Parameter::StreamCredit { initial_kib: 1 }];
-    let pair = configured(|config| {
-        let chunks = [kind::STREAM_CREDIT, kind::STREAM_BLOCKED].into_iter().collect();
-        config.extensions.authentication = Some(Authentication { chunks, ..Authentication::default() });
-    });
-    let mut peer = Peer::open_with(pair, &[], HmacIdentifiers::SHA1, &offer);
+    let mut peer = Peer::open_with(demanding(), &[], HmacIdentifiers::SHA1, &offer);
     peer.raw.pair.send(SERVER, peer.raw.server, 1, &[5; 4096]);
     assert!(peer.raw.heard().iter().any(has(kind::I_DATA)));
     let acknowledged = peer.raw.say_sack(1, 1 << 20, &[]);
@@ -29,4 +35,25 @@ fn chunks_may_be_authenticated() {
     let bytes = peer.bytes_of(&[&question]);
     assert!(!peer.raw.say_bytes(&bytes).iter().any(has(kind::STREAM_CREDIT)));
     assert!(peer.say_behind_auth(&[&question]).iter().any(has(kind::STREAM_CREDIT)));
+}
+
+/// Both sides demand it of each other: credit that was lost is asked for and told, behind AUTH alone.
+#[test]
+fn authenticated_credit_is_asked_for_and_told() {
+    let (mut pair, a, b) = establish(demanding());
+    let len = INITIAL as usize + 4000;
+    try_send(&mut pair, a, 1, len).unwrap();
+    pair.run();
+    let first = take(&mut pair, SERVER, b).get(&1).copied().unwrap_or_default();
+    assert!(first > 0 && first < len, "{first}");
+    let now = pair.now;
+    StreamCredits::of(&mut pair.hosts[SERVER].endpoint, b).read(now, StreamId(1), first);
+    pair.run_dropping(has(kind::STREAM_CREDIT));
+    pair.pass(LONG);
+    let rest = take(&mut pair, SERVER, b).get(&1).copied().unwrap_or_default();
+    assert_eq!(first + rest, len);
+    for (host, wanted) in [(CLIENT, kind::STREAM_BLOCKED), (SERVER, kind::STREAM_CREDIT)] {
+        assert!(pair.log.iter().any(has(wanted)));
+        assert_behind_auth(&pair, host, &DEMANDED);
+    }
 }
