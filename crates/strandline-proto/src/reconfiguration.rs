@@ -130,6 +130,11 @@ pub enum Outcome {
 /// What happened to [dynamic streams](crate::endpoint::DynamicStreams).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DynamicStreamsEvent {
+    /// Streams can be opened though the association is not established yet: the INIT ACK has come, which settles the
+    /// number of streams, the extensions and which side opens which streams. If the peer has both sides set up anew
+    /// with other tags, [`Event::Established`](crate::event::Event::Established) may come with another answer to
+    /// the last question.
+    Agreed,
     /// The peer has closed its direction of streams.
     Ended {
         /// The streams. Each has the SSN that its next message would have had, with I-DATA the low 16 bits of

@@ -132,8 +132,40 @@ impl Association {
     }
 
     /// Starts to set up an association and returns at once. Messages sent before it is established travel with
-    /// the COOKIE ECHO, which saves a round trip. `from` is the local port, of which 0 picks one, and may have
-    /// [addresses](Bind::at); `config` `None` uses the stack's parameters.
+    /// the COOKIE ECHO, which saves a round trip: the answer to a request takes two, as over TCP. `from` is the
+    /// local port, of which 0 picks one, and may have [addresses](Bind::at); `config` `None` uses the stack's
+    /// parameters.
+    ///
+    /// ```
+    /// use strandline::{Association, DynamicStreams, Listener, Peer, Stack};
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    /// # use std::time::Duration;
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::builder().delay(Duration::from_millis(30)).build();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// # tokio::spawn(async move {
+    /// #     let Ok(server) = listener.accept().await else { return };
+    /// #     if server.set_dynamic_streams(DynamicStreams::default()).is_err() { return }
+    /// #     let Ok(mut stream) = server.accept_stream().await else { return };
+    /// #     let mut request = [0; 5];
+    /// #     let _ = stream.read_exact(&mut request).await;
+    /// #     let _ = stream.write_all(&request).await;
+    /// #     let _ = server.closed().await;
+    /// # });
+    /// # let begun = tokio::time::Instant::now();
+    /// let association = Association::start(&here, Peer::new([10, 0, 0, 2], 7), 0, None)?;
+    /// association.set_dynamic_streams(DynamicStreams::default())?;
+    /// let mut stream = association.open_stream().await?; // Waits for the INIT ACK.
+    /// stream.write_all(b"what?").await?; // Travels with the COOKIE ECHO.
+    /// let mut answer = [0; 5];
+    /// stream.read_exact(&mut answer).await?;
+    /// # assert_eq!(begun.elapsed(), 2 * Duration::from_millis(60));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// If the request is invalid or a limit was reached. Failure of the set-up itself is reported later, by
@@ -370,8 +402,10 @@ impl Association {
     /// [accepts](Self::accept_stream) the stream when the first message arrives, or the end if there is none.
     ///
     /// Its number is used again once both directions are closed. If none is free, the peer is asked for more
-    /// streams, and the call waits, in the order of the calls, until some are added or a stream is closed. It
-    /// also waits for the end of the set-up.
+    /// streams, and the call waits, in the order of the calls, until some are added or a stream is closed.
+    ///
+    /// During the set-up it waits for the INIT ACK only: what is sent then travels with the COOKIE ECHO, as after
+    /// [`start`](Self::start).
     ///
     /// ```
     /// use strandline::{Association, DynamicStreams, Listener, Peer, Stack};
@@ -411,7 +445,9 @@ impl Association {
     ///
     /// # Errors
     /// If [`set_dynamic_streams`](Self::set_dynamic_streams) was not called, the peer does not support the
-    /// reconfiguration of streams ([`Status::extensions`]), or the association is shutting down or has ended.
+    /// reconfiguration of streams ([`Status::extensions`]), or the association is shutting down or has ended: why
+    /// a set-up failed is returned by [`established`](Self::established). Readers and writers of streams that were
+    /// opened during a set-up that fails get the reason, too.
     ///
     /// # Cancel safety
     /// Dropping the future opens no stream.

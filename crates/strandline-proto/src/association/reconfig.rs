@@ -110,6 +110,14 @@ fn reconfig_mut(association: &mut Association) -> &mut Reconfig {
     association.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(own, peers)))
 }
 
+/// Adopts the peer's initial TSN during the set-up: its requests are numbered from there (section 5.1.1).
+pub(super) fn adopt_peers_tsn(association: &mut Association) {
+    let peers = association.peer_initial_tsn;
+    if let Some(reconfig) = &mut association.reconfig {
+        reconfig.expect_from(peers);
+    }
+}
+
 /// Continues what waited for data to arrive or to be acknowledged, and sends what is owed.
 #[cold]
 pub(super) fn progress(association: &mut Association, cx: &mut EndpointContext, now: Time, from: PathIndex) {

@@ -242,6 +242,7 @@ impl Association {
             cookie.inbound_streams,
             config.receive_buffer_start(),
         );
+        reconfig::adopt_peers_tsn(self);
         if !adopt_interleaving(self) {
             return refuse_other_chunks(self, cx, now);
         }

@@ -17,6 +17,7 @@ use super::context::{EndpointContext, Route};
 use super::cookie::Cookie;
 use super::deadlines::Deadlines;
 use super::diagnostics::log_of;
+use super::early_streams;
 use super::ecn::Ecn;
 use super::error_counts::ErrorCounts;
 use super::extras::Extras;
@@ -129,16 +130,7 @@ impl Association {
         let features = Features::offered_by(&config);
         let mut association = Self {
             id,
-            state: State::CookieWait(Box::new(Setup {
-                attempts: 0,
-                echoes: 0,
-                echoed: false,
-                stale: 0,
-                preservative_ms: 0,
-                sent_at: now,
-                cookie: Vec::new(),
-                report: Vec::new(),
-            })),
+            state: State::CookieWait(Box::new(Setup::new(now))),
             local_tag,
             peer_tag: VerificationTag(0),
             local_port,
@@ -228,6 +220,9 @@ impl Association {
             Ok(offer) => offer,
             Err(refusal) => return refuse_init_ack(self, cx, now, source, refusal),
         };
+        if !early_streams::keep_parity(self, &offer) {
+            return early_streams::ask_for_other_tags(self, cx, now);
+        }
         let settings = auth::auth_of(self).map(|auth| auth.settings());
         let keys = match offer.negotiate_authentication(settings.as_ref()) {
             Ok(keys) => keys,
@@ -255,11 +250,7 @@ impl Association {
             let config = Arc::clone(&self.config);
             self.paths.get_mut(self.control_path).on_setup_answer(rtt, &config);
         }
-        setup.attempts = 0;
-        setup.echoes = 0;
-        setup.echoed = false;
-        setup.sent_at = now;
-        setup.cookie = offer.cookie.unwrap_or_default().to_vec();
+        setup.take_cookie(now, offer.cookie.unwrap_or_default());
         let primary = offer.primary(&self.features);
         let unrecognised_primary = offer.unrecognised_primary(&self.features).map(<[u8]>::to_vec);
         setup.report = offer.unrecognised;
@@ -277,6 +268,7 @@ impl Association {
         self.deadlines.control = Time::MAX;
         self.flags.cookie_echo_due = true;
         asconf::prefer(self, primary);
+        early_streams::on_agreed(self, cx);
     }
 
     fn abort_init_ack(

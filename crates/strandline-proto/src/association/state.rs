@@ -59,9 +59,33 @@ pub(crate) struct Setup {
     pub(crate) cookie: Vec<u8>,
     /// Causes to report in an ERROR with the COOKIE ECHO (unrecognised parameters of the INIT ACK).
     pub(crate) report: Vec<u8>,
+    /// Whether this side opens the even dynamic streams, as the application knows it by an INIT ACK.
+    pub(crate) even: Option<bool>,
 }
 
 impl Setup {
+    /// Creates the state of a set-up that begins now.
+    pub(crate) fn new(now: Time) -> Self {
+        Self {
+            attempts: 0,
+            stale: 0,
+            preservative_ms: 0,
+            echoes: 0,
+            echoed: false,
+            sent_at: now,
+            cookie: Vec::new(),
+            report: Vec::new(),
+            even: None,
+        }
+    }
+
+    /// Takes the peer's State Cookie, which is sent next.
+    pub(crate) fn take_cookie(&mut self, now: Time, cookie: &[u8]) {
+        (self.attempts, self.echoes, self.echoed) = (0, 0, false);
+        self.sent_at = now;
+        self.cookie = cookie.to_vec();
+    }
+
     /// Counts a packet with the COOKIE ECHO.
     pub(crate) fn on_echoed(&mut self) {
         self.echoes = self.echoes.saturating_add(1);

@@ -60,7 +60,7 @@ impl Association {
     pub(crate) fn wants_transmit(&self, now: Time) -> bool {
         match self.state {
             State::Closed | State::CookieWait(_) => false,
-            State::CookieEchoed(_) => self.flags.cookie_echo_due,
+            State::CookieEchoed(_) => self.flags.cookie_echo_due || has_data_to_echo(self),
             _ if self.flags.held => false,
             _ => {
                 self.flags.cookie_ack_due
@@ -472,4 +472,21 @@ impl Association {
             && self.outbound.unacknowledged_bytes() > 0
             && !self.outbound.has_full_packet(empty_space)
     }
+}
+
+/// True if something may go with a further COOKIE ECHO that did not exist when the latest one was sent, or had no room
+/// in the window.
+fn has_data_to_echo(association: &Association) -> bool {
+    let State::CookieEchoed(setup) = &association.state else { return false };
+    let full = association.paths.get(association.control_path).payload_max();
+    association.flags.burst_open
+        && setup.attempts == 0
+        && (1..association.cookie_echo_packets_max()).contains(&setup.echoes)
+        && leaves_room(&setup.cookie, full)
+        && association.outbound.has_pending()
+}
+
+/// Returns whether a packet of `full` bytes has enough room for data behind a cookie that it is worth sending again.
+fn leaves_room(cookie: &[u8], full: usize) -> bool {
+    cookie.len() <= full / 2
 }

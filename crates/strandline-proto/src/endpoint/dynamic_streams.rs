@@ -3,6 +3,7 @@
 use super::Endpoint;
 use crate::association::Association;
 use crate::association::context::EndpointContext;
+use crate::association::early_streams;
 use crate::association::reconfig::closing;
 use crate::error::UnknownAssociation;
 use crate::event::AssociationId;
@@ -37,16 +38,17 @@ impl<'a> DynamicStreams<'a> {
     pub fn begin(&mut self, first: StreamId) -> Result<(), UnknownAssociation> {
         let (association, _) = self.endpoint.live(self.id)?;
         closing::begin_dynamic(association, first);
+        early_streams::note_parity(association);
         Ok(())
     }
 
     /// Returns whether this side opens the even streams, and the peer the odd ones, or the other way round.
     /// The side with the lower verification tag opens the even ones, so that both sides know it without a
     /// message, also if both have set up the association at once. It may change when the peer restarts.
-    /// `None` before the association is established, and once it has ended.
+    /// `None` before the INIT ACK, and once the association has ended.
     #[must_use]
     pub fn opens_even(&self) -> Option<bool> {
-        closing::opens_even(self.endpoint.table.by_id(self.id)?)
+        early_streams::opens_even(self.endpoint.table.by_id(self.id)?)
     }
 
     /// Closes the outgoing direction of a stream once the peer has acknowledged all that was given to `send`.

@@ -180,7 +180,7 @@ impl State {
                 cell.established = true;
                 cell.change.wake_all(to_wake);
                 begin_credit(&mut self.engine, cell, id);
-                DynamicOf::of(self).set_even(id);
+                DynamicOf::of(self).on_established(id);
                 if let Some(following) = &mut self.following {
                     following.welcome(self.now, id);
                 }

@@ -160,11 +160,21 @@ impl Dynamic {
 
     /// Sets whether this side opens the even streams by the tags of the association.
     pub(crate) fn set_even(&mut self, by_tags: Option<bool>) {
-        self.even = match self.settings.parity {
+        self.even = self.even_by(by_tags);
+    }
+
+    fn even_by(&self, by_tags: Option<bool>) -> Option<bool> {
+        match self.settings.parity {
             Parity::ByTags => by_tags,
             Parity::Even => by_tags.map(|_| true),
             Parity::Odd => by_tags.map(|_| false),
-        };
+        }
+    }
+
+    /// Returns whether the streams in use remain those of this side, and exist, with these tags and as many streams.
+    pub(crate) fn remains(&self, by_tags: Option<bool>, streams: u16) -> bool {
+        let last = self.open.last_key_value().map(|(stream, _)| stream.0);
+        last.is_none_or(|last| last < streams && self.even == self.even_by(by_tags))
     }
 
     /// Returns whether the stream is one that this side opens; `None` for a stream that is not dynamic.

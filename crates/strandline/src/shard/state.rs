@@ -53,7 +53,8 @@ pub(crate) struct State {
     pub(crate) now: Time,
     /// Bytes of small messages sent on the fast path since then.
     pub(crate) row_bytes: usize,
-    /// Messages have arrived for a task since the driver last checked.
+    /// Messages have arrived for a task, or it may open streams, since the driver last checked: it may have something
+    /// to send at once.
     pub(crate) readable: bool,
     /// Tasks to wake once the lock is released.
     pub(crate) to_wake: Vec<Waker>,

@@ -2,6 +2,7 @@
 
 use std::task::Poll;
 
+use bytes::Bytes;
 use strandline_proto::endpoint::{DynamicStreams as Engine, StreamCredits, StreamValue};
 use strandline_proto::error::SendError as EngineSendError;
 use strandline_proto::event::{AssociationId, CloseReason, Event, Message};
@@ -67,7 +68,22 @@ impl<'a> DynamicOf<'a> {
         dynamic_of(&mut self.state.table, id)
     }
 
-    /// Learns from the association who opens which streams: it is established, or was restarted.
+    /// Begins with streams once the association is established. Those that were opened before must still be what the
+    /// peer takes them for: otherwise it has restarted meanwhile, and the association ends.
+    pub(crate) fn on_established(&mut self, id: AssociationId) {
+        let by_tags = Engine::of(&mut self.state.engine, id).opens_even();
+        let status = self.state.engine.status(id);
+        let streams = status.map_or(0, |status| status.outbound_streams.min(status.inbound_streams));
+        if self.dynamic(id).is_none_or(|dynamic| dynamic.remains(by_tags, streams)) {
+            return self.set_even(id);
+        }
+        let why = Bytes::from_static(b"streams were opened by an earlier INIT ACK, and are not the same now");
+        // It has just been established.
+        let _ = self.state.engine.abort(self.state.now, id, why);
+    }
+
+    /// Learns from the association who opens which streams: the INIT ACK has come, it is established, or was
+    /// restarted.
     pub(crate) fn set_even(&mut self, id: AssociationId) {
         let by_tags = Engine::of(&mut self.state.engine, id).opens_even();
         let mut to_wake = std::mem::take(&mut self.state.to_wake);
@@ -93,7 +109,7 @@ impl<'a> DynamicOf<'a> {
         };
         let Some(dynamic) = self.dynamic(id) else { return Poll::Ready(Err(OpenStreamError::NotDynamic)) };
         match status.state {
-            AssociationState::Established => {}
+            AssociationState::Established | AssociationState::CookieEchoed => {}
             state if state.in_setup() => return Poll::Pending,
             _ => return Poll::Ready(Err(OpenStreamError::Ended)),
         }
@@ -349,6 +365,11 @@ impl<'a> DynamicOf<'a> {
             return;
         };
         match event {
+            DynamicStreamsEvent::Agreed => {
+                // What tasks send now travels with the COOKIE ECHO.
+                self.state.readable = true;
+                self.set_even(id);
+            }
             DynamicStreamsEvent::Ended { streams, unread } => {
                 dynamic
                     .note_ends(*unread, streams.iter().map(|(stream, ssn)| (*stream, Some(*ssn))).collect());

@@ -7,6 +7,7 @@
     reason = "helpers of tests panic as tests do"
 )]
 
+mod early;
 mod ends;
 mod limits;
 mod messages;

@@ -53,14 +53,6 @@ pub(crate) fn deny_resets(association: &mut Association, denies: bool) {
     association.extras.get_or_insert_default().denies_resets = denies;
 }
 
-/// Returns whether this side opens the even ones of the dynamic streams; `None` before the association is
-/// established. The side with the lower verification tag does.
-pub(crate) fn opens_even(association: &Association) -> Option<bool> {
-    let Association { state, local_tag, peer_tag, initial_tsn, peer_initial_tsn, .. } = association;
-    let (own, peers) = ((local_tag.0, initial_tsn.0), (peer_tag.0, peer_initial_tsn.0));
-    (!state.in_setup() && own != peers).then_some(own < peers)
-}
-
 /// Closes an outgoing stream: it is reset once all that was given is acknowledged. Its value for the
 /// scheduler is forgotten once all of it is sent.
 pub(crate) fn close(association: &mut Association, cx: &mut EndpointContext, now: Time, stream: StreamId) {

@@ -232,6 +232,11 @@ impl Reconfig {
         }
     }
 
+    /// Numbers the peer's requests from its initial TSN, which this state was created without.
+    pub(super) fn expect_from(&mut self, peers: Tsn) {
+        self.expected = RequestNumber(peers.0);
+    }
+
     /// Returns the number of a new request.
     pub(super) fn take_number(&mut self) -> RequestNumber {
         let number = self.next;

@@ -8,7 +8,7 @@ use strandline_wire::chunk::{CookieEcho, Error, Pad};
 use strandline_wire::{CHUNK_HEADER_LEN, PacketBuilder};
 
 use super::super::{Association, State, auth};
-use super::{FULL_ENOUGH, Filled};
+use super::{FULL_ENOUGH, Filled, leaves_room};
 use crate::config::Recovery;
 use crate::event::Transmit;
 use crate::time::Time;
@@ -29,6 +29,11 @@ impl Association {
         buffer: &mut [u8],
         segments_max: usize,
     ) -> Option<Transmit> {
+        if core::mem::take(&mut self.flags.burst_open) && !self.flags.cookie_echo_due {
+            // Data that was given, or has come within the window, since the latest COOKIE ECHO.
+            self.flags.cookie_echo_due = true;
+            open_first_burst(self, now);
+        }
         let payload_max = self.paths.get(self.control_path).payload_max();
         let (mut len, mut segment_size, mut fragment) = (0, 0, None);
         for _ in 0..segments_max {
@@ -74,7 +79,7 @@ impl Association {
         let reserve = auth::reserve(self);
         let oversize = setup.cookie.len() + COOKIE_OVERHEAD + reserve > full;
         let cut_from = self.paths.get(index).pmtu.cut_from();
-        let leaves_room = setup.cookie.len() <= full / 2;
+        let leaves_room = leaves_room(&setup.cookie, full);
         let (attempts, echoes) = (setup.attempts, setup.echoes);
         if self.deadlines.control == Time::MAX {
             // Start T1-cookie even if the packet cannot be built: a cookie that fits no buffer must not stop the
@@ -125,7 +130,7 @@ impl Association {
     }
 
     /// Returns the maximum number of packets with the COOKIE ECHO at one attempt.
-    fn cookie_echo_packets_max(&self) -> u8 {
+    pub(super) fn cookie_echo_packets_max(&self) -> u8 {
         match self.config.recovery {
             Recovery::Rfc9260 => 1,
             Recovery::Rack => self.config.cookie_echo_packets_max,

@@ -63,9 +63,13 @@ fn section_5_1_c_no_report_goes_during_set_up() {
     let unknown = AnyChunk { kind: 0xfe, flags: 0, value: &[] };
     let sent = pair.forge(SERVER, (PORT, 5000), good.tag(), |packet| assert!(packet.push(&unknown)));
     pair.deliver(&sent);
-    pair.send(CLIENT, client, 0, b"waits for the COOKIE ACK");
-    pair.collect();
     assert!(pair.wire.is_empty());
+    pair.send(CLIENT, client, 0, b"goes with another COOKIE ECHO");
+    pair.collect();
+    assert_eq!(
+        pair.wire.drain(..).map(|sent| sent.kinds()).collect::<Vec<_>>(),
+        [[kind::COOKIE_ECHO, kind::DATA]]
+    );
 }
 
 /// Undefined flags of a chunk type are ignored. Padding may have any content, and that of the last parameter may be

@@ -23,6 +23,7 @@ mod conformance_rfc8260;
 mod conformance_rfc9653;
 mod data;
 mod early;
+mod early_streams;
 mod hostile;
 mod known;
 mod letter;
