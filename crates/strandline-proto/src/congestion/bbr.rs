@@ -20,7 +20,7 @@ use core::time::Duration;
 
 use self::aggregation::Aggregation;
 use self::contest::Contest;
-use self::model::{BETA, MEASURED_MIN, Model, Sample};
+use self::model::{BETA, MEASURED_MIN, Model, Sample, resumes};
 use super::controller::{Ack, Controller};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
@@ -94,6 +94,11 @@ const CONTESTED_FLIGHT: u64 = 250;
 /// Minimum round-trip time for detecting such flows. On shorter paths the queue that batches and timers cause looks
 /// like theirs.
 const CONTESTED_RTT_MIN: Duration = Duration::from_millis(10);
+
+/// Part of the window, in percent, that paces Startup after a pause, where no acknowledgements clock what is sent: with
+/// the gain, 125 % of a window in a round trip. Up to `RESUMED_BYTES`, a carrier's burst, the window paces as a whole.
+const RESUMED_WINDOW: u32 = 45;
+const RESUMED_BYTES: u32 = 65_000;
 
 /// Number of initial rounds in which the window grows by the acknowledged bytes, whatever rate was measured.
 const FIRST_ROUNDS: u32 = 3;
@@ -415,6 +420,16 @@ impl Bbr {
         self.pmdcs.saturating_mul(WINDOW_MIN)
     }
 
+    /// Returns the bytes that are paced at least, with the gain of Startup, in a round trip. The whole window would
+    /// overflow a queue of one bandwidth-delay product after a pause.
+    fn paced_window(&self, path: &PathModel) -> u32 {
+        if resumes(&path.model) {
+            self.cwnd.min(RESUMED_BYTES).max(self.cwnd / 100 * RESUMED_WINDOW)
+        } else {
+            self.cwnd
+        }
+    }
+
     fn set_window(&mut self, acked: u32) {
         let (pmdcs, least) = (self.pmdcs, self.window_min());
         let Some(path) = &self.path else { return };
@@ -447,7 +462,9 @@ impl Controller for Bbr {
         let (gain, _) = path.gains();
         let least = match path.state {
             // The first sample may come from a message of one byte.
-            State::Startup => path.model.rate_of(initial_window_of_ten(self.pmdcs).max(self.cwnd)),
+            State::Startup => {
+                path.model.rate_of(initial_window_of_ten(self.pmdcs).max(self.paced_window(path)))
+            }
             // A low measured rate must not prevent better measurements.
             _ => path.model.rate_min(self.pmdcs),
         };

@@ -95,6 +95,11 @@ pub(super) struct Sample {
     pub(super) round_bytes: u64,
 }
 
+/// True if nothing was acknowledged since the flight was empty.
+pub(super) fn resumes(model: &Model) -> bool {
+    model.pause != Pause::No
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     moments: VecDeque<Moment>,

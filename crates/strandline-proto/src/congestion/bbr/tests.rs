@@ -465,6 +465,23 @@ fn pause_needs_no_rtt_probe() {
     }
 }
 
+/// Answers of a megabyte with pauses between them, all in Startup: a queue of one bandwidth-delay product takes each,
+/// although the window has grown to more than twice of what the path holds.
+#[test]
+fn answers_after_pauses_do_not_overflow_the_queue() {
+    let mut path = Path::new(12_500_000, MS(60), 750_000);
+    for number in 0..8 {
+        path.bbr.on_idle(0);
+        (path.offered, path.offered_credit) = (Some(0), 1_000_000.0);
+        let before = path.delivered;
+        path.run(MS(if number == 0 { 700 } else { 200 }));
+        assert_eq!((path.flight, path.dropped), (0, 0), "answer {number}");
+        assert!(path.delivered - before >= 999_000, "answer {number}: {}", path.delivered - before);
+    }
+    assert_eq!(path.bbr.path.as_ref().unwrap().state, State::Startup);
+    assert!(path.bbr.window() > 1_400_000, "{}", path.bbr.window());
+}
+
 #[test]
 fn later_recovery_keeps_the_time_outs_window() {
     let mut path = Path::new(1_250_000, MS(40), 500_000);
