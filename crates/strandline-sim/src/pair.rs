@@ -1,20 +1,21 @@
 //! Two endpoints and the links between them, driven packet by packet, for tests of the protocol's procedures.
 
 mod packets;
+mod peer;
 mod stalls;
 
 pub use packets::{chunk_kinds, with_chunk};
+pub use peer::Peer;
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use std::collections::VecDeque;
 
 use bytes::Bytes;
 use strandline_netem::{LinkConfig, Verdict};
 use strandline_proto::config::EndpointConfig;
 use strandline_proto::endpoint::{Connect, Endpoint, StreamValue};
 pub use strandline_proto::event::AssociationId;
-use strandline_proto::event::{Datagram, Event, Message, SendInfo, Transmit};
+use strandline_proto::event::{Datagram, Event, Message, SendInfo};
 use strandline_proto::time::Time;
 use strandline_wire::{Packet, StreamId};
 
@@ -83,38 +84,6 @@ impl Captured {
     #[must_use]
     pub fn chunk_kinds(&self) -> Vec<u8> {
         chunk_kinds(&self.datagram.bytes)
-    }
-}
-
-/// One side of a [`Pair`].
-#[derive(Debug)]
-pub struct Peer {
-    /// The endpoint. Commands can be given to it directly. Their effects appear with the pair's next step.
-    pub endpoint: Endpoint,
-    config: EndpointConfig,
-    addresses: Vec<IpAddr>,
-    events: VecDeque<(AssociationId, Event)>,
-}
-
-impl Peer {
-    fn new(config: EndpointConfig, default: IpAddr, random: &mut Random) -> Self {
-        let addresses =
-            if config.local_addresses.is_empty() { vec![default] } else { config.local_addresses.clone() };
-        let endpoint =
-            Endpoint::new(config.clone(), random.seed(), Time::ZERO).expect("the configuration is valid");
-        Self { endpoint, config, addresses, events: VecDeque::new() }
-    }
-
-    /// Returns the source address of a packet: the one that the endpoint sets, or else the one nearest to its
-    /// destination, as on a host with an interface in each network.
-    fn source_of(&self, transmit: &Transmit) -> IpAddr {
-        let near = |address: &IpAddr| match (address, transmit.destination.ip()) {
-            (IpAddr::V4(here), IpAddr::V4(there)) => (here.to_bits() ^ there.to_bits()).leading_zeros(),
-            (IpAddr::V6(here), IpAddr::V6(there)) => (here.to_bits() ^ there.to_bits()).leading_zeros(),
-            _ => 0,
-        };
-        let nearest = self.addresses.iter().rev().max_by_key(|address| near(address)).copied();
-        transmit.source.or(nearest).unwrap_or(self.addresses[0])
     }
 }
 
@@ -389,6 +358,16 @@ impl Pair {
         self.flush();
     }
 
+    /// Changes a side's UDP port, as a NAT does that has forgotten the old one: packets to that are lost.
+    pub fn rebind(&mut self, side: Side, port: u16) {
+        self.side(side).port = port;
+    }
+
+    /// Changes the addresses of a side's host, which has at least one: packets to others are lost.
+    pub fn readdress(&mut self, side: Side, addresses: Vec<IpAddr>) {
+        self.side(side).addresses = addresses;
+    }
+
     /// Crashes the side: it gets a new endpoint with the same configuration, which was valid before, and another seed.
     pub fn crash(&mut self, side: Side) {
         let (now, seed) = (self.now, self.random.seed());
@@ -509,8 +488,7 @@ impl Pair {
     fn hand_over(&mut self, datagram: &Carried) {
         let now = self.now;
         for peer in [&mut self.a, &mut self.b] {
-            if datagram.destination.port() == CARRIER_PORT
-                && peer.addresses.contains(&datagram.destination.ip())
+            if datagram.destination.port() == peer.port && peer.addresses.contains(&datagram.destination.ip())
             {
                 let destination = Some(datagram.destination.ip());
                 let datagram = Datagram {
@@ -536,9 +514,9 @@ impl Pair {
                 }
                 let transmit = peer.endpoint.poll_transmit(now, &mut buffer, segments);
                 let source = transmit.map_or(peer.addresses[0], |transmit| peer.source_of(&transmit));
+                let source = SocketAddr::new(source, peer.port);
                 if let Some(transmit) = transmit {
                     for bytes in buffer[..transmit.len].chunks(transmit.segment_size.max(1)) {
-                        let source = SocketAddr::new(source, CARRIER_PORT);
                         let destination = transmit.destination;
                         let fragment = transmit.fragment.filter(|_| self.fragments);
                         let ecn = if transmit.ecn_capable { ECN_CAPABLE } else { 0 };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use strandline_proto::authentication::Authentication;
 use strandline_proto::config::StreamCredit;
 use strandline_proto::time::Time;
+use strandline_wire::chunk::kind;
 
 use super::{ClientPlan, Features, HostPlan};
 use crate::attacker::Attack;
@@ -32,6 +33,9 @@ pub(super) fn draw(
     }
     if open_at_run_time(hosts, clients, seed) {
         names.push("dynamic streams");
+    }
+    if demand_credit(hosts, seed) {
+        names.push("authenticated credit");
     }
     if features.crashes && change_at_restart(hosts, seed) {
         names.push("changed restarts");
@@ -65,6 +69,25 @@ fn key(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed: u64) -> bool {
         client.plan.keys = plan(&mut random);
     }
     true
+}
+
+/// Makes some hosts that authenticate chunks and offer credit for each stream demand AUTH of the chunks with credit.
+/// Returns true if any does. Uses its own random numbers, so that the rest of a seed's plan does not change.
+fn demand_credit(hosts: &mut [HostPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 33);
+    let mut any = false;
+    for host in hosts {
+        let wanted = random.chance(0.6);
+        let extensions = &mut Arc::make_mut(&mut host.config.association).extensions;
+        if extensions.stream_credit.is_none() {
+            continue;
+        }
+        if let Some(settings) = extensions.authentication.as_mut().filter(|_| wanted) {
+            settings.chunks = settings.chunks.with(kind::STREAM_CREDIT).with(kind::STREAM_BLOCKED);
+            any = true;
+        }
+    }
+    any
 }
 
 /// Makes a host of some runs take more credit for its streams than it is granted. Only in runs in which

@@ -35,6 +35,7 @@ mod rfc9937;
 mod scene;
 mod stream_credit;
 mod swift;
+mod under_load;
 
 use core::time::Duration;
 use std::sync::Arc;
