@@ -130,7 +130,7 @@ fn message_longer_than_expected_grows_where_it_is() {
 }
 
 #[test]
-fn message_longer_than_expected_moves_if_another_one_follows_it() {
+fn longer_message_moves_if_another_one_follows() {
     let mut arena = Arena::default();
     let mut message = BytesMut::new();
     arena.append(&mut message, &[0; 700], 2000);
