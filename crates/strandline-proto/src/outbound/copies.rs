@@ -9,10 +9,7 @@
 /// Size of the first block in bytes. Each further one is twice as large, so that an association that sends little
 /// needs little.
 const BLOCK_MIN: usize = 512;
-/// Size in bytes up to which blocks grow. The copies pass through all blocks in turn, and the last one is partly empty:
-/// with larger ones, the copies of many associations would leave the processor's cache earlier.
-const BLOCK_USUAL: usize = 16 << 10;
-/// Size of the largest blocks in bytes, for messages that are longer than half of a usual one.
+/// Size of the largest blocks in bytes.
 const BLOCK_MAX: usize = 64 << 10;
 
 /// Maximum number of bytes of free blocks of long messages that are kept; a single one may have more.
@@ -71,8 +68,8 @@ pub(super) struct Copies {
     blocks: Vec<Block>,
     /// Index of the block that is written.
     current: u32,
-    /// Indexes of the other blocks that nobody needs. Those of the usual size or more keep their memory, for reuse; it
-    /// is freed with everything else once idle.
+    /// Indexes of the other blocks that nobody needs. The largest ones keep their memory, for reuse; it is freed with
+    /// everything else once idle.
     free: Vec<u32>,
     /// Indexes of the free blocks of long messages, the latest last: its pages are the likeliest to be in the
     /// processor's cache.
@@ -183,9 +180,7 @@ impl Copies {
     fn begin_block(&mut self, len: usize) {
         let before = self.blocks.get(self.current as usize);
         let (last, is_free) = before.map_or((0, false), |block| (block.bytes.capacity(), block.live == 0));
-        // Two messages at least: a single one could leave almost half of the block empty.
-        let least = if len > BLOCK_USUAL / 2 { 2 * len } else { len };
-        let size = (2 * last).min(BLOCK_USUAL).max(least.next_power_of_two()).clamp(BLOCK_MIN, BLOCK_MAX);
+        let size = (2 * last).max(len.next_power_of_two()).clamp(BLOCK_MIN, BLOCK_MAX);
         if !is_free {
             self.current = self.free.pop().unwrap_or(self.blocks.len() as u32);
         }
@@ -196,7 +191,7 @@ impl Copies {
         }
     }
 
-    /// Keeps a block that nobody needs for later, without its memory if it is smaller than usual.
+    /// Keeps a block that nobody needs for later, without its memory unless it is one of the largest.
     #[cold]
     fn retire(&mut self, block: u32) {
         let Some(found) = self.blocks.get_mut(block as usize) else { return };
@@ -204,7 +199,7 @@ impl Copies {
         if size > BLOCK_MAX {
             return self.keep_large(block, size);
         }
-        if size < BLOCK_USUAL {
+        if size < BLOCK_MAX {
             found.bytes = Vec::new();
         }
         self.free.push(block);
