@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use strandline::Association;
+use strandline::{Association, Stream};
 use tokio::time::Instant;
 
 use crate::clock::now;
@@ -12,6 +12,7 @@ use crate::fair_sharing::FairSharing;
 use crate::health::{self, Seen};
 use crate::loss_meter::LossMeter;
 use crate::mapping::{Health, Measurement};
+use crate::stacks::check_extensions;
 
 /// Shortest and longest time until another one is set up after a failure.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
@@ -68,6 +69,15 @@ impl Context {
     pub(crate) fn take(self: &Arc<Self>) -> InUse {
         self.streams.fetch_add(1, Ordering::Relaxed);
         InUse(Arc::clone(self))
+    }
+
+    /// Opens a stream, which counts as in use; `None` if that is not possible any more, or the peer is no gateway.
+    pub(crate) async fn open(self: &Arc<Self>) -> Option<(Association, Stream, InUse)> {
+        // Count the use first, so that the association is not shut down meanwhile.
+        let used = self.take();
+        let stream = self.association.open_stream().await.ok()?;
+        let is_gateway = self.association.status().is_some_and(|status| check_extensions(&status).is_ok());
+        is_gateway.then(|| (self.association.clone(), stream, used))
     }
 
     pub(crate) fn is_unused(&self) -> bool {

@@ -53,6 +53,8 @@ pub(crate) struct Link {
     retired: watch::Sender<bool>,
     /// The association while there is one.
     up: watch::Sender<Option<Arc<Context>>>,
+    /// The association while it is being set up. Streams can be opened once the peer has answered.
+    coming: watch::Sender<Option<Arc<Context>>>,
     /// Further associations with the peer.
     contexts: Contexts,
     attempt: Mutex<Attempt>,
@@ -114,6 +116,7 @@ impl Link {
             encryption: Mutex::new(encryption),
             retired: watch::Sender::new(false),
             up: watch::Sender::new(None),
+            coming: watch::Sender::new(None),
             contexts: Contexts::default(),
             attempt: Mutex::new(Attempt::None),
             wanted: Notify::new(),
@@ -223,25 +226,34 @@ impl Link {
     }
 
     async fn open_on(&self, any: bool) -> Result<(Association, Stream, InUse), Reason> {
-        let mut up = self.up.subscribe();
+        let (mut up, mut coming) = (self.up.subscribe(), self.coming.subscribe());
         let deadline = now() + self.peer.wait;
         loop {
             let first = up.borrow_and_update().clone();
-            if let Some(first) = first {
-                let best = if any { self.contexts.best(Arc::clone(&first)) } else { Arc::clone(&first) };
-                // One may just have ended.
-                for context in [best, first] {
-                    // Count the use first, so that the association is not shut down meanwhile.
-                    let used = context.take();
-                    let opened = timeout_at(deadline, context.association.open_stream()).await;
-                    if let Ok(Ok(stream)) = opened {
-                        return Ok((context.association.clone(), stream, used));
-                    }
+            let begun = coming.borrow_and_update().clone();
+            let tried = match (first, begun) {
+                (Some(first), _) => {
+                    let best = if any { self.contexts.best(Arc::clone(&first)) } else { Arc::clone(&first) };
+                    // One may just have ended.
+                    vec![best, first]
+                }
+                // The first message travels with the COOKIE ECHO.
+                (None, begun) => Vec::from_iter(begun),
+            };
+            for context in tried {
+                if let Ok(Some(opened)) = timeout_at(deadline, context.open()).await {
+                    return Ok(opened);
                 }
             }
             self.wanted.notify_one();
             self.awaited.notify_one();
-            match timeout_at(deadline, up.changed()).await {
+            let changed = async {
+                tokio::select! {
+                    changed = up.changed() => changed,
+                    changed = coming.changed() => changed,
+                }
+            };
+            match timeout_at(deadline, changed).await {
                 Ok(Ok(())) => {}
                 _ => return Err(Reason::NoAssociation),
             }
@@ -259,18 +271,21 @@ impl Link {
                 }
                 let begun = now();
                 self.begin_attempt(begun);
-                let result = self.set_up().await;
+                let result = self.set_up(true).await;
                 *self.attempt() = if result.is_ok() { Attempt::None } else { Attempt::Failed };
+                if result.is_err() {
+                    self.coming.send_replace(None);
+                }
                 if result.as_ref().is_err_and(|error| error.is::<ConnectError>()) {
                     // The previous association was with a process that has handed over and refuses new
                     // streams; no successor was reached.
                     self.up.send_replace(None);
                 }
                 match result {
-                    Ok(association) => {
+                    Ok(context) => {
                         has_reported = false;
                         let since = now();
-                        let ending = self.keep(&gateway, association).await;
+                        let ending = self.keep(&gateway, context).await;
                         if pace.goes_on(ending, now().saturating_duration_since(since)) {
                             continue;
                         }
@@ -296,6 +311,7 @@ impl Link {
                 }
             }
         }
+        self.coming.send_replace(None);
     }
 
     fn begin_attempt(&self, begun: Instant) {
@@ -314,15 +330,16 @@ impl Link {
         }
     }
 
-    async fn set_up(&self) -> Result<Association> {
-        let result = self.try_set_up().await;
+    /// Sets an association up. Connections may use the `first` one before it is established.
+    async fn set_up(&self, is_first: bool) -> Result<Arc<Context>> {
+        let result = self.try_set_up(is_first).await;
         if result.is_err() {
             self.failures.fetch_add(1, Ordering::Relaxed);
         }
         result
     }
 
-    async fn try_set_up(&self) -> Result<Association> {
+    async fn try_set_up(&self, is_first: bool) -> Result<Arc<Context>> {
         let turn = self.failures.load(Ordering::Relaxed) as usize;
         let mut addresses = Vec::new();
         for address in &self.peer.addresses {
@@ -354,6 +371,11 @@ impl Link {
         };
         let stack = self.stack();
         let association = Association::start(&stack, peer, from, None)?;
+        association.set_dynamic_streams(dynamic_streams())?;
+        let context = Context::new(association.clone());
+        if is_first {
+            self.coming.send_replace(Some(Arc::clone(&context)));
+        }
         match timeout(SET_UP, association.established()).await {
             Ok(established) => established?,
             Err(_) => {
@@ -361,25 +383,24 @@ impl Link {
                 return Err(anyhow!("{first} does not answer"));
             }
         };
-        association.set_dynamic_streams(dynamic_streams())?;
         let status = association.status().context("it ended at once")?;
         if let Err(lack) = check_extensions(&status) {
             association.abort("a gateway needs more extensions");
             return Err(anyhow!(lack));
         }
         tracing::info!(peer = %self.name, address = %first, "association established");
-        Ok(association)
+        Ok(context)
     }
 
     /// Uses an association until it ends, or the peer hands over to another process.
-    async fn keep(self: &Arc<Self>, gateway: &Arc<Gateway>, association: Association) -> Ending {
+    async fn keep(self: &Arc<Self>, gateway: &Arc<Gateway>, context: Arc<Context>) -> Ending {
+        let association = context.association.clone();
         let listed = gateway.add(&association);
         let address = association.paths().first().map(|path| path.address.ip());
         let who = PeerIdentity {
             address: address.unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into()),
             key: association.peer_identity().map(|identity| identity.fingerprint),
         };
-        let context = Context::new(association.clone());
         let peer = Arc::new(FarPeer {
             gateway: Arc::clone(gateway),
             name: Arc::clone(&self.name),
@@ -404,6 +425,7 @@ impl Link {
         }
         let reports = tokio::spawn(request_reports(Arc::clone(&context))).abort_handle();
         self.up.send_replace(Some(Arc::clone(&context)));
+        self.coming.send_replace(None);
         let (mut next, mut ending) = (Attempt::Failed, Ending::Lost);
         let ended = tokio::select! {
             ended = association.closed() => ended,
@@ -506,15 +528,15 @@ impl Link {
 
     /// Sets up a further association, and keeps it as long as streams use it.
     async fn keep_further(self: Arc<Self>, gateway: Arc<Gateway>, coming: Coming) {
-        let association = match self.set_up().await {
-            Ok(association) => association,
+        let context = match self.set_up(false).await {
+            Ok(context) => context,
             Err(error) => {
                 self.contexts.fail(coming, now());
                 return tracing::debug!(peer = %self.name, error = format!("{error:#}"), "no further association");
             }
         };
+        let association = context.association.clone();
         let listed = gateway.add(&association);
-        let context = Context::new(association.clone());
         if !self.contexts.finish(coming, Arc::clone(&context)) {
             association.shutdown().await;
             return;

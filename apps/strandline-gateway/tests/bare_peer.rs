@@ -4,7 +4,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, mpsc};
 
 use strandline::{
     Association, AssociationConfig, Bind, DynamicStreams, ExtensionsConfig, Listener, Peer, RecvStream,
@@ -12,7 +13,7 @@ use strandline::{
 };
 use tokio::runtime::Runtime;
 
-use crate::common::{Gateway, Home, PATIENCE, PROGRAM, accept, free_address, patient, read_exactly};
+use crate::common::{Gateway, Home, PATIENCE, PROGRAM, accept, at_last, free_address, patient, read_exactly};
 use crate::programs;
 
 /// Kinds of openings.
@@ -322,6 +323,68 @@ fn a_token_in_use_delivers_nothing() {
         room[..len].to_vec()
     });
     assert_eq!(received, [b"first", b"other"]);
+}
+
+/// A network between a near gateway and its peer that holds the gateway's packets back until `open` is true, and
+/// records them.
+struct Held {
+    at: SocketAddr,
+    open: Arc<AtomicBool>,
+    sent: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Held {
+    fn before(peer: SocketAddr) -> Self {
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (at, open, sent) = (near.local_addr().unwrap(), Arc::<AtomicBool>::default(), Arc::default());
+        let (client, source) = mpsc::channel();
+        let (back, answers) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        std::thread::spawn(move || {
+            let source = source.recv().unwrap();
+            let mut packet = [0; 65_536];
+            while let Ok(len) = answers.recv(&mut packet) {
+                let _ = back.send_to(&packet[..len], source);
+            }
+        });
+        let (is_open, log) = (Arc::clone(&open), Arc::<Mutex<Vec<Vec<u8>>>>::clone(&sent));
+        std::thread::spawn(move || {
+            let mut packet = [0; 65_536];
+            while let Ok((len, source)) = near.recv_from(&mut packet) {
+                // What comes before is lost, and sent again.
+                if is_open.load(Ordering::Relaxed) {
+                    let _ = client.send(source);
+                    log.lock().unwrap().push(packet[..len].to_vec());
+                    let _ = far.send_to(&packet[..len], peer);
+                }
+            }
+        });
+        Self { at, open, sent }
+    }
+}
+
+/// A connection that comes before its association: the packet that follows the INIT ACK has the COOKIE ECHO, the
+/// opening of the stream and what the client has sent.
+#[test]
+fn a_waiting_connection_travels_with_the_cookie_echo() {
+    const COOKIE_ECHO: u8 = 10;
+    const I_DATA: u8 = 64;
+    let (listen, to) = (free_address(), "192.0.2.7:80");
+    let network = Held::before(listen);
+    let near =
+        Gateway::start(&format!("--peer far={} --admin 127.0.0.1:0 --shards 1 --forward 0={to}", network.at));
+    let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
+    client.write_all(b"GET / HTTP/1.1").unwrap();
+    at_last("the connection waits", || near.status()["connections"].as_array().unwrap().len() == 1);
+    network.open.store(true, Ordering::Relaxed);
+    let mut peer = Bare::accept(listen);
+    assert_eq!(peer.first_data(), b"GET / HTTP/1.1");
+    let sent = network.sent.lock().unwrap().clone();
+    let echo = sent.iter().find(|packet| packet[12] == COOKIE_ECHO).unwrap();
+    let len = usize::from(u16::from_be_bytes([echo[14], echo[15]])).next_multiple_of(4);
+    assert_eq!(echo.get(12 + len), Some(&I_DATA), "no data is behind the COOKIE ECHO");
+    assert!(echo.windows(14).any(|bytes| bytes == b"GET / HTTP/1.1"));
+    assert_eq!(sent.iter().filter(|packet| packet[12] == COOKIE_ECHO).count(), 1);
 }
 
 /// What a client has sent before there is an association needs no message, and no round trip, of its own.
