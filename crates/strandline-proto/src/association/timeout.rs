@@ -221,8 +221,8 @@ impl Association {
             return probe_closed_window(self, now, index);
         }
         // Without another path only the first packet is retransmitted, to find out about the others (RFC
-        // 5682). Data of an ambiguous path takes another one, because the time-out ends that state.
-        let ambiguous = self.paths.get(index).state == PathState::Ambiguous;
+        // 5682). Data of an ambiguous path takes another one if there is one, because the time-out ends that state.
+        let ambiguous = self.paths.get(index).state == PathState::Ambiguous && self.paths.has_several();
         let first_only = !ambiguous && self.paths.alternate(index).is_none();
         let path = self.paths.get(index);
         // A FORWARD TSN is not in flight, and may be too long like any packet.

@@ -342,5 +342,9 @@ pub const SEEDS: &[(u64, &str)] = &[
         "a recovery that began with the loss of data that was given up, and more was lost in it (of the checker)",
     ),
     (25_001_012_378, "messages that never existed belonged to a recovery (of the checker)"),
+    (
+        28_000_000_301,
+        "the only path left was ambiguous, and its time-out marked what was sent just before as lost",
+    ),
     (25_000_004_069, "a forged jump made the receiver accept less than was sent (of the checker)"),
 ];
