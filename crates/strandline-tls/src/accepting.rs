@@ -1,14 +1,24 @@
-//! Handling of accept-loop errors: their kind, the pause after them, and when to log them.
+//! Handling of accept-loop errors: their kind, the pause after them, when to log them, and what becomes of a
+//! listening socket that has failed.
 
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::time::Instant;
 
 /// Pause after an error for lack of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Minimum time between two log lines of one loop.
 const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// Minimum and maximum time before an attempt to listen again.
+const AGAIN_MIN: Duration = Duration::from_millis(200);
+const AGAIN_MAX: Duration = Duration::from_secs(30);
+/// Connections that wait to be accepted: the kernel's default limit (net.core.somaxconn).
+const BACKLOG: i32 = 4096;
 
 /// Errors of `accept(2)` (Linux) that mean that the process or the system lacks descriptors or memory.
 const EXHAUSTED: [i32; 4] = [12, 23, 24, 105];
@@ -77,6 +87,39 @@ impl AcceptErrors {
     }
 }
 
+/// Makes a socket whose `accept` has failed [fatally](is_fatal) listen at its address again, however long that takes:
+/// another process that has the socket, or an administrator (`ss --kill`), has shut it down. `register` makes of the
+/// socket what the runtime accepts with; a new registration is needed, since the old one has seen the end. Failures are
+/// logged.
+pub async fn listen_again<S: AsFd, L>(
+    socket: S,
+    at: SocketAddr,
+    register: impl Fn(&S) -> io::Result<L>,
+) -> L {
+    let mut pause = AGAIN_MIN;
+    loop {
+        // A socket that fails each time does not keep the processor busy.
+        tokio::time::sleep(pause).await;
+        match listen_at(&socket, at).and_then(|()| register(&socket)) {
+            Ok(listener) => {
+                tracing::warn!(%at, "listening again");
+                return listener;
+            }
+            Err(error) => tracing::error!(%error, %at, "listening again failed; it is tried once more"),
+        }
+        pause = (pause * 2).min(AGAIN_MAX);
+    }
+}
+
+fn listen_at(socket: &impl AsFd, at: SocketAddr) -> io::Result<()> {
+    // The kernel has taken back a port that it had chosen, whatever the socket's address still says. Others stay.
+    match rustix::net::bind(socket, &at) {
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(rustix::net::listen(socket, BACKLOG)?)
+}
+
 /// Returns whether descriptors or memory are used up: `EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`.
 #[must_use]
 pub fn is_exhausted(error: &io::Error) -> bool {
@@ -87,7 +130,7 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 /// `ENOTSOCK`. `EOPNOTSUPP` isn't one: like other errors of the network it may be that of a connection which waited.
 const FATAL: [i32; 4] = [9, 14, 22, 88];
 
-/// Returns whether no later call of `accept` can succeed.
+/// Returns whether no later call of `accept` can succeed before the socket [listens again](listen_again).
 #[must_use]
 pub fn is_fatal(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| FATAL.contains(&code))

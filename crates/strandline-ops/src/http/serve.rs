@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use strandline_tls::{AcceptErrors, is_fatal};
+use strandline_tls::{AcceptErrors, is_fatal, listen_again};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
@@ -47,7 +47,8 @@ impl Open {
 }
 
 /// Serves connections until the task is ended.
-pub(super) async fn serve(listener: TcpListener, hosts: Rc<Hosts>, handler: Handler) {
+pub(super) async fn serve(mut listener: TcpListener, hosts: Rc<Hosts>, handler: Handler) {
+    let at = listener.local_addr();
     let open = Rc::new(Open::default());
     open.keep_reserve();
     let mut errors = AcceptErrors::default();
@@ -64,7 +65,10 @@ pub(super) async fn serve(listener: TcpListener, hosts: Rc<Hosts>, handler: Hand
                 });
             }
             Err(error) if is_fatal(&error) => {
-                return tracing::error!(%error, "accepting HTTP connections failed");
+                tracing::error!(%error, "accepting HTTP connections failed");
+                let (Ok(at), Ok(socket)) = (&at, listener.into_std()) else { return };
+                let register = |socket: &std::net::TcpListener| TcpListener::from_std(socket.try_clone()?);
+                listener = listen_again(socket, *at, register).await;
             }
             Err(error) => {
                 let found = errors.on_error(&error);

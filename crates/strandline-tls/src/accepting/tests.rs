@@ -1,3 +1,5 @@
+use tokio::net::{TcpListener, TcpStream};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -58,4 +60,21 @@ fn only_an_unusable_socket_is_fatal() {
     for code in [1, 4, 11, 12, 23, 24, 64, 71, 92, 95, 100, 101, 103, 104, 105, 110, 112, 113] {
         assert!(!is_fatal(&io::Error::from_raw_os_error(code)), "{code}");
     }
+}
+
+/// A socket that was shut down accepts again at its address, also if the kernel had chosen the port.
+#[tokio::test]
+async fn sockets_that_were_shut_down_listen_again() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let at = listener.local_addr().unwrap();
+    let register = |socket: &std::net::TcpListener| TcpListener::from_std(socket.try_clone()?);
+    let failing = register(&listener).unwrap();
+    rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
+    let error = failing.accept().await.unwrap_err();
+    assert!(is_fatal(&error), "{error}");
+    drop(failing);
+    let again = listen_again(listener, at, register).await;
+    let _client = TcpStream::connect(at).await.unwrap();
+    assert_eq!(again.accept().await.unwrap().0.local_addr().unwrap(), at);
 }

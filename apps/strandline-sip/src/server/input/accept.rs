@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use rustix::net::{SocketFlags, acceptfrom_with};
-use strandline_tls::{AcceptErrors, is_fatal};
+use strandline_tls::{AcceptErrors, is_fatal, listen_again};
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
 
@@ -57,12 +57,18 @@ pub(in crate::server) fn listening(socket: socket2::Socket) -> io::Result<Listen
 }
 
 /// Accepts connections until the task is ended.
-pub(in crate::server) async fn serve(listening: Listening, hub: Rc<Hub>, set: Rc<Set>, protocol: Protocol) {
+pub(in crate::server) async fn serve(
+    mut listener: Listening,
+    hub: Rc<Hub>,
+    set: Rc<Set>,
+    protocol: Protocol,
+) {
+    let at = listener.get_ref().local_addr();
     let fresh = Fresh::start(&hub, set);
     let mut errors = AcceptErrors::default();
     loop {
-        let Ok(mut ready) = listening.readable().await else { return };
-        match accept(listening.get_ref()) {
+        let Ok(mut ready) = listener.readable().await else { return };
+        match accept(listener.get_ref()) {
             Ok((stream, peer)) => {
                 if let Err(error) = take(stream, peer, protocol, &hub, &fresh) {
                     recover(&error, &mut errors, &hub, &fresh).await;
@@ -73,7 +79,10 @@ pub(in crate::server) async fn serve(listening: Listening, hub: Rc<Hub>, set: Rc
                 fresh.look_again(&hub);
             }
             Err(error) if is_fatal(&error) => {
-                return tracing::error!(%error, "accepting TCP connections failed");
+                tracing::error!(%error, "accepting TCP connections failed");
+                let Ok(at) = at else { return };
+                let register = |socket: &std::net::TcpListener| listening(socket.try_clone()?.into());
+                listener = listen_again(listener.into_inner(), at, register).await;
             }
             Err(error) => recover(&error, &mut errors, &hub, &fresh).await,
         }
@@ -130,3 +139,6 @@ pub(super) fn accept(listener: &std::net::TcpListener) -> io::Result<(std::net::
     let peer = peer.ok_or(io::ErrorKind::ConnectionAborted)?;
     Ok((socket.into(), SocketAddr::try_from(peer)?))
 }
+
+#[cfg(test)]
+mod tests;
