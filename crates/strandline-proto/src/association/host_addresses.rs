@@ -30,7 +30,8 @@ impl HostAddresses {
         Self { endpoint, host, set: Vec::new() }
     }
 
-    /// Replaces the addresses that were set before. Others, of the configuration or inserted, stay.
+    /// Replaces the addresses that the last call has set: `own` are those at which packets for the endpoint arrive,
+    /// `host` others of this host. Addresses of the configuration and inserted ones stay.
     pub(crate) fn set(&mut self, config: &EndpointConfig, own: &[IpAddr], host: &[IpAddr]) {
         for address in self.set.drain(..) {
             self.endpoint.remove(&address);
