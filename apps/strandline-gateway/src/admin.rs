@@ -157,6 +157,9 @@ impl Admin {
         let links = self.running.links();
         let up = links.iter().map(|link| (&*link.name, f64::from(u8::from(link.is_up()))));
         page.gauges("peer_up", "1 if there is an association with the peer.", "peer", up);
+        let failed = self.running.announced().iter().filter(|listener| listener.failed).count();
+        let help = "Listeners that accept nothing, because their sockets have failed.";
+        page.gauge("listeners_failed", help, failed as f64);
         if let Some(are_set) = self.running.captures.are_set() {
             let help = "1 while the rules of captured connections are set.";
             page.gauge("capture_up", help, f64::from(u8::from(are_set)));

@@ -31,6 +31,8 @@ struct State {
     wanted: RefCell<Vec<Captured>>,
     /// Held by what changes the rules.
     changing: Mutex<()>,
+    /// Whether a task removes the routes that are left over.
+    cleans: Cell<bool>,
     is_over: Cell<bool>,
 }
 
@@ -48,19 +50,33 @@ impl Captures {
     }
 
     /// Sets rules in the place of those that are set, unless they capture the same. Sets nothing after
-    /// [`stop`](Self::stop).
+    /// [`stop`](Self::stop). If `rest`, which is called once the new rules are set, fails, those of before stay.
     ///
     /// # Errors
-    /// If `nft` or `ip` is missing, the privilege is, or the kernel refuses the rules: nothing has changed then.
-    pub(crate) async fn set(&self, captured: Vec<Captured>) -> Result<()> {
+    /// The error of `rest`, or that `nft` or `ip` is missing, the privilege is, or the kernel refuses the rules:
+    /// nothing has changed then.
+    pub(crate) async fn set<T>(
+        &self,
+        captured: Vec<Captured>,
+        rest: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let _changing = self.0.changing.lock().await;
         let is_as_before = *self.0.wanted.borrow() == captured;
         if is_as_before || self.0.is_over.get() {
-            return Ok(());
+            return rest();
         }
-        self.0.change(&captured).await?;
-        *self.0.wanted.borrow_mut() = captured;
-        Ok(())
+        let set = self.0.prepare(&captured).await?;
+        match rest() {
+            Ok(done) => {
+                *self.0.wanted.borrow_mut() = captured;
+                self.0.replace(set).await;
+                Ok(done)
+            }
+            Err(error) => {
+                remove(set).await;
+                Err(error)
+            }
+        }
     }
 
     /// Removes the rules for new connections. Those that open ones need stay as long as this value.
@@ -78,9 +94,12 @@ impl Captures {
 }
 
 impl State {
-    /// Sets the rules for what is captured. The new ones come first, so that no connection passes by between.
-    async fn change(self: &Rc<Self>, captured: &[Captured]) -> Result<()> {
+    /// Sets the rules for what is captured, beside those that are set: so no connection passes by between.
+    async fn prepare(self: &Rc<Self>, captured: &[Captured]) -> Result<Option<Interception>> {
         let rules = Ruleset::new(number(), captured.to_vec());
+        if !rules.routes().is_empty() && !self.cleans.replace(true) {
+            spawn_local(Rc::clone(self).remove_left_over());
+        }
         for need in rules.needs() {
             if !self.open.borrow().iter().any(|set| set.rules.open() == Some(need)) {
                 let set = run(Ruleset::for_open(number(), need)).await?;
@@ -88,13 +107,32 @@ impl State {
                 self.open.borrow_mut().push(set);
             }
         }
-        let set = if rules.is_empty() { None } else { Some(run(rules).await?) };
+        if rules.is_empty() { Ok(None) } else { run(rules).await.map(Some) }
+    }
+
+    /// Removes the rules that are set, now that there are others.
+    async fn replace(self: &Rc<Self>, set: Option<Interception>) {
         if let Some(set) = set.as_ref() {
             spawn_local(Rc::clone(self).watch(set.is_over(), set.rules.table()));
         }
         // The gateway may have begun to end meanwhile.
         remove(if self.is_over.get() { set } else { self.set.replace(set) }).await;
-        Ok(())
+    }
+
+    /// Removes the routes of gateways that were killed. If that fails, it is tried again later.
+    async fn remove_left_over(self: Rc<Self>) {
+        let mut pause = AGAIN_MIN;
+        while !self.is_over.get() {
+            let removed = spawn_blocking(interception::remove_left_over).await;
+            let Err(error) = removed.context("removing routes").flatten() else { break };
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "looking for routes of killed gateways failed; it is tried again"
+            );
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(AGAIN_MAX);
+        }
+        self.cleans.set(false);
     }
 
     /// Sets the rules again when something else has removed them.
@@ -111,8 +149,8 @@ impl State {
             {
                 let _changing = self.changing.lock().await;
                 let wanted = self.wanted.borrow().clone();
-                match self.change(&wanted).await {
-                    Ok(()) => return,
+                match self.prepare(&wanted).await {
+                    Ok(set) => return self.replace(set).await,
                     Err(error) => {
                         tracing::error!(error = format!("{error:#}"), "setting the rules again failed");
                     }

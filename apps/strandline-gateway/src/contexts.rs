@@ -24,15 +24,15 @@ const STEADY: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) association: Association,
-    /// Whose streams fill its send buffer.
+    /// Divides the send buffer of the association among clients.
     pub(crate) sharing: Arc<FairSharing>,
     begun: Instant,
     /// Streams of connections that use it.
     streams: AtomicU32,
-    /// The peer has left the process that it is with.
+    /// Whether the peer's process at the other end has handed over to another one.
     is_left: AtomicBool,
     meter: Mutex<LossMeter>,
-    /// The peer's direction, as it was last reported.
+    /// The last report of the peer about the direction from it.
     down: Mutex<Option<Measurement>>,
 }
 

@@ -117,7 +117,13 @@ fn admit(
         peer.moved.notify_one();
         return Ok(None);
     }
-    let place = place.ok_or_else(|| (Reason::Limit, "too many connections".to_owned()))?;
+    let place = match opening {
+        Opening::Flow { .. } | Opening::AcceptedFlow { .. } => {
+            let flow = peer.gateway.limits.take_flow(peer.who, place, now());
+            flow.ok_or_else(|| (Reason::Limit, "too many UDP flows".to_owned()))?
+        }
+        _ => place.ok_or_else(|| (Reason::Limit, "too many connections".to_owned()))?,
+    };
     if peer.gateway.refuses_streams() {
         return Err((Reason::Ending, "this process ends".to_owned()));
     }

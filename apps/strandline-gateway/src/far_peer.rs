@@ -32,7 +32,7 @@ pub(crate) struct FarPeer {
     pub(crate) reverses: Vec<Reverse>,
     /// UDP flows of the association.
     pub(crate) flows: Arc<Flows>,
-    /// Whose streams fill its send buffer.
+    /// Divides the send buffer of the association among clients.
     pub(crate) sharing: Arc<FairSharing>,
     /// Notified when the peer hands over to another process.
     pub(crate) moved: Notify,

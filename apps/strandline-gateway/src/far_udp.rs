@@ -16,7 +16,6 @@ use crate::far_peer::{FarPeer, OPENING_TIMEOUT, refuse};
 use crate::first_message::CountedData;
 use crate::flows::{self, Target, buffer, idle};
 use crate::gateway::Stage;
-use crate::limits::Permit;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::registry::{CloseReason, ConnectionGuard, ConnectionInfo};
 use crate::udp_clients::{self, ClientFlow, LAST_ANSWERS, NewClient};
@@ -147,10 +146,9 @@ pub(crate) async fn listen(
     }
     tracing::info!(peer = %peer.name, %at, "listening on UDP for a peer");
     let gateway = &peer.gateway;
-    let per_sec = || gateway.settings().limits.connections_per_sec;
+    let limit = gateway.limits.arriving_flows(peer.who, now());
+    let most = || gateway.limits.flows_max();
     let begin = |client: NewClient| {
-        // Strangers use none of the peer's connections per second.
-        let permit = gateway.limits.take_place(peer.who, now())?;
         let tracked = gateway.registry.begin(ConnectionInfo {
             listener: "listen_udp",
             peer: Arc::clone(&peer.name),
@@ -160,12 +158,12 @@ pub(crate) async fn listen(
         });
         peer.limit(&tracked);
         let entry = Arc::clone(&tracked.entry);
-        let served = (Arc::clone(&socket), client, permit);
+        let served = (Arc::clone(&socket), client);
         tokio::spawn(arrive(association.clone(), Arc::clone(&peer), (listener, tracked), served));
-        Some(entry)
+        entry
     };
     tokio::select! {
-        () = udp_clients::serve(&socket, per_sec, &gateway.udp_lost, |_| true, begin) => {}
+        () = udp_clients::serve(&socket, (&limit, most), &gateway.udp_lost, |_| true, begin) => {}
         _ = recv.recv() => {}
         () = peer.gateway.reached(Stage::Draining) => {}
     }
@@ -177,7 +175,7 @@ async fn arrive(
     association: Association,
     peer: Arc<FarPeer>,
     (listener, mut tracked): (u32, ConnectionGuard),
-    (socket, client, permit): (Arc<UdpSocket>, NewClient, Permit),
+    (socket, client): (Arc<UdpSocket>, NewClient),
 ) {
     let passing = async |client: NewClient| {
         let stream = association.open_stream().await.map_err(|_| CloseReason::Lost)?;
@@ -192,7 +190,6 @@ async fn arrive(
     };
     let ended = client.run(passing).await;
     tracked.set_end(ended.map_or_else(|end| end, |()| CloseReason::Complete));
-    drop(permit);
 }
 
 /// Returns the token of a flow that this side opens for a client: another one than that of the process

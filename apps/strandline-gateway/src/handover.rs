@@ -77,6 +77,9 @@ pub(crate) struct Predecessor {
     pub(crate) pid: u32,
     /// By which datagrams are its.
     pub(crate) generation: Option<u8>,
+    /// How long its connections may last once it is told to end; `None` if it did not say.
+    #[serde(default)]
+    pub(crate) drain_timeout_secs: Option<u64>,
 }
 
 /// What the descriptors are, in their order.

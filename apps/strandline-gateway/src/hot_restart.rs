@@ -24,6 +24,8 @@ const PREDECESSORS_MAX: usize = 3;
 
 /// Time for which a process with a successor asks its predecessors: programs wait a second for an answer.
 const QUESTIONS_LAST: Duration = Duration::from_secs(2);
+/// Time for a process to end beyond that for its connections.
+const LAST_STEPS: Duration = Duration::from_secs(10);
 
 /// What a process inherited, and what it will hand over.
 pub(crate) struct HotRestart {
@@ -202,16 +204,22 @@ impl HotRestart {
         Ok(())
     }
 
-    /// Starts the successor, and hands over the sockets of the listeners and those kept here. Returns its process ID.
+    /// Starts the successor, and hands over the sockets of the listeners and those kept here. It is told how long the
+    /// connections here may last once this process is told to end. Returns its process ID.
     ///
     /// # Errors
     /// If it does not start: nothing has changed then.
-    pub(crate) async fn hand_over(&self, listeners: Vec<ListenerId>, mut all: Vec<OwnedFd>) -> Result<u32> {
+    pub(crate) async fn hand_over(
+        &self,
+        listeners: Vec<ListenerId>,
+        mut all: Vec<OwnedFd>,
+        drain_timeout: Duration,
+    ) -> Result<u32> {
         if self.hands_over.replace(true) {
             bail!("a restart is going on already");
         }
         let handed = async {
-            let listing = self.list(listeners, &mut all)?;
+            let listing = self.list(listeners, &mut all, drain_timeout)?;
             let descriptors: Vec<BorrowedFd<'_>> = all.iter().map(AsFd::as_fd).collect();
             self.program.succeed(&listing, &descriptors, self.cancelled.notified()).await
         };
@@ -260,20 +268,21 @@ impl HotRestart {
         self.group.borrow().is_some() && open >= PREDECESSORS_MAX
     }
 
-    /// Tells the oldest predecessor to end, and waits until it has, at most for `limit`: its connections are
-    /// reset unless they end in the time that an end leaves them.
+    /// Tells the oldest predecessor to end, and waits until it has: its connections are reset unless they end in
+    /// its own `drain_timeout`, or in this one if it did not say.
     ///
     /// # Errors
     /// If it does not end in time.
-    pub(crate) async fn end_oldest(&self, limit: Duration) -> Result<()> {
+    pub(crate) async fn end_oldest(&self, drain_timeout: Duration) -> Result<()> {
         let oldest = {
             let predecessors = self.predecessors.borrow();
             let oldest = predecessors.iter().find(|process| !*process.is_over.borrow());
-            oldest.map(|process| {
-                (process.predecessor.pid, Arc::clone(&process.stream), process.is_over.clone())
-            })
+            oldest.map(|process| (process.predecessor, Arc::clone(&process.stream), process.is_over.clone()))
         };
-        let Some((pid, stream, mut is_over)) = oldest else { return Ok(()) };
+        let Some((Predecessor { pid, drain_timeout_secs, .. }, stream, mut is_over)) = oldest else {
+            return Ok(());
+        };
+        let limit = drain_timeout_secs.map_or(drain_timeout, Duration::from_secs) + LAST_STEPS;
         tracing::info!(pid, "the oldest process is told to end");
         handover::send_end(&stream);
         drop(stream);
@@ -285,7 +294,12 @@ impl HotRestart {
     }
 
     /// Lists what is handed over, and appends the descriptors in that order.
-    fn list(&self, listeners: Vec<ListenerId>, all: &mut Vec<OwnedFd>) -> Result<SocketManifest> {
+    fn list(
+        &self,
+        listeners: Vec<ListenerId>,
+        all: &mut Vec<OwnedFd>,
+        drain_timeout: Duration,
+    ) -> Result<SocketManifest> {
         let mut listing = SocketManifest { listeners, ..SocketManifest::default() };
         if let Some(admin) = &*self.admin.borrow() {
             listing.admin = Some(admin.address);
@@ -303,7 +317,8 @@ impl HotRestart {
             all.push(process.stream.try_clone()?.into());
         }
         let generation = group.as_ref().and_then(UdpGroup::generation);
-        listing.predecessors.push(Predecessor { pid: std::process::id(), generation });
+        let drain_timeout_secs = Some(drain_timeout.as_secs());
+        listing.predecessors.push(Predecessor { pid: std::process::id(), generation, drain_timeout_secs });
         Ok(listing)
     }
 

@@ -37,9 +37,6 @@ impl Interception {
     /// If `nft` or `ip` is missing, the privilege is, or the kernel refuses the rules.
     pub(crate) fn set(rules: Ruleset) -> Result<Self> {
         check(&rules)?;
-        if !rules.routes().is_empty() {
-            remove_left_over();
-        }
         let undo: String = rules.undo().iter().map(|words| format!("; ip {words}")).collect();
         let mut command = Command::new("sh");
         // A signal of the terminal, or for a whole service, is for the gateway, which removes the rules itself.
@@ -103,25 +100,42 @@ fn add(input: &mut impl Write, output: &mut impl BufRead, table: &str, line: &st
 }
 
 /// Deletes the routes of gateways that were killed together with what removes them: their tables of nft are gone.
-fn remove_left_over() {
+///
+/// # Errors
+/// If `ip` or `nft` can't list what there is: everything stays, since a table that can't be listed may be there.
+pub(crate) fn remove_left_over() -> Result<()> {
+    let mut left = Vec::new();
     for family in [4, 6] {
-        let option = format!("-{family}");
-        let Ok(listed) = Command::new("ip").args([&option, "rule"]).stderr(Stdio::null()).output() else {
-            return;
-        };
-        for number in routed(&String::from_utf8_lossy(&listed.stdout)) {
-            let table = Ruleset::new(number, Vec::new()).table();
-            let mut found = Command::new("nft");
-            found.args(["list", "table", "inet", &table]).stdout(Stdio::null()).stderr(Stdio::null());
-            if found.status().is_ok_and(|found| !found.success()) {
-                tracing::info!(table, "removing the routes of a gateway that was killed");
-                for words in undo(family, number) {
-                    // Another gateway may remove them at the same time.
-                    let _ = run("ip", words.split(' '), "");
-                }
-            }
+        let rules = list("ip", &[&format!("-{family}"), "rule"])?;
+        left.extend(routed(&rules).into_iter().map(|number| (family, number)));
+    }
+    if left.is_empty() {
+        return Ok(());
+    }
+    // Behind the routes: a table is there before its routes.
+    let tables = list("nft", &["list", "tables", "inet"])?;
+    for (family, number) in left {
+        let table = Ruleset::new(number, Vec::new()).table();
+        if tables.lines().any(|line| line.split_whitespace().last() == Some(&table)) {
+            continue;
+        }
+        tracing::info!(table, "removing the routes of a gateway that was killed");
+        for words in undo(family, number) {
+            // Another gateway may remove them at the same time.
+            let _ = run("ip", words.split(' '), "");
         }
     }
+    Ok(())
+}
+
+/// Returns what a program lists.
+fn list(program: &str, words: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(words).output().map_err(|error| missing(program, error))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        bail!("{program} {}: {}", words.join(" "), text.trim_end());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Lets `nft` check rules without setting them: it says more than `nft -i` does.

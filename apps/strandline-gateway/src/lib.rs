@@ -32,6 +32,7 @@ pub mod command;
 mod config;
 mod connect_request;
 mod contexts;
+mod desired_listeners;
 mod dial;
 mod direct;
 mod fair_sharing;
@@ -39,6 +40,7 @@ mod far;
 mod far_peer;
 mod far_udp;
 mod first_message;
+mod flow_limit;
 mod flows;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::config::Limits;
+use crate::config::{self, Limits};
+use crate::flow_limit::{FlowLimit, FlowPermit, FlowsMax};
 use crate::lookups::{Lookups, OF_ALL_MAX, OF_ONE_MAX};
 use crate::peer_identity::{LimitKey, PeerIdentity};
 use crate::peer_rate::PeerRate;
@@ -38,15 +39,20 @@ struct Usage {
     tokens: f64,
     filled: Instant,
     rate: Arc<PeerRate>,
+    /// UDP flows that the peer has opened, and those of clients of its sockets here.
+    onward: Arc<FlowLimit>,
+    arriving: Arc<FlowLimit>,
     /// Room for look-ups of names.
     lookups: Arc<Semaphore>,
 }
 
-/// A connection that counts until it is dropped.
+/// A connection, or a UDP flow, that counts until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     limits: Arc<PeerLimits>,
     peer: LimitKey,
+    /// Of a flow, which is no connection.
+    flow: Option<FlowPermit>,
 }
 
 /// An association that counts until it is dropped.
@@ -112,7 +118,8 @@ impl PeerLimits {
         if peers.len() >= PEERS_MAX && !peers.contains_key(&peer) {
             peers.retain(|_, used| {
                 let looks_up = used.lookups.available_permits() < OF_ONE_MAX;
-                used.open > 0 || used.associations > 0 || looks_up
+                let has_flows = used.onward.is_used() || used.arriving.is_used();
+                used.open > 0 || used.associations > 0 || looks_up || has_flows
             });
         }
         let tokens = f64::from(self.connections_per_sec.load(Ordering::Relaxed));
@@ -122,6 +129,8 @@ impl PeerLimits {
             tokens,
             filled: now,
             rate: Arc::new(PeerRate::new(self.bytes_per_sec.subscribe())),
+            onward: Arc::default(),
+            arriving: Arc::default(),
             lookups: Arc::new(Semaphore::new(OF_ONE_MAX)),
         })
     }
@@ -132,17 +141,39 @@ impl PeerLimits {
         Lookups::new(of_one, Arc::clone(&self.lookups))
     }
 
-    /// Counts a connection that came to a listener of a peer, whoever has sent it; `None` if the peer has as
-    /// many as it may.
-    pub(crate) fn take_place(self: &Arc<Self>, peer: PeerIdentity, now: Instant) -> Option<Permit> {
+    /// Returns the limits of UDP flows.
+    pub(crate) fn flows_max(&self) -> FlowsMax {
+        let [open, per_sec] =
+            [&self.connections_max, &self.connections_per_sec].map(|limit| limit.load(Ordering::Relaxed));
+        config::flows_max(open, per_sec)
+    }
+
+    /// Returns the flows of clients of a peer's UDP sockets here.
+    pub(crate) fn arriving_flows(&self, peer: PeerIdentity, now: Instant) -> Arc<FlowLimit> {
+        Arc::clone(&self.used(&mut self.lock(), peer.unit(), now).arriving)
+    }
+
+    /// Counts a UDP flow that a peer has opened, in the place of the connection as which its stream was counted;
+    /// `None` if it is beyond a limit of flows.
+    pub(crate) fn take_flow(
+        self: &Arc<Self>,
+        peer: PeerIdentity,
+        counted: Option<Permit>,
+        now: Instant,
+    ) -> Option<Permit> {
         let peer = peer.unit();
-        let mut peers = self.lock();
-        let used = self.used(&mut peers, peer, now);
-        if used.open >= self.connections_max.load(Ordering::Relaxed) {
-            return None;
-        }
-        used.open += 1;
-        Some(Permit { limits: Arc::clone(self), peer })
+        let flows = {
+            let mut peers = self.lock();
+            let used = self.used(&mut peers, peer, now);
+            if counted.is_some() {
+                used.tokens += 1.0;
+            }
+            Arc::clone(&used.onward)
+        };
+        drop(counted);
+        let most = self.flows_max();
+        let flow = flows.take(most).filter(|_| flows.may_come(most, now))?;
+        Some(Permit { limits: Arc::clone(self), peer, flow: Some(flow) })
     }
 
     /// Returns what limits the bytes of a peer's connections.
@@ -164,12 +195,15 @@ impl PeerLimits {
         }
         used.tokens -= 1.0;
         used.open += 1;
-        Some(Permit { limits: Arc::clone(self), peer })
+        Some(Permit { limits: Arc::clone(self), peer, flow: None })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        if self.flow.is_some() {
+            return;
+        }
         if let Some(used) = self.limits.lock().get_mut(&self.peer) {
             used.open = used.open.saturating_sub(1);
         }

@@ -16,6 +16,7 @@ use crate::config::{self, Keep};
 use crate::contexts::{Coming, Context, Contexts, InUse};
 use crate::far::accept_streams;
 use crate::far_peer::{FarPeer, Services};
+use crate::flow_limit::FlowLimit;
 use crate::flows::Flows;
 use crate::gateway::{AssociationGuard, Gateway, Stage};
 use crate::local_addresses;
@@ -74,6 +75,8 @@ pub(crate) struct Link {
     failures: AtomicU32,
     /// Connections of clients here.
     pub(crate) clients: Arc<ClientShares>,
+    /// Their UDP flows.
+    pub(crate) flow_limit: Arc<FlowLimit>,
 }
 
 /// The state of set-up while there is no association.
@@ -128,6 +131,7 @@ impl Link {
             tokens: AtomicU32::new(0),
             failures: AtomicU32::new(0),
             clients: Arc::default(),
+            flow_limit: Arc::default(),
         }
     }
 

@@ -1,12 +1,16 @@
 //! The limit of the bytes that a peer's connections carry in a second, for each direction.
 //!
-//! Connections queue for turns, each of which passes a few bytes as soon as there is room for them at the rate of the
-//! limit. A connection that ends while it waits has taken nothing. Datagrams do not wait: they get at most half of the
-//! rate, so that neither they nor the connections shut the others out.
+//! Clients queue for turns, each of which passes a few bytes as soon as there is room for them at the rate of the
+//! limit. The connections of a client queue for its turns, so that one with many connections gets no more than one with
+//! a single one. A connection that ends while it waits has taken nothing. Datagrams do not wait: they get at most half
+//! of the rate, so that neither they nor the connections shut the others out.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use strandline_ops::network;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -17,6 +21,10 @@ const SAVED_MAX: Duration = Duration::from_millis(100);
 /// Bytes of a turn: those of this time, but not too few for the work that a turn takes.
 const TURN: Duration = Duration::from_millis(5);
 const TURN_MIN: usize = 1024;
+/// What a datagram takes besides its bytes: its headers of IP and UDP. Empty ones are not for nothing.
+const HEADERS: usize = 28;
+/// Clients from which on those without connections are forgotten.
+const CLIENTS_MIN: usize = 64;
 
 /// A limit in bytes per second, which a reload can change; 0: none.
 pub(crate) type RateLimit = watch::Receiver<u64>;
@@ -27,6 +35,22 @@ pub(crate) struct PeerRate {
     limit: RateLimit,
     sent: Bucket,
     received: Bucket,
+    clients: Mutex<Clients>,
+}
+
+/// The clients with connections: by the IPv4 address or IPv6 network, or 0 for those without an address.
+#[derive(Debug, Default)]
+struct Clients {
+    turns: HashMap<u64, Weak<ClientTurns>>,
+    /// Number from which on those that are gone are forgotten.
+    forget_at: usize,
+}
+
+/// The turns of a client: the connection that holds one queues for all of the client's.
+#[derive(Debug, Default)]
+pub(crate) struct ClientTurns {
+    sent: tokio::sync::Mutex<()>,
+    received: tokio::sync::Mutex<()>,
 }
 
 /// The direction of bytes, as this side sees the association.
@@ -38,7 +62,7 @@ pub(crate) enum Direction {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Held by the connection whose turn it is. Others get it in the order in which they asked.
+    /// Held by the client whose turn it is. Others get it in the order in which they asked.
     turn: tokio::sync::Mutex<()>,
     room: Mutex<Room>,
     /// Room for datagrams, which `room` contains.
@@ -87,7 +111,23 @@ fn lock(room: &Mutex<Room>) -> MutexGuard<'_, Room> {
 
 impl PeerRate {
     pub(crate) fn new(limit: RateLimit) -> Self {
-        Self { limit, sent: Bucket::default(), received: Bucket::default() }
+        Self { limit, sent: Bucket::default(), received: Bucket::default(), clients: Mutex::default() }
+    }
+
+    /// Returns the turns of a client, of which each of its connections has this.
+    pub(crate) fn turns_of(&self, client: Option<IpAddr>) -> Arc<ClientTurns> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = client.map_or(0, network);
+        if let Some(known) = clients.turns.get(&client).and_then(Weak::upgrade) {
+            return known;
+        }
+        if clients.turns.len() >= clients.forget_at.max(CLIENTS_MIN) {
+            clients.turns.retain(|_, turns| turns.strong_count() > 0);
+            clients.forget_at = clients.turns.len() * 2;
+        }
+        let turns = Arc::default();
+        clients.turns.insert(client, Arc::downgrade(&turns));
+        turns
     }
 
     /// Returns whether there is a limit now.
@@ -95,14 +135,19 @@ impl PeerRate {
         *self.limit.borrow() != 0
     }
 
-    /// Waits until a connection may carry bytes.
-    pub(crate) async fn wait(&self, direction: Direction, bytes: usize) {
+    /// Waits until a connection of a client may carry bytes.
+    pub(crate) async fn wait(&self, client: &ClientTurns, direction: Direction, bytes: usize) {
         if !self.is_limited() {
             return;
         }
         let (bucket, mut limit) = (self.bucket(direction), self.limit.clone());
+        let own = match direction {
+            Direction::Sent => &client.sent,
+            Direction::Received => &client.received,
+        };
         let mut left = bytes;
         while left > 0 {
+            let _own = own.lock().await;
             let _turn = bucket.turn.lock().await;
             loop {
                 let rate = *limit.borrow_and_update();
@@ -130,8 +175,9 @@ impl PeerRate {
         }
     }
 
-    /// Takes room for a datagram. Returns false if it is beyond the limit.
+    /// Takes room for a datagram, and for its headers. Returns false if it is beyond the limit.
     pub(crate) fn admits(&self, direction: Direction, bytes: usize) -> bool {
+        let bytes = bytes.saturating_add(HEADERS);
         let rate = *self.limit.borrow() as f64;
         if rate == 0.0 {
             return true;

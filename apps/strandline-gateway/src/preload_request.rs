@@ -14,13 +14,13 @@ pub(crate) const REQUEST: usize = 36;
 /// Most bytes of padding.
 const PADDING_MAX: u32 = 1 << 20;
 
-/// What a program asks for, by the cookie of its socket.
+/// What a program asks for. `key` names its socket: SO_COOKIE XOR the secret of `strandline run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     /// A connection; so much padding follows.
-    Connect { to: SocketAddr, cookie: u64, padding: usize },
+    Connect { to: SocketAddr, key: u64, padding: usize },
     /// What became of a connection.
-    Ask { cookie: u64 },
+    Ask { key: u64 },
 }
 
 /// What became of a connection.
@@ -38,12 +38,12 @@ pub(crate) fn parse(bytes: &[u8; REQUEST]) -> Option<Request> {
     let ([kind, family], rest) = rest.split_first_chunk()?;
     let (port, rest) = rest.split_first_chunk()?;
     let (octets, rest) = rest.split_first_chunk::<16>()?;
-    let (cookie, padding) = rest.split_first_chunk()?;
+    let (key, padding) = rest.split_first_chunk()?;
     let padding = u32::from_be_bytes(*padding.first_chunk()?);
     if *magic != MAGIC {
         return None;
     }
-    let cookie = u64::from_be_bytes(*cookie);
+    let key = u64::from_be_bytes(*key);
     let ip = match (family, octets.split_first_chunk::<4>()?) {
         (4, (v4, rest)) if rest.iter().all(|byte| *byte == 0) => IpAddr::V4(Ipv4Addr::from(*v4)),
         (6, _) => IpAddr::V6(Ipv6Addr::from(*octets)),
@@ -52,9 +52,9 @@ pub(crate) fn parse(bytes: &[u8; REQUEST]) -> Option<Request> {
     let to = SocketAddr::new(ip.to_canonical(), u16::from_be_bytes(*port));
     match kind {
         1 if to.port() != 0 && padding <= PADDING_MAX => {
-            Some(Request::Connect { to, cookie, padding: padding as usize })
+            Some(Request::Connect { to, key, padding: padding as usize })
         }
-        2 if padding == 0 => Some(Request::Ask { cookie }),
+        2 if padding == 0 => Some(Request::Ask { key }),
         _ => None,
     }
 }

@@ -15,7 +15,7 @@ const KEPT: Duration = Duration::from_secs(30);
 /// Failures that are kept.
 const KEPT_MAX: usize = 4096;
 
-/// A socket: the host that it is of, and its cookie.
+/// The name of a socket: its host's address, and its SO_COOKIE XOR the secret of `strandline run`.
 pub(crate) type Key = (IpAddr, u64);
 
 /// Sockets of programs, and what became of their connections.

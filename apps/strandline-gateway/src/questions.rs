@@ -4,7 +4,7 @@
 //!
 //! | from | bytes on that socket |
 //! |---|---|
-//! | new | the host's address (16; IPv4 is mapped), and the cookie (8) |
+//! | new | the host's address (16; IPv4 is mapped), and the key of the socket (8) |
 //! | old | the answer, as it is for programs |
 
 use std::io;
@@ -72,7 +72,7 @@ impl Questions {
     }
 }
 
-async fn query(stream: &UnixStream, (host, cookie): Key) -> io::Result<Vec<u8>> {
+async fn query(stream: &UnixStream, (host, key): Key) -> io::Result<Vec<u8>> {
     let (ours, theirs) = tokio::net::UnixStream::pair()?;
     let theirs = OwnedFd::from(theirs.into_std()?);
     send_note(stream, QUESTION, Some(theirs.as_fd()))?;
@@ -83,7 +83,7 @@ async fn query(stream: &UnixStream, (host, cookie): Key) -> io::Result<Vec<u8>> 
         IpAddr::V6(ip) => ip,
     };
     let mut question = host.octets().to_vec();
-    question.extend_from_slice(&cookie.to_be_bytes());
+    question.extend_from_slice(&key.to_be_bytes());
     ours.write_all(&question).await?;
     ours.read_exact(&mut answer).await?;
     Ok(answer)
@@ -97,12 +97,12 @@ pub(crate) async fn answer(socket: OwnedFd, sockets: &Sockets) -> io::Result<()>
     let mut stream = tokio::net::UnixStream::from_std(socket.into())?;
     let mut question = [0; 24];
     timeout(PATIENCE, stream.read_exact(&mut question)).await??;
-    let (host, cookie) = question.split_at(16);
-    let (Ok(host), Ok(cookie)) = (<[u8; 16]>::try_from(host), <[u8; 8]>::try_from(cookie)) else {
+    let (host, key) = question.split_at(16);
+    let (Ok(host), Ok(key)) = (<[u8; 16]>::try_from(host), <[u8; 8]>::try_from(key)) else {
         return Ok(());
     };
     let host = IpAddr::V6(Ipv6Addr::from(host)).to_canonical();
-    stream.write_all(&sockets.answer((host, u64::from_be_bytes(cookie)))).await
+    stream.write_all(&sockets.answer((host, u64::from_be_bytes(key)))).await
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::access_log::AccessLog;
 use crate::clock;
 use crate::mapping::{Decision, Route};
-use crate::peer_rate::{Direction, PeerRate};
+use crate::peer_rate::{ClientTurns, Direction, PeerRate};
 use crate::protocol::Reason;
 
 /// How a connection ended, with the word for logs and metrics.
@@ -31,6 +31,8 @@ pub(crate) enum CloseReason {
     Lost,
     /// The application said nothing that could be understood.
     Malformed,
+    /// A UDP flow that gave way to another one, or was beyond a limit.
+    FlowLimit,
 }
 
 impl CloseReason {
@@ -42,6 +44,7 @@ impl CloseReason {
             Self::ResetThere => "reset_there",
             Self::Lost => "association_lost",
             Self::Malformed => "malformed",
+            Self::FlowLimit => "flow_limit",
         }
     }
 }
@@ -75,31 +78,32 @@ pub(crate) struct Entry {
     is_counted: AtomicBool,
     is_connected: AtomicBool,
     /// The limit of the peer that has asked for the connection.
-    rate: OnceLock<Arc<PeerRate>>,
+    rate: OnceLock<(Arc<PeerRate>, Arc<ClientTurns>)>,
 }
 
 impl Entry {
     /// Puts the connection under the limit of the peer that has asked for it.
     pub(crate) fn set_rate(&self, rate: Arc<PeerRate>) {
+        let turns = rate.turns_of(self.about.client.map(|client| client.ip()));
         // A connection is of one peer.
-        let _ = self.rate.set(rate);
+        let _ = self.rate.set((rate, turns));
     }
 
     /// Returns whether the peer's bytes per second are limited now.
     pub(crate) fn is_limited(&self) -> bool {
-        self.rate.get().is_some_and(|rate| rate.is_limited())
+        self.rate.get().is_some_and(|(rate, _)| rate.is_limited())
     }
 
     /// Waits until the limit of the peer lets bytes pass.
     pub(crate) async fn keep_rate(&self, direction: Direction, bytes: usize) {
-        if let Some(rate) = self.rate.get() {
-            rate.wait(direction, bytes).await;
+        if let Some((rate, turns)) = self.rate.get() {
+            rate.wait(turns, direction, bytes).await;
         }
     }
 
     /// Counts a datagram for the limit of the peer. Returns false if it is beyond the limit.
     pub(crate) fn admits(&self, direction: Direction, bytes: usize) -> bool {
-        self.rate.get().is_none_or(|rate| rate.admits(direction, bytes))
+        self.rate.get().is_none_or(|(rate, _)| rate.admits(direction, bytes))
     }
 
     pub(crate) fn add_sent(&self, bytes: usize) {

@@ -21,6 +21,7 @@ use crate::access_log::AccessLog;
 use crate::admin;
 use crate::clock::now;
 use crate::config::{Args, Listen, Settings};
+use crate::desired_listeners::AnnouncedListener;
 use crate::fair_sharing::FairSharing;
 use crate::far::accept_streams;
 use crate::far_peer::{FarPeer, Services};
@@ -31,7 +32,7 @@ use crate::hot_restart::HotRestart;
 use crate::peer_identity::PeerIdentity;
 use crate::protocol::Opening;
 use crate::registry::Registry;
-use crate::running::{AnnouncedListener, Running};
+use crate::running::Running;
 use crate::signals::Signals;
 use crate::{init, shards, stacks};
 
@@ -121,7 +122,7 @@ impl Announced {
         if let Some(key) = &self.key {
             outln!("  key           {key}");
         }
-        for AnnouncedListener { listener, listen, peer, to } in &self.listeners {
+        for AnnouncedListener { listener, listen, peer, to, .. } in &self.listeners {
             let to = to.as_ref().map_or(String::new(), |to| format!(", to {to}"));
             outln!("  {listener:<12}  {listen}, by {peer}{to}");
         }

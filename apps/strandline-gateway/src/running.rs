@@ -5,11 +5,10 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
 use serde_json::Value;
 use strandline::{Stack, StackError};
 use strandline_ops::{ConfigError, Document, Reload, Reloads};
@@ -19,9 +18,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 
 use crate::captures::{self, Captures};
-use crate::config::{Args, ListenerConfig, ListenerKind, Reverse, Settings, UdpForward};
+use crate::config::{Args, ListenerConfig, Reverse, Settings, UdpForward};
+use crate::desired_listeners::{
+    AnnouncedListener, DesiredListener, announced, captured, tcp_target, udp_target, wanted,
+};
 use crate::gateway::Gateway;
-use crate::handover::{ListenerId, SocketKind, Successor};
+use crate::handover::{ListenerId, Successor};
 use crate::hot_restart::HotRestart;
 use crate::link::Link;
 use crate::listeners::{self, Target, UdpTarget};
@@ -41,9 +43,6 @@ const KEPT: [&str; 10] = [
     "limits.buffer_mib",
     "limits.buffer_total_mib",
 ];
-
-/// Time for a process to end beyond that for its connections.
-const LAST_STEPS: Duration = Duration::from_secs(10);
 
 /// The changing part of a gateway. It belongs to the first thread.
 pub(crate) struct Running {
@@ -76,6 +75,8 @@ struct ActiveListener {
     id: ListenerId,
     announced: AnnouncedListener,
     to: TargetSender,
+    /// True while a listener accepts nothing, because its socket has failed.
+    has_failed: Arc<AtomicBool>,
     /// Another descriptor of the socket, for the next process; none once this one ends.
     socket: Option<OwnedFd>,
 }
@@ -84,13 +85,6 @@ struct ActiveListener {
 enum TargetSender {
     Tcp(watch::Sender<Target>),
     Udp(watch::Sender<UdpTarget>),
-}
-
-/// A listener of the configuration.
-#[derive(Debug, Clone, Copy)]
-enum DesiredListener<'a> {
-    Tcp(&'a ListenerConfig),
-    Udp(&'a UdpForward),
 }
 
 /// A socket that is bound and not served yet, with everything that serving it needs.
@@ -115,16 +109,6 @@ impl Bound {
         };
         Ok(Self { id, socket, address, other })
     }
-}
-
-/// A listener, for people and programs.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct AnnouncedListener {
-    pub(crate) listener: &'static str,
-    pub(crate) listen: SocketAddr,
-    pub(crate) peer: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) to: Option<String>,
 }
 
 impl Running {
@@ -163,7 +147,7 @@ impl Running {
         };
         let links = running.links_for(&settings)?;
         let bound = running.bind(&settings)?;
-        running.captures.set(running.captured(&settings, &bound)).await?;
+        running.captures.set(running.captured(&settings, &bound), || Ok(())).await?;
         running.change(&settings, links, bound);
         Ok(running)
     }
@@ -173,7 +157,11 @@ impl Running {
     }
 
     pub(crate) fn announced(&self) -> Vec<AnnouncedListener> {
-        self.state.borrow().listeners.iter().map(|served| served.announced.clone()).collect()
+        let listeners = &self.state.borrow().listeners;
+        listeners
+            .iter()
+            .map(|served| AnnouncedListener { failed: served.has_failed(), ..served.announced.clone() })
+            .collect()
     }
 
     /// Ends the next process if one is starting, since this one is told to end, and starts none any more.
@@ -216,7 +204,7 @@ impl Running {
                     "three old processes still have connections; `strandline gateway restart --end-oldest` ends the oldest of them"
                 );
             }
-            self.succession.end_oldest(self.gateway.settings().drain_timeout + LAST_STEPS).await?;
+            self.succession.end_oldest(self.gateway.settings().drain_timeout).await?;
             self.check_is_serving()?;
         }
         let (mut listeners, mut all) = (Vec::new(), Vec::new());
@@ -226,7 +214,7 @@ impl Running {
                 all.push(socket.try_clone().context("duplicating a socket")?);
             }
         }
-        self.succession.hand_over(listeners, all).await
+        self.succession.hand_over(listeners, all, self.gateway.settings().drain_timeout).await
     }
 
     fn check_is_serving(&self) -> Result<()> {
@@ -281,7 +269,20 @@ impl Running {
         if self.is_stopped.get() {
             return Err(ConfigError::value("config", "this process is ending, and takes nothing new"));
         }
-        let new = Settings::read(&self.args)?;
+        // The stacks as they are, unless all succeeds.
+        let outgoing = self.state.borrow().outgoing.clone();
+        let reloaded = self.apply(Settings::read(&self.args)?).await;
+        if reloaded.is_err() {
+            self.state.borrow_mut().outgoing = outgoing;
+        }
+        reloaded
+    }
+
+    /// Changes to another configuration.
+    ///
+    /// # Errors
+    /// As [`reload`](Self::reload).
+    async fn apply(&self, new: Settings) -> Result<Reload, ConfigError> {
         if new.encryption.is_some() != self.gateway.settings().encryption.is_some() {
             let message = "turning encryption on or off needs a new start; nothing was changed";
             return Err(ConfigError::value("encryption", message));
@@ -293,12 +294,15 @@ impl Running {
         let links = self.links_for(&new).map_err(|error| failed("peer", &error.into()))?;
         let bound = self.bind(&new).map_err(|error| failed("listen", &error))?;
         let captured = self.captured(&new, &bound);
-        self.captures.set(captured).await.map_err(|error| failed("capture", &error))?;
+        // Once the rules can be set, and before they are those that count.
+        let encrypt = || self.replace_encryption(&new, &links).context("replacing key and trust");
+        let has_other_keys = self.captures.set(captured, encrypt).await;
+        let has_other_keys = has_other_keys.map_err(|error| {
+            let is_of_stack = error.downcast_ref::<StackError>().is_some();
+            failed(if is_of_stack { "encryption" } else { "capture" }, &error)
+        })?;
         let mut differences = self.document.differences(&new.document);
-        let trust = self.replace_encryption(&new, &links);
-        if trust.map_err(|error| failed("encryption", &error.into()))?
-            && !differences.changed.iter().any(|changed| changed == "encryption")
-        {
+        if has_other_keys && !differences.changed.iter().any(|changed| changed == "encryption") {
             differences.changed.push("encryption".to_owned());
         }
         self.document.replace(new.document.clone());
@@ -309,8 +313,27 @@ impl Running {
     }
 
     /// Replaces keys and trust, also of established associations. Returns whether they were others.
+    ///
+    /// # Errors
+    /// If a stack refuses them: all have those of before then.
     fn replace_encryption(&self, new: &Settings, links: &[Arc<Link>]) -> Result<bool, StackError> {
         let old = self.gateway.settings();
+        let replaced = self.change_encryption(&old, new, links);
+        if replaced.is_err()
+            && let Err(error) = self.change_encryption(new, &old, links)
+        {
+            tracing::error!(%error, "going back to the key and trust of before failed");
+        }
+        replaced
+    }
+
+    /// Changes keys and trust from old ones to new ones. Returns whether they are others.
+    fn change_encryption(
+        &self,
+        old: &Settings,
+        new: &Settings,
+        links: &[Arc<Link>],
+    ) -> Result<bool, StackError> {
         let mut is_changed = false;
         if let (Some(old), Some(new)) = (&old.encryption, &new.encryption)
             && !old.shared.is_like(&new.shared)
@@ -347,7 +370,9 @@ impl Running {
         match self.replace_encryption(&new, &self.links()) {
             Ok(true) => {
                 tracing::info!("keys and trust read again");
-                self.gateway.replace_settings(new);
+                // The process that has taken over counts on the time that it was told.
+                let drain_timeout = self.gateway.settings().drain_timeout;
+                self.gateway.replace_settings(Settings { drain_timeout, ..new });
             }
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "keys not read again; the old ones stay in use"),
@@ -474,12 +499,12 @@ impl Running {
         link: &Arc<Link>,
         runtime: &Handle,
     ) -> Option<ActiveListener> {
-        let gateway = Arc::clone(&self.gateway);
+        let (gateway, has_failed) = (Arc::clone(&self.gateway), Arc::<AtomicBool>::default());
         let Bound { id, socket, address, other } = bound;
         let to = match (socket, desired) {
             (BoundSocket::Tcp(listener), DesiredListener::Tcp(desired)) => {
                 let (sender, target) = watch::channel(tcp_target(desired, link));
-                runtime.spawn(listeners::serve(listener, target, gateway));
+                runtime.spawn(listeners::serve(listener, target, gateway, Arc::clone(&has_failed)));
                 TargetSender::Tcp(sender)
             }
             (BoundSocket::Udp(socket), DesiredListener::Udp(forward)) => {
@@ -489,21 +514,9 @@ impl Running {
             }
             _ => return None,
         };
-        Some(ActiveListener { id, announced: announced(address, desired, link), to, socket: Some(other) })
+        let announced = announced(address, desired, link);
+        Some(ActiveListener { id, announced, to, has_failed, socket: Some(other) })
     }
-}
-
-/// Returns what rules bring to each socket, whose address `listens` knows.
-fn captured(settings: &Settings, listens: impl Fn(ListenerId) -> SocketAddr) -> Vec<Captured> {
-    let all = wanted(settings).into_iter().filter_map(|(id, desired)| match desired {
-        DesiredListener::Tcp(ListenerConfig { kind, .. }) if !kind.captures().is_empty() => Some(Captured {
-            listen: listens(id),
-            is_tproxy: matches!(kind, ListenerKind::Tproxy { .. }),
-            captures: kind.captures().to_vec(),
-        }),
-        _ => None,
-    });
-    all.collect()
 }
 
 /// Prints the rules that a gateway with these options would set.
@@ -528,6 +541,10 @@ pub(crate) fn print_rules(args: &Args) -> Result<ExitCode> {
 }
 
 impl ActiveListener {
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
     /// Sends new connections elsewhere, if that has changed.
     fn turn_to(&mut self, desired: DesiredListener<'_>, link: &Arc<Link>) {
         match (&self.to, desired) {
@@ -541,45 +558,4 @@ impl ActiveListener {
         }
         self.announced = announced(self.announced.listen, desired, link);
     }
-}
-
-fn tcp_target(desired: &ListenerConfig, link: &Arc<Link>) -> Target {
-    Target { kind: Arc::new(desired.kind.clone()), link: Arc::clone(link), from: desired.from.clone() }
-}
-
-fn udp_target(forward: &UdpForward, link: &Arc<Link>) -> UdpTarget {
-    UdpTarget { forward: Arc::new(forward.clone()), link: Arc::clone(link) }
-}
-
-fn announced(listen: SocketAddr, desired: DesiredListener<'_>, link: &Link) -> AnnouncedListener {
-    let (name, to) = match desired {
-        DesiredListener::Tcp(ListenerConfig { kind: ListenerKind::Forward { to }, .. }) => {
-            ("forward", Some(to))
-        }
-        DesiredListener::Tcp(desired) => (desired.kind.name(), None),
-        DesiredListener::Udp(forward) => ("udp", Some(&forward.to)),
-    };
-    AnnouncedListener { listener: name, listen, peer: link.name.to_string(), to: to.map(ToString::to_string) }
-}
-
-/// Returns all listeners of a configuration, with what each socket is told apart by.
-fn wanted(settings: &Settings) -> Vec<(ListenerId, DesiredListener<'_>)> {
-    let mut all: Vec<(ListenerId, DesiredListener<'_>)> = Vec::new();
-    let tcp = settings.listeners.iter().map(|desired| {
-        let kind = match desired.kind {
-            ListenerKind::Tproxy { .. } => SocketKind::Transparent,
-            ListenerKind::Preload { .. } => SocketKind::Narrow,
-            _ => SocketKind::Tcp,
-        };
-        (desired.listen, kind, DesiredListener::Tcp(desired))
-    });
-    let udp = settings
-        .udp_forwards
-        .iter()
-        .map(|desired| (desired.listen, SocketKind::Udp, DesiredListener::Udp(desired)));
-    for (listen, kind, desired) in tcp.chain(udp) {
-        let number = all.iter().filter(|(id, _)| id.listen == listen && id.kind == kind).count();
-        all.push((ListenerId { listen, kind, number }, desired));
-    }
-    all
 }

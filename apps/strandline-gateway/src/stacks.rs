@@ -151,8 +151,8 @@ pub(crate) fn encryption_of<'a>(peer: &'a Peer, settings: &'a Settings) -> Optio
 }
 
 /// The stacks for associations with peers, each on any port of all addresses. They are opened when a peer
-/// needs them: those with the same encryption share one.
-#[derive(Debug)]
+/// needs them: those with the same encryption share one. A clone has those that are open by then.
+#[derive(Debug, Clone)]
 pub(crate) struct ClientStacks {
     shared: Shared,
     runtimes: Vec<Handle>,

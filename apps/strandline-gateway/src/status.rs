@@ -190,6 +190,14 @@ fn table(status: &Value) -> String {
             mapping(peer)
         ));
     }
+    for failed in status["listeners"].as_array().into_iter().flatten().filter(|one| one["failed"] == true) {
+        let word = |name: &str| failed[name].as_str().unwrap_or_default();
+        text.push_str(&format!(
+            "listener {}  {}  FAILED: it accepts nothing\n",
+            word("listener"),
+            word("listen")
+        ));
+    }
     for former in status["former_processes"].as_array().into_iter().flatten() {
         text.push_str(&format!("old process {}  {} connections\n", former["pid"], former["connections"]));
     }

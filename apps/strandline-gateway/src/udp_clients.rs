@@ -17,20 +17,18 @@ use tokio::time::Instant;
 use crate::clock::now;
 use crate::config::FlowTimes;
 use crate::first_message::reply;
+use crate::flow_limit::{FlowLimit, FlowPermit, FlowsMax, Slot};
 use crate::flows::{self, Flows, Target, buffer, idle};
 use crate::peer_rate::Direction;
 use crate::protocol::{Opening, Reason};
 use crate::registry::{CloseReason, ConnectionGuard, Entry};
 
-/// Clients of one socket.
+/// Clients of one socket, if the peer's limit of flows leaves as many.
 const CLIENTS_MAX: usize = 4096;
 /// Datagrams of a client that wait for its flow.
 const WAITING: usize = 64;
 /// A client that was answered keeps its place for this time after each of its datagrams.
 const KEPT: Duration = Duration::from_secs(10);
-/// Share of the connections per second that new clients of one socket may be: anybody may send datagrams from
-/// any address.
-const NEW_SHARE: f64 = 0.5;
 
 /// Once a client can send no more, because nothing new is taken, its flow ends after this time, or twice of it.
 pub(crate) const LAST_ANSWERS: Duration = Duration::from_secs(2);
@@ -41,20 +39,29 @@ pub(crate) struct NewClient {
     pub(crate) first: Bytes,
     /// The following ones, until the socket is not served any more.
     pub(crate) following: mpsc::Receiver<Bytes>,
-    /// Has a value once another client has taken its place.
-    displaced: Option<oneshot::Receiver<()>>,
+    place: Option<Place>,
+}
+
+/// The place of a client among the flows.
+struct Place {
+    /// Has a value once another client has taken the place.
+    displaced: oneshot::Receiver<()>,
+    _permit: FlowPermit,
 }
 
 impl NewClient {
     /// Runs its flow to the end, or until another client takes its place.
+    ///
+    /// # Errors
+    /// How it ended, if not by itself.
     pub(crate) async fn run<F>(mut self, flow: impl FnOnce(Self) -> F) -> Result<(), CloseReason>
     where
         F: Future<Output = Result<(), CloseReason>>,
     {
-        let displaced = self.displaced.take();
-        let displaced = async move {
-            let is_displaced = match displaced {
-                Some(displaced) => displaced.await.is_ok(),
+        let mut place = self.place.take();
+        let displaced = async {
+            let is_displaced = match &mut place {
+                Some(Place { displaced, .. }) => displaced.await.is_ok(),
                 None => false,
             };
             if !is_displaced {
@@ -64,8 +71,12 @@ impl NewClient {
         tokio::select! {
             // First: the queue of a client without a place has ended, too.
             biased;
-            () = displaced => Err(CloseReason::Failed(Reason::Limit)),
-            ended = flow(self) => ended,
+            () = displaced => Err(CloseReason::FlowLimit),
+            // Whoever sends datagrams from any address brings that about: it is no limit of connections.
+            ended = flow(self) => ended.map_err(|end| match end {
+                CloseReason::Failed(Reason::Limit) => CloseReason::FlowLimit,
+                end => end,
+            }),
         }
     }
 }
@@ -77,14 +88,13 @@ struct Client {
     /// When its latest datagram came.
     seen: Instant,
     displaces: oneshot::Sender<()>,
+    slot: Arc<Slot>,
 }
 
 /// The clients of a socket.
 #[derive(Default)]
 struct Clients {
     all: HashMap<SocketAddr, Client>,
-    /// New clients that may come at once, and when that was counted.
-    tokens: Option<(f64, Instant)>,
 }
 
 impl Clients {
@@ -99,51 +109,46 @@ impl Clients {
         }
     }
 
-    /// Returns whether one more client may come: so many per second.
-    fn may_come(&mut self, per_sec: u32, now: Instant) -> bool {
-        let rate = (f64::from(per_sec) * NEW_SHARE).max(1.0);
-        let (tokens, filled) = self.tokens.unwrap_or((rate, now));
-        let passed = now.saturating_duration_since(filled).as_secs_f64();
-        let tokens = (tokens + passed * rate).min(rate);
-        let may = tokens >= 1.0;
-        self.tokens = Some((tokens - f64::from(u8::from(may)), now));
-        may
-    }
-
-    /// Makes room for one more client, in the place of one that was never answered, as those with a forged
-    /// address are, or of the one that was silent for the longest time. Returns false if all of them are in
-    /// use.
-    fn make_room(&mut self, now: Instant) -> bool {
-        if self.all.len() < CLIENTS_MAX {
-            return true;
+    /// Returns a place for one more client: a free one, or that of a client that was never answered, as those
+    /// with a forged address are, or of the one that was silent for the longest time. `None` if all of them are
+    /// in use.
+    fn place(&mut self, limit: &Arc<FlowLimit>, most: FlowsMax, now: Instant) -> Option<FlowPermit> {
+        if let Some(free) = self.free(limit, most) {
+            return Some(free);
         }
         self.all.retain(|_, client| !client.queue.is_closed());
-        if self.all.len() < CLIENTS_MAX {
-            return true;
+        if let Some(free) = self.free(limit, most) {
+            return Some(free);
         }
         let oldest = self.all.iter().min_by_key(|(_, client)| (client.entry.is_answered(), client.seen));
-        let Some((address, client)) = oldest else { return false };
+        let (address, client) = oldest?;
         if client.entry.is_answered() && now.saturating_duration_since(client.seen) < KEPT {
-            return false;
+            return None;
         }
         let address = *address;
         if let Some(client) = self.all.remove(&address) {
+            client.slot.release();
             // Its flow may have ended meanwhile.
             let _ = client.displaces.send(());
         }
-        true
+        self.free(limit, most)
+    }
+
+    fn free(&self, limit: &Arc<FlowLimit>, most: FlowsMax) -> Option<FlowPermit> {
+        let own = self.all.len();
+        if own < CLIENTS_MAX { limit.take_beside(own, most) } else { None }
     }
 }
 
-/// Passes the datagrams of clients to their flows, for ever. `may_serve` says who may be a client, and `begin`
-/// starts the flow of a new one, and returns its entry if there is one. `per_sec` returns the limit of
-/// connections per second. Datagrams beyond a limit are lost, and counted.
+/// Passes datagrams of clients to their flows until it is dropped. `may_serve` returns whether an address may be a
+/// client's. `begin` starts the flow of a new client, and returns its entry. `limit` counts the flows with the peer,
+/// and `most` returns how many there may be. Datagrams beyond that are lost, and counted.
 pub(crate) async fn serve(
     socket: &UdpSocket,
-    per_sec: impl Fn() -> u32,
+    (limit, most): (&Arc<FlowLimit>, impl Fn() -> FlowsMax),
     lost: &AtomicU64,
     may_serve: impl Fn(SocketAddr) -> bool,
-    mut begin: impl FnMut(NewClient) -> Option<Arc<Entry>>,
+    mut begin: impl FnMut(NewClient) -> Arc<Entry>,
 ) {
     let mut clients = Clients::default();
     let mut room = buffer();
@@ -155,19 +160,17 @@ pub(crate) async fn serve(
         if !may_serve(address) {
             continue;
         }
-        let begun = if clients.may_come(per_sec(), now) && clients.make_room(now) {
-            let ((queue, following), (displaces, displaced)) = (mpsc::channel(WAITING), oneshot::channel());
-            let client = NewClient { address, first, following, displaced: Some(displaced) };
-            begin(client).map(|entry| (queue, entry, displaces))
-        } else {
-            None
+        let most = most();
+        let permit = if limit.may_come(most, now) { clients.place(limit, most, now) } else { None };
+        let Some(permit) = permit else {
+            lost.fetch_add(1, Ordering::Relaxed);
+            continue;
         };
-        match begun {
-            Some((queue, entry, displaces)) => {
-                clients.all.insert(address, Client { queue, entry, seen: now, displaces });
-            }
-            None => drop(lost.fetch_add(1, Ordering::Relaxed)),
-        }
+        let ((queue, following), (displaces, displaced)) = (mpsc::channel(WAITING), oneshot::channel());
+        let slot = permit.slot();
+        let place = Some(Place { displaced, _permit: permit });
+        let entry = begin(NewClient { address, first, following, place });
+        clients.all.insert(address, Client { queue, entry, seen: now, displaces, slot });
     }
 }
 

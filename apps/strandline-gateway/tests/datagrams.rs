@@ -1,10 +1,11 @@
 //! Datagrams over a path that loses some.
 
-use std::net::UdpSocket;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::common::{Gateway, Home, at_last};
+use crate::common::{Gateway, Home, accept, at_last, free_address, patient, read_exactly};
 use crate::slow_path::path;
 
 /// A datagram whose packets the path loses.
@@ -133,4 +134,50 @@ fn datagrams_are_given_up_in_time() {
         arrived += 1;
         arrived > 3
     });
+}
+
+/// Datagrams from many addresses, at the near gateway's socket and at one that it has at the far gateway, take
+/// nothing from connections.
+#[test]
+fn floods_leave_connections_alone() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (to, udp_to, at_far) = (server.local_addr().unwrap(), udp.local_addr().unwrap(), free_address());
+    let home = Home::new("flood");
+    let limits = home.write("limits.toml", "[limits]\nconnections_max = 16\n");
+    let far = Gateway::start(&format!(
+        "--listen 127.0.0.1:0 --allow {to} --allow-udp {udp_to} --allow-listen-udp {at_far} \
+         --admin 127.0.0.1:0 --config {limits}"
+    ));
+    let near = Gateway::start(&format!(
+        "--peer far={} --forward 0={to} --forward udp/0={udp_to} --reverse udp/{at_far}={udp_to} \
+         --admin 127.0.0.1:0 --config {limits}",
+        far.listens()
+    ));
+    let strangers: Vec<_> = (0..40).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    for (begun_at, socket) in [(&near, near.listener(1)), (&far, at_far)] {
+        let ended = || metric(begun_at, "connection_ends_total{end=\"flow_limit\"}");
+        at_last("flows are displaced", || {
+            strangers.iter().for_each(|stranger| drop(stranger.send_to(b"flood", socket)));
+            ended() > 100
+        });
+    }
+    let mut open = Vec::new();
+    for _ in 0..14 {
+        let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
+        client.write_all(b"x").unwrap();
+        let mut served = accept(&server);
+        assert_eq!(read_exactly(&mut served, 1), b"x");
+        open.push((client, served));
+    }
+    for gateway in [&near, &far] {
+        assert_eq!(metric(gateway, "connection_ends_total{end=\"limit\"}"), 0, "no alert");
+    }
+}
+
+/// Returns a number of the metrics, 0 if it is not there.
+fn metric(gateway: &Gateway, name: &str) -> u64 {
+    let metrics = gateway.admin("metrics");
+    let start = format!("strandline_gateway_{name} ");
+    metrics.lines().find_map(|line| line.strip_prefix(&start)).map_or(0, |number| number.parse().unwrap())
 }

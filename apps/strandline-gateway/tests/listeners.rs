@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{
     Gateway, Home, PATIENCE, PROGRAM, World, accept, at_last, bytes, free_address, patient, read_all,
-    read_exactly,
+    read_exactly, shut_down,
 };
 use crate::failures::socks;
 
@@ -368,4 +368,52 @@ fn the_log_seldom_tells_of_unredirected_connections() {
     }
     crate::common::at_last("it is logged", || near.log().contains("was not redirected"));
     assert_eq!(near.log().matches("was not redirected").count(), 1);
+}
+
+/// Sockets that something else has shut down listen again, and are reported until they do: those for clients, the
+/// admin address, and one that the far gateway has for the near one.
+#[test]
+fn failed_listeners_listen_again() {
+    let (server, reverse) = (TcpListener::bind("127.0.0.1:0").unwrap(), free_address());
+    let (to, forward) = (server.local_addr().unwrap(), free_address());
+    let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {to} --allow-listen {reverse}"));
+    let peer = format!("--peer far={} --admin 127.0.0.1:0", far.listens());
+    let near = Gateway::start(&format!("{peer} --forward {forward}={to} --reverse {reverse}={to}"));
+    let connects = |at: SocketAddr| {
+        TcpStream::connect(at).is_ok_and(|client| {
+            let mut client = patient(client);
+            let is_sent = client.write_all(b"x").is_ok();
+            is_sent && read_exactly(&mut accept(&server), 1) == b"x"
+        })
+    };
+    let is_failed = || {
+        let metrics = near.admin("metrics");
+        let status = near.status()["listeners"][0]["failed"] == true;
+        assert!(metrics.contains("strandline_gateway_listeners_failed"));
+        (status, metrics.contains("strandline_gateway_listeners_failed 1\n"))
+    };
+    assert!(connects(forward));
+    assert_eq!(is_failed(), (false, false));
+    // Another socket takes the address meanwhile.
+    let mut other = None;
+    at_last("the address is taken", || {
+        shut_down(near.pid(), forward);
+        other = TcpListener::bind(forward).ok();
+        other.is_some()
+    });
+    at_last("it is reported", || is_failed() == (true, true));
+    at_last("the log has the error", || near.log().contains("accepting TCP connections failed"));
+    drop(other);
+    at_last("it listens again", || is_failed() == (false, false));
+    assert!(connects(forward));
+    let admin: SocketAddr = near.announced["admin"].as_str().unwrap().parse().unwrap();
+    assert!(shut_down(near.pid(), admin));
+    at_last("the admin address answers again", || TcpStream::connect(admin).is_ok());
+    assert_eq!(is_failed(), (false, false));
+    at_last("the far gateway listens", || TcpStream::connect(reverse).is_ok());
+    let _ = accept(&server);
+    assert!(shut_down(far.pid(), reverse));
+    at_last("the far gateway listens again", || TcpStream::connect(reverse).is_ok());
+    let _ = accept(&server);
+    assert!(connects(reverse));
 }

@@ -264,20 +264,54 @@ fn wrong_pointers_are_reported() {
 fn strangers_do_not_learn_of_connections() {
     let world = World::with("", "--preload 0");
     let port = serve_echo(&world.server).port().to_string();
-    let code = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); \
-                print(int.from_bytes(s.getsockopt(socket.SOL_SOCKET, 57, 8), sys.byteorder), flush=True); sys.stdin.readline()";
+    let code = "import os, socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); \
+                print(int.from_bytes(s.getsockopt(socket.SOL_SOCKET, 57, 8), sys.byteorder), \
+                os.environ['STRANDLINE_GATEWAY'].split('secret=')[1], flush=True); sys.stdin.readline()";
     let mut command = command(&by(&world), &["python3", "-c", code, &port]);
     let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut cookie = String::new();
-    BufReader::new(program.stdout.take().unwrap()).read_line(&mut cookie).unwrap();
-    let cookie: u64 = cookie.trim().parse().unwrap();
-    let (mut question, mut answer) = ([0; 36], [0; 32]);
-    question[..6].copy_from_slice(b"SLp1\x02\x04");
-    question[24..32].copy_from_slice(&cookie.to_be_bytes());
-    let mut tcp = patient(TcpStream::connect(world.near.listener(0)).unwrap());
-    tcp.write_all(&question).unwrap();
-    tcp.read_exact(&mut answer).unwrap();
-    assert_eq!(answer[4], 0, "the socket is not known by its cookie alone");
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (cookie, secret) = line.trim().split_once(' ').unwrap();
+    let (cookie, secret) = (cookie.parse::<u64>().unwrap(), u64::from_str_radix(secret, 16).unwrap());
+    let ask = |key: u64| {
+        let (mut question, mut answer) = ([0; 36], [0; 32]);
+        question[..6].copy_from_slice(b"SLp1\x02\x04");
+        question[24..32].copy_from_slice(&key.to_be_bytes());
+        let mut tcp = patient(TcpStream::connect(world.near.listener(0)).unwrap());
+        tcp.write_all(&question).unwrap();
+        tcp.read_exact(&mut answer).unwrap();
+        answer[4]
+    };
+    assert_eq!(ask(cookie ^ secret), 2, "the program's own library learns of it");
+    assert_eq!(ask(cookie), 0, "the socket is not known by its cookie alone");
     drop(program.stdin.take());
     assert!(program.wait().unwrap().success());
+}
+
+/// What the library does not understand is not for direct connections.
+#[test]
+fn libraries_refuse_what_they_do_not_understand() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = serve_echo(&server).port().to_string();
+    let code = "import errno, socket, sys; \
+                print(errno.errorcode.get(socket.socket().connect_ex(('127.0.0.1', int(sys.argv[1])))))";
+    let told = |settings: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-c", code, &port]).env("LD_PRELOAD", &*LIBRARY).env("STRANDLINE_GATEWAY", settings);
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    let (gateway, none) = (free_address(), "None\n".to_owned());
+    assert_eq!(told(&format!("{gateway},loopback,secret=1")), (none.clone(), String::new()), "the fallback");
+    for settings in ["loopback,later=1", "loopback,secret=x", "loopback,direct=10.0.0.0"] {
+        let (outcome, errors) = told(&format!("{gateway},{settings}"));
+        assert_eq!(outcome, "ECONNREFUSED\n", "{settings}: {errors}");
+        assert!(errors.contains("which is of another version: TCP connections are refused"), "{errors}");
+    }
+    assert_eq!(
+        told(&format!("{gateway},later=1")).0,
+        none,
+        "connections to loopback are never the gateway's"
+    );
 }

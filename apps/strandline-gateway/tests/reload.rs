@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::common::{
     Gateway, Home, PROGRAM, accept, at_last, free_address, is_closed, patient, read_all, read_exactly,
 };
+use crate::encryption::homes;
 
 /// A server, and its address.
 fn server() -> (TcpListener, SocketAddr) {
@@ -284,4 +285,29 @@ fn a_reload_without_descriptors_changes_nothing() {
         at_last("the connection's descriptors are free", || open().len() <= idle.len());
     }
     assert!(failed > 1, "{failed}");
+}
+
+/// No association uses the key of a configuration that was refused.
+#[test]
+fn refused_configurations_leave_no_keys() {
+    let ((far_home, home), other) = (homes("refused"), Home::new("refused-other"));
+    other.trust("127.0.0.1", far_home.key);
+    let (server, address) = server();
+    let far = Gateway::start_in(&far_home.path, &format!("--listen 127.0.0.1:0 --allow {address}"));
+    let (taken, free) = (TcpListener::bind("127.0.0.1:0").unwrap(), free_address());
+    let peer = format!("[[peer]]\nname = \"far\"\naddresses = [\"{}\"]\n", far.listens());
+    let forward = |at| format!("{peer}[[forward]]\nlisten = \"{at}\"\nto = \"{address}\"\n");
+    let write = |of: &Home, rest: &str| {
+        let folder = of.path.join("strandline").display().to_string();
+        let keys = format!("key = \"{folder}/key.pem\"\ntrust = [\"{folder}/known_hosts\"]");
+        home.write("near.toml", &format!("listen = \"127.0.0.1:0\"\n[encryption]\n{keys}\n{rest}"))
+    };
+    let file = write(&home, "");
+    let near = Gateway::start(&format!("--admin 127.0.0.1:0 --config {file}"));
+    write(&other, &forward(taken.local_addr().unwrap()));
+    let (is_done, text) = reload(&near);
+    assert!(!is_done && text.contains("listen"), "{text}");
+    write(&home, &forward(free));
+    assert!(reload(&near).0);
+    drop(connects(free, &server));
 }

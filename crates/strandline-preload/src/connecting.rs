@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use libc::{c_int, sockaddr, socklen_t};
 
 use crate::request::{self, PADDING, REQUEST};
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::socket::{Phase, Socket};
 use crate::system::{self, Raw};
 
@@ -52,6 +52,16 @@ pub(crate) fn connect(socket: Socket, to: SocketAddr, settings: &Settings) -> Ou
         Err(Refusal::NoGateway(_)) if settings.has_fallback => Outcome::NotMine,
         Err(Refusal::NoGateway(error)) => Outcome::Failed(error),
     }
+}
+
+/// Refuses a connection that may be the gateway's to reach, if there are settings that are not understood.
+pub(crate) fn refuse_unknown(socket: Socket, to: SocketAddr) -> Outcome {
+    let Some(takes_loopback) = settings::unknown() else { return Outcome::NotMine };
+    let is_direct = settings::is_local(to.ip().to_canonical()) && !takes_loopback;
+    if is_direct || !socket.is_tcp(to.is_ipv6()) || socket.phase() != Phase::Closed {
+        return Outcome::NotMine;
+    }
+    Outcome::Failed(libc::ECONNREFUSED)
 }
 
 /// Why a connection was not begun.

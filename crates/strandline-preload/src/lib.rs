@@ -4,7 +4,7 @@
 //! It takes the place of `connect`, `getpeername` and, for SO_ERROR, `getsockopt`. It keeps no table of
 //! descriptors, allocates nothing and takes no lock after it was loaded, so that `fork`, `exec`, `dup`,
 //! threads and signal handlers need no thought: what must be remembered of a socket is in the socket, or at
-//! the gateway by the socket's cookie.
+//! the gateway, by a number made of the socket's cookie and a secret.
 //!
 //! # How a program learns of success
 //!
@@ -46,6 +46,7 @@ pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len
     let destination = system::read_address(address, len);
     let outcome = match (settings(), destination) {
         (Some(settings), Some(destination)) => connecting::connect(Socket(fd), destination, settings),
+        (None, Some(destination)) => connecting::refuse_unknown(Socket(fd), destination),
         _ => {
             connecting::forget(Socket(fd), address, len);
             Outcome::NotMine

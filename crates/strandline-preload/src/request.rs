@@ -15,7 +15,7 @@
 //! ```
 //!
 //! The answer to kind 2 has the first three rows, without the padding. Its kind is 0 if nothing is known, 1
-//! while the connection is under way, 2 if it exists, and 3 if it failed; in place of the cookie it has
+//! while the connection is under way, 2 if it exists, and 3 if it failed; in place of the key it has
 //! errno, in 8 bytes. Numbers are in network byte order.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -47,11 +47,11 @@ pub(crate) struct Answer {
 }
 
 /// Returns the request for a connection.
-pub(crate) fn connect(destination: SocketAddr, cookie: u64) -> [u8; REQUEST] {
-    encode(CONNECT, destination, cookie, PADDING as u32)
+pub(crate) fn connect(destination: SocketAddr, key: u64) -> [u8; REQUEST] {
+    encode(CONNECT, destination, key, PADDING as u32)
 }
 
-fn encode(kind: u8, address: SocketAddr, cookie: u64, padding: u32) -> [u8; REQUEST] {
+fn encode(kind: u8, address: SocketAddr, key: u64, padding: u32) -> [u8; REQUEST] {
     let mut bytes = [0; REQUEST];
     let (family, octets) = match address.ip().to_canonical() {
         IpAddr::V4(ip) => {
@@ -66,7 +66,7 @@ fn encode(kind: u8, address: SocketAddr, cookie: u64, padding: u32) -> [u8; REQU
     bytes[5] = family;
     bytes[6..8].copy_from_slice(&address.port().to_be_bytes());
     bytes[8..24].copy_from_slice(&octets);
-    bytes[24..32].copy_from_slice(&cookie.to_be_bytes());
+    bytes[24..32].copy_from_slice(&key.to_be_bytes());
     bytes[32..].copy_from_slice(&padding.to_be_bytes());
     bytes
 }
@@ -90,8 +90,8 @@ fn decode(bytes: &[u8; ANSWER]) -> Option<Answer> {
 }
 
 /// Asks the gateway what became of the connection of a socket, by a connection of its own.
-pub(crate) fn send(gateway: SocketAddr, cookie: Option<u64>) -> Option<Answer> {
-    let request = encode(ASK, gateway, cookie?, 0);
+pub(crate) fn send(gateway: SocketAddr, key: Option<u64>) -> Option<Answer> {
+    let request = encode(ASK, gateway, key?, 0);
     let fd = system::open(gateway.is_ipv6()).ok()?;
     let answer = exchange(fd, gateway, &request);
     system::close(fd);

@@ -9,6 +9,7 @@ use crate::system;
 /// The variable: the gateway's address, then words, all separated by commas: `loopback`, `fallback=none`,
 /// `direct=NETWORK`, `secret=NUMBER`.
 const VARIABLE: &std::ffi::CStr = c"STRANDLINE_GATEWAY";
+const LOOPBACK: &str = "loopback";
 /// Networks to which connections are direct.
 const NETWORKS_MAX: usize = 64;
 
@@ -24,7 +25,19 @@ pub(crate) struct Settings {
     direct: [Option<(IpAddr, u8)>; NETWORKS_MAX],
 }
 
-static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
+/// What the variable says.
+#[allow(clippy::large_enum_variant, reason = "there is one value, which is not allocated")]
+enum Found {
+    Nothing,
+    Settings(Settings),
+    /// Something that this library does not understand: `strandline run` is of another version. What should go
+    /// through the gateway must not go directly, so nothing is connected.
+    Unknown {
+        takes_loopback: bool,
+    },
+}
+
+static FOUND: OnceLock<Found> = OnceLock::new();
 
 /// Reads the settings while the program has one thread.
 #[used]
@@ -33,23 +46,48 @@ static AT_LOADING: extern "C" fn() = at_loading;
 
 extern "C" fn at_loading() {
     system::prepare();
-    settings();
+    if unknown().is_some() {
+        // Now: standard error is what it is for the one who has started the program.
+        system::complain(UNKNOWN);
+    }
 }
 
-/// Returns the settings; `None` if the variable is missing or wrong, and nothing is to be done.
+const UNKNOWN: &[u8] =
+    b"strandline: libstrandline_preload.so does not understand the settings of `strandline run`, \
+    which is of another version: TCP connections are refused\n";
+
+/// Returns the settings; `None` if there are none that are understood.
 pub(crate) fn settings() -> Option<&'static Settings> {
-    SETTINGS.get_or_init(read).as_ref()
+    match found() {
+        Found::Settings(settings) => Some(settings),
+        Found::Nothing | Found::Unknown { .. } => None,
+    }
 }
 
-fn read() -> Option<Settings> {
+/// Returns whether connections to loopback addresses go through the gateway, by settings that are not understood;
+/// `None` if there are none.
+pub(crate) fn unknown() -> Option<bool> {
+    match *found() {
+        Found::Unknown { takes_loopback } => Some(takes_loopback),
+        Found::Nothing | Found::Settings(_) => None,
+    }
+}
+
+fn found() -> &'static Found {
+    FOUND.get_or_init(read)
+}
+
+fn read() -> Found {
     // SAFETY: the name ends with a zero.
     let value = unsafe { libc::getenv(VARIABLE.as_ptr()) };
     if value.is_null() {
-        return None;
+        return Found::Nothing;
     }
     // SAFETY: it ends with a zero, and lasts for this call.
     let value = unsafe { std::ffi::CStr::from_ptr(value) };
-    parse(value.to_str().ok()?)
+    let text = value.to_str().unwrap_or_default();
+    let takes_loopback = text.split(',').any(|word| word == LOOPBACK);
+    parse(text).map_or(Found::Unknown { takes_loopback }, Found::Settings)
 }
 
 fn parse(text: &str) -> Option<Settings> {
@@ -65,7 +103,7 @@ fn parse(text: &str) -> Option<Settings> {
     let mut networks = settings.direct.iter_mut();
     for word in words {
         match word.split_once('=') {
-            None if word == "loopback" => settings.takes_loopback = true,
+            None if word == LOOPBACK => settings.takes_loopback = true,
             Some(("fallback", "none")) => settings.has_fallback = false,
             Some(("secret", number)) => settings.secret = u64::from_str_radix(number, 16).ok()?,
             Some(("direct", network)) => {
@@ -87,19 +125,23 @@ impl Settings {
     /// Returns whether connections to an address don't go through the gateway.
     pub(crate) fn is_direct(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
-        let is_local = ip.is_loopback() || ip.is_unspecified();
         let is_gateway = SocketAddr::new(ip, address.port()) == self.gateway;
         let is_link_local = match ip {
             IpAddr::V4(ip) => ip.is_link_local(),
             IpAddr::V6(ip) => ip.is_unicast_link_local(),
         };
-        (is_local && !self.takes_loopback)
+        (is_local(ip) && !self.takes_loopback)
             || is_gateway
             || is_link_local
             || ip.is_multicast()
             || address.port() == 0
             || self.direct.iter().flatten().any(|(network, len)| contains(*network, *len, ip))
     }
+}
+
+/// Returns whether an address is one of this host whoever asks.
+pub(crate) fn is_local(ip: IpAddr) -> bool {
+    ip.is_loopback() || ip.is_unspecified()
 }
 
 fn contains(network: IpAddr, len: u8, ip: IpAddr) -> bool {

@@ -47,6 +47,13 @@ impl Next {
     }
 }
 
+/// Writes a line to standard error.
+pub(crate) fn complain(line: &[u8]) {
+    // What can't be written is lost.
+    // SAFETY: the line is as long as that.
+    let _ = unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, line.as_ptr(), line.len()) };
+}
+
 /// Finds the functions of the next library while the program has one thread and no signal handler.
 pub(crate) fn prepare() {
     for next in [&CONNECT, &GETPEERNAME, &GETSOCKOPT] {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use strandline_ops::ConfigError;
 
 use super::{file, seconds, wrong};
+use crate::flow_limit::FlowsMax;
 
 const ASSOCIATIONS_MAX: u32 = 64;
 const CONNECTIONS_MAX: u32 = 20_000;
@@ -53,7 +54,18 @@ impl Default for Limits {
     }
 }
 
+/// Returns the limits of a peer's UDP flows: a quarter of its connections at the same time, and half of those
+/// per second. They do not count as connections.
+pub(crate) fn flows_max(connections_max: u32, connections_per_sec: u32) -> FlowsMax {
+    FlowsMax { open: (connections_max / 4).max(1), per_sec: (connections_per_sec / 2).max(1) }
+}
+
 impl Limits {
+    /// Returns the limits of UDP flows.
+    pub(crate) fn flows_max(&self) -> FlowsMax {
+        flows_max(self.connections_max, self.connections_per_sec)
+    }
+
     /// Returns the limit of what all associations have received that is unread, in bytes.
     pub(crate) fn buffer_total_bytes(&self) -> u64 {
         u64::from(self.buffer_total_mib) << 20

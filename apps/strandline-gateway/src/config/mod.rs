@@ -27,7 +27,7 @@ pub use self::args::Args;
 pub(crate) use self::encryption::Encrypted;
 pub(crate) use self::file::{Fallback, Keep};
 use self::file::{File, Protocol};
-pub(crate) use self::limits::Limits;
+pub(crate) use self::limits::{Limits, flows_max};
 pub(crate) use self::mapping::{MapRule, ruled};
 pub(crate) use self::priority::{PriorityRule, beginning};
 pub(crate) use self::ways::Clients;

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use strandline::{Association, Bind, Listener, Owner, Peer, Stack, UdpGroup, UdpOptions};
 use strandline_ipc::receive_note;
@@ -14,6 +15,8 @@ use crate::handover::{Inherited, Predecessor, Program};
 use crate::program_sockets::Sockets;
 use crate::questions::answer;
 use crate::registry::Registry;
+
+const DRAIN: Duration = Duration::from_secs(1);
 
 fn gateway() -> Arc<Gateway> {
     #[derive(clap::Parser)]
@@ -77,10 +80,18 @@ async fn one_process_leads_while_the_next_one_starts() {
     let tasks = LocalSet::new();
     tasks
         .run_until(async {
-            between.follow(Predecessor { pid: 1, generation: Some(0) }, other, &gateway).unwrap();
+            between
+                .follow(
+                    Predecessor { pid: 1, generation: Some(0), drain_timeout_secs: None },
+                    other,
+                    &gateway,
+                )
+                .unwrap();
             let handing_over = {
                 let between = Rc::clone(&between);
-                tokio::task::spawn_local(async move { between.hand_over(Vec::new(), Vec::new()).await })
+                tokio::task::spawn_local(
+                    async move { between.hand_over(Vec::new(), Vec::new(), DRAIN).await },
+                )
             };
             while !between.hands_over.get() {
                 yield_now().await;
@@ -116,7 +127,7 @@ async fn predecessors_are_asked_a_while_longer() {
     let tasks = LocalSet::new();
     tasks
         .run_until(async {
-            let predecessor = Predecessor { pid: 1, generation: None };
+            let predecessor = Predecessor { pid: 1, generation: None, drain_timeout_secs: None };
             PredecessorProcess::follow(predecessor, own, &gateway, || {}).unwrap().leave();
             yield_now().await;
             let answering = tokio::task::spawn_local({
@@ -133,4 +144,24 @@ async fn predecessors_are_asked_a_while_longer() {
             assert!(receive_note(&before).unwrap().is_none(), "the stream is still open");
         })
         .await;
+}
+
+/// The oldest process has as much time as it has said itself, whatever the time of this one is.
+#[tokio::test(start_paused = true)]
+async fn the_oldest_process_drains_by_its_own_time() {
+    let newest = HotRestart::new(Program::of("true".into(), Vec::new()), None);
+    let (before, other) = UnixStream::pair().unwrap();
+    let told = newest.list(Vec::new(), &mut Vec::new(), DRAIN).unwrap();
+    assert_eq!(told.predecessors[0].drain_timeout_secs, Some(DRAIN.as_secs()));
+    let oldest = Predecessor { pid: 1, generation: None, drain_timeout_secs: Some(100) };
+    let ended = async {
+        newest.follow(oldest, other, &gateway()).unwrap();
+        let draining = async {
+            // Sleeps because time is virtual: it passes at once.
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            drop(before);
+        };
+        tokio::join!(newest.end_oldest(DRAIN), draining).0
+    };
+    LocalSet::new().run_until(ended).await.unwrap();
 }

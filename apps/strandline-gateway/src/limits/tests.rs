@@ -28,18 +28,19 @@ fn limits(connections_max: u32, connections_per_sec: u32) -> Arc<PeerLimits> {
     Arc::new(PeerLimits::new(&limits))
 }
 
-/// Connections that came to a listener count for the limit of open ones, and not for that of new ones.
+/// UDP flows, which strangers can begin, take neither places of connections nor their rate.
 #[test]
-fn connections_of_strangers_have_no_rate() {
-    let (limits, peer, now) = (limits(3, 1), at([192, 0, 2, 1]), now());
-    let strangers: Vec<_> = (0..2).map(|_| limits.take_place(peer, now)).collect();
-    assert!(strangers.iter().all(Option::is_some));
-    let own = limits.take(peer, now);
-    assert!(own.is_some(), "one per second");
-    assert!(limits.take_place(peer, now).is_none(), "three are open");
-    drop(strangers);
-    assert!(limits.take(peer, now).is_none(), "another one in this second");
-    assert!(limits.take_place(peer, now).is_some());
+fn flows_take_nothing_from_connections() {
+    let (limits, peer, now) = (limits(16, 20), at([192, 0, 2, 1]), now());
+    let flow = || limits.take_flow(peer, limits.take(peer, now), now);
+    let flows: Vec<_> = (0..100).map_while(|_| flow()).collect();
+    assert_eq!(flows.len(), 4);
+    let connections: Vec<_> = (0..100).map_while(|_| limits.take(peer, now)).collect();
+    assert_eq!(connections.len(), 16);
+    assert!(limits.take_flow(peer, None, now).is_none(), "as many as there may be");
+    drop(flows);
+    assert!(limits.take_flow(peer, None, now).is_some(), "connections take nothing from flows");
+    assert!(limits.take(peer, now).is_none(), "the end of a flow is not that of a connection");
 }
 
 #[test]

@@ -13,12 +13,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use strandline_tls::AcceptErrors;
+use strandline_tls::{AcceptErrors, listen_again};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -112,8 +113,13 @@ pub(crate) struct Target {
 }
 
 /// Accepts connections until the gateway ends, or the sender of the target is dropped. Those that have come
-/// until then are served.
-pub(crate) async fn serve(listener: TcpListener, mut target: watch::Receiver<Target>, gateway: Arc<Gateway>) {
+/// until then are served. `has_failed` is true while the socket accepts none.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    mut target: watch::Receiver<Target>,
+    gateway: Arc<Gateway>,
+    has_failed: Arc<AtomicBool>,
+) {
     let _may_accept = gateway.registry.coming();
     let own = listener.local_addr().ok();
     let targets = target.clone();
@@ -139,17 +145,18 @@ pub(crate) async fn serve(listener: TcpListener, mut target: watch::Receiver<Tar
         let near = Near::new(Arc::clone(&gateway), link, client, share);
         tokio::spawn(accepted(kind, tcp, near, own));
     };
+    let Ok(socket) = listener.as_fd().try_clone_to_owned().map(std::net::TcpListener::from) else { return };
     let accepting = async {
-        let mut errors = AcceptErrors::default();
+        let mut listener = listener;
         loop {
-            match listener.accept().await {
-                Ok((tcp, client)) => begin(tcp, client),
-                Err(error) => {
-                    if let Err(error) = errors.recover(error).await {
-                        return tracing::error!(%error, "accepting TCP connections failed");
-                    }
-                }
-            }
+            let error = accept_all(&listener, &begin).await;
+            tracing::error!(%error, listen = ?own, "accepting TCP connections failed");
+            has_failed.store(true, Ordering::Relaxed);
+            drop(listener);
+            let Some(own) = own else { std::future::pending().await };
+            let register = |socket: &std::net::TcpListener| TcpListener::from_std(socket.try_clone()?);
+            listener = listen_again(&socket, own, |socket| register(socket)).await;
+            has_failed.store(false, Ordering::Relaxed);
         }
     };
     tokio::select! {
@@ -159,8 +166,23 @@ pub(crate) async fn serve(listener: TcpListener, mut target: watch::Receiver<Tar
     }
     // The clients of these are connected already: the end of the socket would reset them.
     for _ in 0..BACKLOG {
-        let Ok((tcp, client)) = accept_at_once(&listener) else { break };
+        let Ok((tcp, client)) = accept_at_once(&socket) else { break };
         begin(tcp, client);
+    }
+}
+
+/// Accepts connections until the socket fails. Returns its error.
+async fn accept_all(listener: &TcpListener, begin: impl Fn(TcpStream, SocketAddr)) -> io::Error {
+    let mut errors = AcceptErrors::default();
+    loop {
+        match listener.accept().await {
+            Ok((tcp, client)) => begin(tcp, client),
+            Err(error) => {
+                if let Err(error) = errors.recover(error).await {
+                    return error;
+                }
+            }
+        }
     }
 }
 
@@ -170,7 +192,7 @@ async fn closed<T>(receiver: &mut watch::Receiver<T>) {
 }
 
 /// Takes a connection that waits to be accepted, whether or not the runtime has heard of it.
-fn accept_at_once(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+fn accept_at_once(listener: &impl AsFd) -> io::Result<(TcpStream, SocketAddr)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let tcp = TcpStream::from_std(rustix::net::accept_with(listener, flags)?.into())?;
     let client = tcp.peer_addr()?;

@@ -27,12 +27,12 @@ pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
     let Ok(Ok(_)) = timeout(REQUEST_TIMEOUT, tcp.read_exact(&mut bytes)).await else { return };
     let client = near.client.ip();
     match parse(&bytes) {
-        Some(Request::Connect { to, cookie, padding }) => {
-            let listed = near.gateway.sockets.begin((client, cookie), to);
+        Some(Request::Connect { to, key, padding }) => {
+            let listed = near.gateway.sockets.begin((client, key), to);
             connect(tcp, near, to, padding, early_reply, listed).await;
         }
-        Some(Request::Ask { cookie }) => {
-            let key = (client, cookie);
+        Some(Request::Ask { key }) => {
+            let key = (client, key);
             let mut answer = near.gateway.sockets.answer(key);
             if is_unknown(&answer) {
                 // Its connection may be one of a process of before.

@@ -46,7 +46,9 @@ pub(crate) async fn serve_udp(
     let targets = target.clone();
     let socket = Arc::new(socket);
     let may_serve = |client: SocketAddr| targets.borrow().forward.from.include(client.ip());
-    let per_sec = || gateway.settings().limits.connections_per_sec;
+    let most = || gateway.settings().limits.flows_max();
+    // One for all sockets of the peer. A reload that replaces the peer begins anew.
+    let limit = Arc::clone(&targets.borrow().link.flow_limit);
     let begin = |client: NewClient| {
         let UdpTarget { forward, link } = targets.borrow().clone();
         let tracked = gateway.registry.begin(ConnectionInfo {
@@ -58,10 +60,10 @@ pub(crate) async fn serve_udp(
         });
         let entry = Arc::clone(&tracked.entry);
         tokio::spawn(run(Arc::clone(&socket), forward, link, client, tracked));
-        Some(entry)
+        entry
     };
     tokio::select! {
-        () = udp_clients::serve(&socket, per_sec, &gateway.udp_lost, may_serve, begin) => {}
+        () = udp_clients::serve(&socket, (&limit, most), &gateway.udp_lost, may_serve, begin) => {}
         () = closed(&mut target) => {}
         () = gateway.reached(Stage::Draining) => {}
     }

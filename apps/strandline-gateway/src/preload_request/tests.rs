@@ -1,7 +1,7 @@
 use super::{Outcome, REQUEST, Request, answer, parse};
 use crate::protocol::Reason;
 
-/// A request of kind 1 for 192.0.2.7:443 by a socket with the cookie 5, with 100 bytes of padding.
+/// A request of kind 1 for 192.0.2.7:443 by a socket with the key 5, with 100 bytes of padding.
 fn request() -> [u8; REQUEST] {
     let mut bytes = [0; REQUEST];
     bytes[..12].copy_from_slice(&[b'S', b'L', b'p', b'1', 1, 4, 1, 187, 192, 0, 2, 7]);
@@ -13,14 +13,14 @@ fn request() -> [u8; REQUEST] {
 #[test]
 fn requests_are_parsed() {
     let to = "192.0.2.7:443".parse().unwrap();
-    assert_eq!(parse(&request()), Some(Request::Connect { to, cookie: 5, padding: 100 }));
+    assert_eq!(parse(&request()), Some(Request::Connect { to, key: 5, padding: 100 }));
     let mut mapped = request();
     mapped[5] = 6;
     mapped[8..24].copy_from_slice(&"::ffff:192.0.2.7".parse::<std::net::Ipv6Addr>().unwrap().octets());
-    assert_eq!(parse(&mapped), Some(Request::Connect { to, cookie: 5, padding: 100 }));
+    assert_eq!(parse(&mapped), Some(Request::Connect { to, key: 5, padding: 100 }));
     let mut question = request();
     (question[4], question[35]) = (2, 0);
-    assert_eq!(parse(&question), Some(Request::Ask { cookie: 5 }));
+    assert_eq!(parse(&question), Some(Request::Ask { key: 5 }));
 }
 
 #[test]

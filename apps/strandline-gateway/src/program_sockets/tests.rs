@@ -5,8 +5,8 @@ use crate::clock::now;
 use crate::preload_request::{Outcome, answer};
 use crate::protocol::Reason;
 
-fn key(cookie: u64) -> Key {
-    ([127, 0, 0, 1].into(), cookie)
+fn key(number: u64) -> Key {
+    ([127, 0, 0, 1].into(), number)
 }
 
 #[test]
@@ -24,8 +24,8 @@ fn connections_are_known_while_they_last() {
 fn failures_are_kept_but_not_for_ever() {
     let (sockets, to) = (Arc::new(Sockets::default()), "192.0.2.7:443".parse().unwrap());
     let failed = Outcome::Failed(Reason::Refused);
-    for cookie in 0..=KEPT_MAX as u64 {
-        sockets.begin(key(cookie), to).set(failed);
+    for number in 0..=KEPT_MAX as u64 {
+        sockets.begin(key(number), to).set(failed);
     }
     assert_eq!(sockets.answer(key(0)), answer(None, Outcome::Unknown), "one too many");
     assert_eq!(sockets.answer(key(1)), answer(Some(to), failed));

@@ -3,22 +3,30 @@ use std::cell::RefCell;
 use super::*;
 use crate::registry::{ConnectionInfo, Registry};
 
-/// What became of a client: its entry, and whether another one has taken its place.
-type Begun = (ConnectionGuard, tokio::task::JoinHandle<bool>);
+/// What became of a client: its entry, and how its flow ended, if not by itself.
+type Begun = (ConnectionGuard, tokio::task::JoinHandle<Option<CloseReason>>);
+
+const NO_LIMIT: FlowsMax = FlowsMax { open: u32::MAX, per_sec: u32::MAX };
 
 /// The clients of a socket, whose flows do nothing.
 struct Served {
     registry: Arc<Registry>,
     begun: RefCell<Vec<Begun>>,
     lost: AtomicU64,
+    limit: Arc<FlowLimit>,
 }
 
 impl Served {
     fn new() -> Self {
-        Self { registry: Arc::default(), begun: RefCell::default(), lost: AtomicU64::new(0) }
+        Self {
+            registry: Arc::default(),
+            begun: RefCell::default(),
+            lost: AtomicU64::new(0),
+            limit: Arc::default(),
+        }
     }
 
-    fn begin(&self, client: NewClient) -> Option<Arc<Entry>> {
+    fn begin(&self, client: NewClient) -> Arc<Entry> {
         let tracked = self.registry.begin(ConnectionInfo {
             listener: "udp",
             peer: "far".into(),
@@ -34,18 +42,18 @@ impl Served {
                     Ok(())
                 })
                 .await
-                .is_err()
+                .err()
         });
         self.begun.borrow_mut().push((tracked, flow));
-        Some(entry)
+        entry
     }
 
     /// Serves a socket while `sending` runs.
-    async fn run(&self, per_sec: u32, sending: impl AsyncFn(SocketAddr)) {
+    async fn run(&self, most: FlowsMax, sending: impl AsyncFn(SocketAddr)) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         tokio::select! {
-            () = serve(&socket, || per_sec, &self.lost, |_| true, |client| self.begin(client)) => {}
+            () = serve(&socket, (&self.limit, || most), &self.lost, |_| true, |client| self.begin(client)) => {}
             () = sending(address) => {}
         }
     }
@@ -69,7 +77,7 @@ impl Served {
 async fn unanswered_clients_make_room() {
     let served = Served::new();
     served
-        .run(u32::MAX, async |to| {
+        .run(NO_LIMIT, async |to| {
             let own = served.send(to).await;
             served.begun.borrow()[0].0.entry.add_received(1);
             for _ in 1..CLIENTS_MAX + 10 {
@@ -84,7 +92,8 @@ async fn unanswered_clients_make_room() {
     assert_eq!(begun.len(), CLIENTS_MAX + 11, "the first one is a single client");
     let mut displaced = Vec::new();
     for (at, (tracked, flow)) in begun.into_iter().enumerate() {
-        if flow.await.unwrap() {
+        if let Some(end) = flow.await.unwrap() {
+            assert_eq!(end, CloseReason::FlowLimit, "it is no limit of connections");
             displaced.push(at);
         }
         drop(tracked);
@@ -98,7 +107,7 @@ async fn unanswered_clients_make_room() {
 async fn answered_clients_keep_their_places() {
     let served = Served::new();
     served
-        .run(u32::MAX, async |to| {
+        .run(NO_LIMIT, async |to| {
             for at in 0..CLIENTS_MAX {
                 served.send(to).await;
                 served.begun.borrow()[at].0.entry.add_received(1);
@@ -109,13 +118,19 @@ async fn answered_clients_keep_their_places() {
     assert_eq!((served.begun.borrow().len(), served.lost.load(Ordering::Relaxed)), (CLIENTS_MAX, 1));
 }
 
-/// New clients of a socket leave connections per second to others.
-#[test]
-fn new_clients_have_a_rate() {
-    let (mut clients, begun) = (Clients::default(), now());
-    let mut come = |secs| {
-        let now = begun + Duration::from_secs(secs);
-        (0..200).filter(|_| clients.may_come(100, now)).count()
-    };
-    assert_eq!([come(0), come(0), come(1), come(9)], [50, 0, 50, 50]);
+/// A socket that is flooded displaces clients of its own, and leaves room for those of other sockets.
+#[tokio::test]
+async fn flooded_sockets_leave_room_for_others() {
+    let most = FlowsMax { open: 16, per_sec: u32::MAX };
+    let served = Served::new();
+    served
+        .run(most, async |to| {
+            for _ in 0..50 {
+                served.send(to).await;
+            }
+        })
+        .await;
+    assert_eq!((served.begun.borrow().len(), served.lost.load(Ordering::Relaxed)), (50, 0));
+    // Those that were displaced count no longer, also while they end.
+    assert!(served.limit.take_beside(0, most).is_some());
 }

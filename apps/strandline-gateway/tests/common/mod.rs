@@ -201,6 +201,25 @@ pub fn is_gone(pid: rustix::process::Pid) -> bool {
     !status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
+/// Shuts down the listening socket of a process at an address, as `ss --kill` does. Returns whether it has one.
+pub fn shut_down(pid: u32, at: SocketAddr) -> bool {
+    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+    let folder = format!("/proc/{}/fd", pid.as_raw_nonzero());
+    for name in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()) {
+        let number = name.to_str().unwrap().parse().unwrap();
+        let flags = rustix::process::PidfdGetfdFlags::empty();
+        // It may be closed by now.
+        let Ok(fd) = rustix::process::pidfd_getfd(&process, number, flags) else { continue };
+        let socket = socket2::SockRef::from(&fd);
+        let is_at = socket.local_addr().is_ok_and(|address| address.as_socket() == Some(at));
+        if is_at && socket.is_listener().unwrap_or(false) {
+            return socket.shutdown(std::net::Shutdown::Both).is_ok();
+        }
+    }
+    false
+}
+
 /// Returns the children of a process.
 pub fn children(pid: u32) -> Vec<u32> {
     let mut all = Vec::new();

@@ -1,0 +1,91 @@
+//! The listeners of a configuration: what each socket is told apart by, where its connections go, and how it is
+//! announced.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::config::{ListenerConfig, ListenerKind, Settings, UdpForward};
+use crate::handover::{ListenerId, SocketKind};
+use crate::link::Link;
+use crate::listeners::{Target, UdpTarget};
+use crate::ruleset::Captured;
+
+/// A listener of the configuration.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum DesiredListener<'a> {
+    Tcp(&'a ListenerConfig),
+    Udp(&'a UdpForward),
+}
+
+/// A listener, for people and programs.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct AnnouncedListener {
+    pub(crate) listener: &'static str,
+    pub(crate) listen: SocketAddr,
+    pub(crate) peer: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<String>,
+    /// Whether it accepts nothing, because its socket has failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) failed: bool,
+}
+
+/// Returns what rules bring to each socket, whose address `listens` knows.
+pub(crate) fn captured(settings: &Settings, listens: impl Fn(ListenerId) -> SocketAddr) -> Vec<Captured> {
+    let all = wanted(settings).into_iter().filter_map(|(id, desired)| match desired {
+        DesiredListener::Tcp(ListenerConfig { kind, .. }) if !kind.captures().is_empty() => Some(Captured {
+            listen: listens(id),
+            is_tproxy: matches!(kind, ListenerKind::Tproxy { .. }),
+            captures: kind.captures().to_vec(),
+        }),
+        _ => None,
+    });
+    all.collect()
+}
+
+/// Returns where the connections of a listener go.
+pub(crate) fn tcp_target(desired: &ListenerConfig, link: &Arc<Link>) -> Target {
+    Target { kind: Arc::new(desired.kind.clone()), link: Arc::clone(link), from: desired.from.clone() }
+}
+
+/// Returns where the datagrams of a socket go.
+pub(crate) fn udp_target(forward: &UdpForward, link: &Arc<Link>) -> UdpTarget {
+    UdpTarget { forward: Arc::new(forward.clone()), link: Arc::clone(link) }
+}
+
+/// Returns how a listener at an address is announced.
+pub(crate) fn announced(listen: SocketAddr, desired: DesiredListener<'_>, link: &Link) -> AnnouncedListener {
+    let (name, to) = match desired {
+        DesiredListener::Tcp(ListenerConfig { kind: ListenerKind::Forward { to }, .. }) => {
+            ("forward", Some(to))
+        }
+        DesiredListener::Tcp(desired) => (desired.kind.name(), None),
+        DesiredListener::Udp(forward) => ("udp", Some(&forward.to)),
+    };
+    let (peer, to) = (link.name.to_string(), to.map(ToString::to_string));
+    AnnouncedListener { listener: name, listen, peer, to, failed: false }
+}
+
+/// Returns all listeners of a configuration, with what each socket is told apart by.
+pub(crate) fn wanted(settings: &Settings) -> Vec<(ListenerId, DesiredListener<'_>)> {
+    let mut all: Vec<(ListenerId, DesiredListener<'_>)> = Vec::new();
+    let tcp = settings.listeners.iter().map(|desired| {
+        let kind = match desired.kind {
+            ListenerKind::Tproxy { .. } => SocketKind::Transparent,
+            ListenerKind::Preload { .. } => SocketKind::Narrow,
+            _ => SocketKind::Tcp,
+        };
+        (desired.listen, kind, DesiredListener::Tcp(desired))
+    });
+    let udp = settings
+        .udp_forwards
+        .iter()
+        .map(|desired| (desired.listen, SocketKind::Udp, DesiredListener::Udp(desired)));
+    for (listen, kind, desired) in tcp.chain(udp) {
+        let number = all.iter().filter(|(id, _)| id.listen == listen && id.kind == kind).count();
+        all.push((ListenerId { listen, kind, number }, desired));
+    }
+    all
+}
