@@ -195,9 +195,12 @@ unsafe fn copy_from_program<T>(address: *const c_void, len: usize) -> Option<T> 
     );
     // SAFETY: no memory is involved.
     let own = unsafe { libc::syscall(libc::SYS_getpid) };
+    // As wide as the kernel reads them: of a shorter last argument half would be what the stack had there.
+    let (one, flags): (libc::c_ulong, libc::c_ulong) = (1, 0);
     // SAFETY: the kernel writes within the value, and checks the other address.
-    let result =
-        unsafe { libc::syscall(libc::SYS_process_vm_readv, own, &raw const to, 1, &raw const from, 1, 0) };
+    let result = unsafe {
+        libc::syscall(libc::SYS_process_vm_readv, own, &raw const to, one, &raw const from, one, flags)
+    };
     match checked(result) {
         Ok(copied) => (copied == len).then_some(value),
         Err(libc::EFAULT) => None,
@@ -330,8 +333,10 @@ pub(crate) fn wait_for(fd: c_int, events: i16, mut milliseconds: i64) -> i16 {
         let mut time =
             libc::timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 };
         let no_mask = ptr::null::<c_void>();
+        let (one, mask_len): (libc::nfds_t, usize) = (1, 8);
         // SAFETY: one entry, and the kernel writes into it and into the time, which is left over.
-        let result = unsafe { libc::syscall(libc::SYS_ppoll, &raw mut poll, 1, &raw mut time, no_mask, 8) };
+        let result =
+            unsafe { libc::syscall(libc::SYS_ppoll, &raw mut poll, one, &raw mut time, no_mask, mask_len) };
         match checked(result) {
             Ok(0) => return 0,
             Ok(_) => return poll.revents,
