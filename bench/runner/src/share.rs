@@ -48,10 +48,12 @@ impl Share {
         Ok(this)
     }
 
-    /// Returns the prefix of a command that runs in the group.
-    pub(crate) fn prefix(&self) -> [String; 4] {
+    /// Returns the prefix of a command that runs in the group, with the usual scheduling whatever the benchmark itself
+    /// has: a kernel with group scheduling of realtime programs lets none enter the group.
+    pub(crate) fn prefix(&self) -> [String; 7] {
         let processes = self.folder.join("cgroup.procs").to_string_lossy().into_owned();
-        ["sh".into(), "-c".into(), "echo $$ > \"$0\" && exec \"$@\"".into(), processes]
+        let enter = ["chrt", "-o", "0", "sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", &processes];
+        enter.map(str::to_owned)
     }
 }
 

@@ -39,3 +39,24 @@ fn groups_of_runs_that_were_killed_are_removed() {
     assert_eq!(is_there, [false, true, true, true]);
     fs::remove_dir_all(&root).unwrap();
 }
+
+/// The benchmark may have another scheduling, as here batch, which needs no privilege.
+#[test]
+fn group_is_entered_with_usual_scheduling() {
+    let folder = std::env::temp_dir().join(format!("strandline-enter-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let share = Share { folder: folder.clone() };
+    let output = std::process::Command::new("chrt")
+        .args(["-b", "0"])
+        .args(share.prefix())
+        .args(["sh", "-c", "chrt -p $$"])
+        .output()
+        .unwrap();
+    let entered = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
+    // Not a group of the kernel: no process is to be killed with it.
+    fs::remove_file(folder.join("cgroup.procs")).unwrap();
+    drop(share);
+    assert!(entered.trim().parse::<u32>().is_ok(), "{entered}");
+    let scheduling = String::from_utf8(output.stdout).unwrap();
+    assert!(scheduling.contains("SCHED_OTHER"), "{scheduling}");
+}
