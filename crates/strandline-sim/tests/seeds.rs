@@ -103,6 +103,13 @@ fn overdrawing_peers_are_aborted() {
     assert!(counts.map(|counts| counts.overdrawn).sum::<u64>() > 0);
 }
 
+/// Hosts that demand AUTH of the chunks with credit for their streams.
+#[test]
+fn authenticated_credit_is_granted() {
+    let seeds = (26_000_000_000..).filter(|seed| has_feature(*seed, "authenticated credit"));
+    all_pass(seeds.take(20));
+}
+
 #[test]
 fn a_seed_repeats_its_run_exactly() {
     for seed in 0..40 {

@@ -66,12 +66,19 @@ impl Board {
             }
             Chunk::NrSack(sack) => {
                 self.on_sack(now, (sack.cumulative_tsn(), sack.a_rwnd()), sack.gap_blocks());
-                self.on_kept(sack);
+                on_kept(self, sack);
             }
             Chunk::Shutdown(shutdown) => {
                 let first = self.first;
-                if self.advance(now, shutdown.cumulative_tsn) && self.first != first {
+                let is_possible = self.advance(now, shutdown.cumulative_tsn);
+                if is_possible && self.first != first {
                     self.window.on_shutdown();
+                }
+                // If a gap block reported the next chunk, the peer has revoked that one, and perhaps the others
+                // (decision 165).
+                if is_possible && self.chunks.front().is_some_and(|chunk| chunk.named) {
+                    let nothing = core::iter::empty::<GapBlock>();
+                    self.on_blocks(now, shutdown.cumulative_tsn.next(), nothing, false);
                 }
             }
             _ => {}
@@ -105,6 +112,20 @@ impl Board {
         // Another SACK may have overtaken it: then what it leaves out is still acknowledged (decision 165). The first
         // chunk is missing in any case.
         let may_be_old = self.first == first && !self.chunks.front().is_some_and(|chunk| chunk.named);
+        let outstanding = self.on_blocks(now, cumulative.next(), blocks, may_be_old);
+        let lowest = self.chunks.iter().find(|chunk| !chunk.abandoned).map(|lowest| lowest.bytes);
+        self.window.on_sack(a_rwnd, outstanding, lowest);
+    }
+
+    /// Processes the gap blocks behind a cumulative acknowledgement of everything before `first`. With `may_be_old`
+    /// what they leave out is still acknowledged. Returns the bytes that are outstanding.
+    fn on_blocks(
+        &mut self,
+        now: Time,
+        first: Tsn,
+        blocks: impl Iterator<Item = GapBlock> + Clone,
+        may_be_old: bool,
+    ) -> i64 {
         let mut adds = !may_be_old;
         let mut named: Vec<bool> = Vec::new();
         // A block is the set of its TSNs (RFC 9260 section 3.3.4). Offset 0 is the Cumulative TSN Ack itself.
@@ -118,7 +139,6 @@ impl Board {
         }
         // Offset 1 would be the chunk after the cumulative TSN, the first of those left.
         let highest = named.len();
-        let first = cumulative.next();
         self.behind.begin();
         let mut outstanding = 0;
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
@@ -143,27 +163,13 @@ impl Board {
             outstanding += if is_named || chunk.abandoned { 0 } else { i64::from(chunk.payload) };
         }
         self.behind.end();
-        let lowest = self.chunks.iter().find(|chunk| !chunk.abandoned).map(|lowest| lowest.bytes);
-        self.window.on_sack(a_rwnd, outstanding, lowest);
         // With this many blocks it may have been full (decision 83).
         let full = blocks.count() >= MAY_BE_ALL;
         let next = Tsn(first.0.wrapping_add(self.chunks.len() as u32));
-        if !adds {
-            return;
+        if adds {
+            self.unnamed = full.then(|| (Tsn(first.0.wrapping_add(highest as u32).wrapping_sub(1)), next));
         }
-        self.unnamed = full.then(|| (Tsn(first.0.wrapping_add(highest as u32).wrapping_sub(1)), next));
-    }
-
-    /// Records what an NR-SACK that was processed reports as non-renegable.
-    fn on_kept(&mut self, sack: &NrSack<'_>) {
-        if self.first != Some(sack.cumulative_tsn().next()) {
-            return;
-        }
-        for block in sack.non_renegable() {
-            let (start, end) = (usize::from(block.start).max(1), usize::from(block.end));
-            let count = (end + 1).saturating_sub(start);
-            self.chunks.iter_mut().skip(start - 1).take(count).for_each(|chunk| chunk.kept = true);
-        }
+        outstanding
     }
 
     /// Advances the cumulative acknowledgement. Returns false if it is old, or covers data that was never sent.
@@ -195,6 +201,18 @@ impl Board {
             self.behind = BehindGaps::default();
         }
         true
+    }
+}
+
+/// Records what an NR-SACK that was processed reports as non-renegable.
+fn on_kept(board: &mut Board, sack: &NrSack<'_>) {
+    if board.first != Some(sack.cumulative_tsn().next()) {
+        return;
+    }
+    for block in sack.non_renegable() {
+        let (start, end) = (usize::from(block.start).max(1), usize::from(block.end));
+        let count = (end + 1).saturating_sub(start);
+        board.chunks.iter_mut().skip(start - 1).take(count).for_each(|chunk| chunk.kept = true);
     }
 }
 

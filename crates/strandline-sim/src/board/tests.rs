@@ -499,6 +499,21 @@ fn withdrawn_gap_acknowledgement_is_a_miss_indication() {
     }
 }
 
+/// A SHUTDOWN that acknowledges everything before a chunk of a gap block shows that the peer lacks that one.
+#[test]
+fn shutdown_may_contradict_gap_blocks() {
+    for (cumulative, contradicts) in [(0, false), (1, false), (2, true)] {
+        let mut board = five();
+        hears(&mut board, 10, 0, &[(3, 4)]);
+        shuts_down_in(&mut board, AssociationState::Established, 11, cumulative);
+        for tsn in [3, 4] {
+            let refused = sends(&mut board, 2000, tsn).err().map(|Violation(text)| text).unwrap_or_default();
+            let is_known = refused.contains("the last SACK acknowledged");
+            assert_eq!(is_known, !contradicts, "{cumulative} {tsn} {refused}");
+        }
+    }
+}
+
 /// RFC 9260 section 6.1 A: new data beyond the window is a probe. The next SACK shows whether there is room now.
 #[test]
 fn window_opens_for_a_probe() {

@@ -203,7 +203,8 @@ pub(super) fn spread(hosts: &mut [HostPlan], seed: u64) -> bool {
 }
 
 /// Chunk types whose authentication may be demanded in any run. Those that an association cannot be restarted or ended
-/// without, COOKIE ECHO and ABORT, are not among them: hosts crash.
+/// without, COOKIE ECHO and ABORT, are not among them: hosts crash. Those with credit for streams are drawn in
+/// `extensions`, so that earlier seeds keep their worlds.
 const DEMANDED: [u8; 14] = [
     kind::DATA,
     kind::SACK,

@@ -347,4 +347,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         "the only path left was ambiguous, and its time-out marked what was sent just before as lost",
     ),
     (25_000_004_069, "a forged jump made the receiver accept less than was sent (of the checker)"),
+    (
+        26_000_031_340,
+        "a full receiver discarded what it had reported, and its SHUTDOWN overtook the SACK that omits it (of the checker)",
+    ),
 ];
