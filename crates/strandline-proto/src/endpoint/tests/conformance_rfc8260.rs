@@ -7,6 +7,7 @@ use strandline_wire::{Chunk, Data, IData, Init};
 
 use super::conformance_rfc6525::{outgoing, renumber};
 use super::raw::*;
+use super::restart::crash;
 use super::*;
 use crate::config::StreamScheduler;
 use crate::event::FailureCause;
@@ -416,6 +417,24 @@ fn resets_give_records_back() {
     skip(&mut raw, first + 1);
     raw.re_config(&[renumber(first.0 + 1)]);
     assert_eq!(counted(&mut raw), 0);
+}
+
+/// A restart of the peer gives these records back.
+#[test]
+fn restarts_give_records_back() {
+    let (mut pair, client, server) = pair(|_| {}).establish();
+    for stream in 0..100 {
+        pair.send(CLIENT, client, stream, b"is read");
+        pair.run();
+        assert!(pair.recv(SERVER, server).is_some());
+    }
+    let counted = |pair: &Pair| pair.hosts[SERVER].endpoint.buffers().receive_bytes;
+    assert_eq!(counted(&pair), 36 * 16);
+    crash(&mut pair);
+    pair.connect();
+    pair.run();
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+    assert_eq!(counted(&pair), 0);
 }
 
 /// The numbers of streams in use count likewise, from the 65th stream on.

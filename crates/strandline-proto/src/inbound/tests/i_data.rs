@@ -421,24 +421,50 @@ fn memory_of_incomplete_messages_is_bounded() {
     assert!(rig.inbound.heap_bytes() < 400_000, "{}", rig.inbound.heap_bytes());
 }
 
-/// The records of messages that are delivered in parts don't fill a small buffer, however many streams there are.
+/// The records of messages that are delivered in parts don't fill a small buffer, however many streams there are. The
+/// index that a full buffer needs is gone with the last message.
 #[test]
 fn many_streams_pass_a_small_buffer() {
-    let mut rig = interleaved(Rig::with_buffer(2700));
-    let payload = [b'x'; 600];
-    let (mut tsn, mut read) = (100, 0);
-    for fsn in 0..3 {
-        for stream in 0..20 {
-            let data = part(tsn, stream, 0, fsn, &payload);
-            let data = if fsn == 2 { last(data) } else { data };
-            rig.accepts(&[if stream % 2 == 0 { free(data) } else { data }]);
+    let [small, large] = [2700, 1 << 20].map(|buffer| {
+        let mut rig = interleaved(Rig::with_buffer(buffer));
+        let payload = [b'x'; 600];
+        let (mut tsn, mut read) = (100, 0);
+        for fsn in 0..3 {
+            for stream in 0..20 {
+                let data = part(tsn, stream, 0, fsn, &payload);
+                let data = if fsn == 2 { last(data) } else { data };
+                rig.accepts(&[if stream % 2 == 0 { free(data) } else { data }]);
+                tsn += 1;
+                read += core::iter::from_fn(|| rig.recv()).map(|part| part.data.len()).sum::<usize>();
+                rig.sack();
+            }
+        }
+        assert_eq!(read, 36_000);
+        rig.is_empty_again();
+        rig.inbound.order.interleaved().unwrap().heap_bytes()
+    });
+    assert_eq!(small, large);
+}
+
+/// What a reset of all numbers has dropped is not looked for in a full buffer.
+#[test]
+fn full_buffer_after_a_reset() {
+    let mut rig = interleaved(Rig::with_buffer(40_000));
+    let mut tsn = 100;
+    let mut take = |rig: &mut Rig, streams: core::ops::Range<u16>, len: usize| {
+        for stream in streams {
+            rig.accepts(&[free(part(tsn, stream, 0, 0, &vec![b'x'; len]))]);
             tsn += 1;
-            read += core::iter::from_fn(|| rig.recv()).map(|part| part.data.len()).sum::<usize>();
+            while rig.recv().is_some() {}
             rig.sack();
         }
-    }
-    assert_eq!(read, 36_000);
-    rig.is_empty_again();
+        tsn
+    };
+    take(&mut rig, 0..80, 1);
+    let next = take(&mut rig, 100..200, 600);
+    bar_past(&mut rig.inbound);
+    assert!(go_on(&mut rig.inbound, Tsn(next), &mut rig.arena).is_some());
+    take(&mut rig, 200..300, 600);
 }
 
 /// An I-FORWARD-TSN from before a reset of all numbers, which moves TSNs by half of their space, skips nothing.
