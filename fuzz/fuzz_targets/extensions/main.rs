@@ -1,31 +1,32 @@
 //! Two endpoints with any choice of extensions on each side, and a sequence of commands, deliveries, losses,
 //! repetitions, damage, marks, restarts, other encapsulation ports and time: nothing panics or loops, and
 //! without damage each message arrives at most once and unaltered, ordered ones of a stream in their order,
-//! none that was reported as never sent, and only those with a limit are given up. Once no packet is lost any
-//! more, each message of an association that lives has arrived or was reported as failed.
+//! none that was reported as never sent, and only those with a limit are given up. No stream takes more than its
+//! credit. Once no packet is lost any more, each message of an association that lives has arrived or was
+//! reported as failed.
 #![no_main]
 
-use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+mod side;
+
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use strandline_proto::authentication::{Authentication, ChunkTypes, KeyId, SharedKey};
+use strandline_proto::authentication::{Authentication, ChunkTypes};
 use strandline_proto::config::{
-    AssociationConfig, EndpointConfig, ExtensionsConfig, Multipath, StreamCredit, StreamScheduler,
+    AssociationConfig, ErrorDetectionMethod, ExtensionsConfig, Multipath, StreamCredit, StreamScheduler,
 };
 use strandline_proto::congestion::Algorithm;
-use strandline_proto::dynamic_addresses::AddressRequest;
-use strandline_proto::endpoint::{
-    Connect, DryReports, DynamicStreams, Endpoint, KeyChange, Reconfigure, StreamCredits, StreamValue,
-};
-use strandline_proto::event::{AssociationId, Datagram, Event, FailureCause, Message, SendInfo};
+use strandline_proto::endpoint::{Connect, DryReports, Reconfigure, StreamCredits, StreamValue};
+use strandline_proto::event::{Datagram, SendInfo};
 use strandline_proto::number::StreamId;
-use strandline_proto::reconfiguration::{OpenedBy, PeerRequests, StreamDirection, Streams};
-use strandline_proto::reliability::{Limit, Reliability};
+use strandline_proto::reconfiguration::{PeerRequests, StreamDirection, Streams};
+use strandline_proto::reliability::Reliability;
 use strandline_proto::time::Time;
 use strandline_wire::checksum::crc32c_parts;
+
+use crate::side::{CREDIT_INITIAL, Packet, Side, addresses};
 
 #[derive(Debug, Arbitrary)]
 struct Input {
@@ -37,6 +38,7 @@ struct Input {
 #[derive(Debug, Arbitrary)]
 struct Offer {
     extensions: u16,
+    /// The upper half of the values also limits messages without a limit of their own.
     scheduler: u8,
     demanded: u8,
 }
@@ -77,14 +79,16 @@ const SCHEDULERS: [StreamScheduler; 6] = [
     StreamScheduler::WeightedFairQueueing,
 ];
 
-/// Streams from here on are opened and closed at run time, if a side says so.
-const DYNAMIC_FROM: u16 = 4;
-
 fn scheduler(number: u8) -> StreamScheduler {
     SCHEDULERS[usize::from(number) % SCHEDULERS.len()]
 }
 
 impl Offer {
+    /// Returns the limit of messages without one of their own.
+    fn default_reliability(&self) -> Reliability {
+        if self.scheduler < 128 { Reliability::DEFAULT } else { limit(self.scheduler) }
+    }
+
     fn association(&self) -> AssociationConfig {
         let has = |bit: u16| self.extensions & (1 << bit) != 0;
         let kinds: [&[u8]; 8] = [&[0], &[3], &[4], &[16], &[64], &[130], &[192, 194], &[188, 189]];
@@ -94,9 +98,9 @@ impl Offer {
             ecn: has(0),
             stream_reconfiguration: has(1),
             partial_reliability: has(2),
-            default_reliability: Reliability::DEFAULT,
+            default_reliability: self.default_reliability(),
             interleaving: has(3),
-            stream_credit: (has(3) && has(4)).then_some(StreamCredit::new(1 << 12, 1 << 16)),
+            stream_credit: (has(3) && has(4)).then_some(StreamCredit::new(CREDIT_INITIAL, 1 << 16)),
             authentication: has(5).then(|| Authentication { chunks, ..Authentication::default() }),
             dynamic_addresses: has(6),
             nr_sack: has(7),
@@ -106,7 +110,7 @@ impl Offer {
                 (true, true) => Multipath::Independent,
             },
             peer_requests: if has(10) { PeerRequests::ALL } else { PeerRequests::NONE },
-            zero_checksum: None,
+            zero_checksum: has(15).then_some(ErrorDetectionMethod::SctpOverDtls),
             adaptation_layer: has(14).then_some(self.demanded.into()),
         };
         let congestion = match (has(12), has(13)) {
@@ -126,245 +130,12 @@ impl Offer {
     }
 }
 
-fn addresses(side: usize) -> [IpAddr; 2] {
-    [[192, 0, 2, 1 + side as u8].into(), [198, 51, 100, 1 + side as u8].into()]
-}
-
-/// A packet under way, from one of a side's addresses to one of the other's.
-#[derive(Clone)]
-struct Packet {
-    from: SocketAddr,
-    to: IpAddr,
-    /// The encapsulation port that it goes to.
-    port: u16,
-    bytes: Vec<u8>,
-    /// The ECN bits, as the network has left them.
-    ecn: u8,
-}
-
-struct Side {
-    number: usize,
-    endpoint: Endpoint,
-    known: Vec<AssociationId>,
-    outbox: Vec<Packet>,
-    /// The beginnings of messages that are received in parts.
-    parts: HashMap<(AssociationId, StreamId, bool), Vec<u8>>,
-    received: HashSet<u32>,
-    failed: HashSet<u32>,
-    unsent: HashSet<u32>,
-    /// Messages that the endpoint took, with their associations.
-    given: HashMap<u32, AssociationId>,
-    /// Messages whose beginnings were received and given up.
-    cut: HashSet<u32>,
-    /// The latest ordered message of each stream.
-    latest: HashMap<(AssociationId, StreamId), u32>,
-    /// Bytes that were received and are not read yet: they hold the credit of their streams.
-    unread: Vec<(AssociationId, StreamId, usize)>,
-    /// Associations that ended or were restarted: their messages may be lost.
-    ended: HashSet<AssociationId>,
-    /// The encapsulation port as the peer sees it: a NAT may give it another one.
-    port: u16,
-    /// How often the side was restarted.
-    life: u8,
-}
-
-/// The encapsulation port at first.
-const PORT: u16 = 9899;
-
-impl Side {
-    fn new(number: usize, offer: &Offer) -> Self {
-        Self::with_life(number, offer, Time::ZERO, 0)
-    }
-
-    fn with_life(number: usize, offer: &Offer, now: Time, life: u8) -> Self {
-        let config = EndpointConfig {
-            association: offer.association().into(),
-            local_addresses: addresses(number).to_vec(),
-            ..EndpointConfig::default()
-        };
-        let mut endpoint =
-            Endpoint::new(config, [number as u8 ^ life << 1; 32], now).expect("the parameters are valid");
-        endpoint.listen(7).expect("a free port");
-        Self {
-            number,
-            endpoint,
-            known: Vec::new(),
-            outbox: Vec::new(),
-            parts: HashMap::new(),
-            received: HashSet::new(),
-            failed: HashSet::new(),
-            unsent: HashSet::new(),
-            given: HashMap::new(),
-            cut: HashSet::new(),
-            latest: HashMap::new(),
-            unread: Vec::new(),
-            ended: HashSet::new(),
-            port: PORT,
-            life,
-        }
-    }
-
-    /// Loses all state: a new endpoint takes the place of this one. What the old one has received counts all the same.
-    fn restart(&mut self, offer: &Offer, now: Time) {
-        let new = Self::with_life(self.number, offer, now, self.life.wrapping_add(1));
-        let old = core::mem::replace(self, new);
-        self.received = old.received;
-        self.failed = old.failed;
-        self.unsent = old.unsent;
-        self.cut = old.cut;
-        self.port = old.port;
-        self.outbox = old.outbox;
-    }
-
-    fn latest(&self) -> Option<AssociationId> {
-        self.known.last().copied()
-    }
-
-    /// Takes packets and events.
-    fn pump(&mut self, now: Time, damaged: bool) {
-        let mut buffer = [0; 2048];
-        let mut rounds = 0;
-        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut buffer, 1) {
-            rounds += 1;
-            assert!(rounds < 10_000, "poll_transmit does not end");
-            let near = usize::from(transmit.destination.ip() == addresses(1 - self.number)[1]);
-            let source = transmit.source.unwrap_or(addresses(self.number)[near]);
-            if self.outbox.len() < 256 {
-                let bytes = buffer[..transmit.len].to_vec();
-                let from = SocketAddr::new(source, self.port);
-                let port = transmit.destination.port();
-                let ecn = if transmit.ecn_capable { 0b10 } else { 0 };
-                self.outbox.push(Packet { from, to: transmit.destination.ip(), port, bytes, ecn });
-            }
-        }
-        while let Some((id, event)) = self.endpoint.poll_event() {
-            match event {
-                Event::Established { .. } if !self.known.contains(&id) => {
-                    self.known.push(id);
-                    StreamCredits::of(&mut self.endpoint, id).report_reads();
-                }
-                Event::PartialDeliveryAborted { .. } | Event::Restarted { .. } | Event::StreamsReset { .. } => {
-                    if matches!(event, Event::Restarted { .. }) {
-                        self.ended.insert(id);
-                    }
-                    self.drop_parts(id);
-                }
-                Event::Closed(_) => _ = self.ended.insert(id),
-                Event::SendFailed(failed) => {
-                    let number = failed.info.context;
-                    assert!(self.failed.insert(number), "message {number} failed twice");
-                    let limit = failed.info.reliability.limit();
-                    let is_right = match failed.cause {
-                        FailureCause::Expired => matches!(limit, Limit::Lifetime { .. }),
-                        FailureCause::RetransmissionsExhausted => matches!(limit, Limit::Retransmissions { .. }),
-                        FailureCause::LowPriority => matches!(limit, Limit::Priority { .. }),
-                        _ => true,
-                    };
-                    assert!(is_right, "message {number} with {limit:?} failed as {:?}", failed.cause);
-                    if !failed.sent && !damaged {
-                        self.unsent.insert(number);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Forgets the beginnings of messages.
-    fn drop_parts(&mut self, id: AssociationId) {
-        for (_, part) in self.parts.extract_if(|(of, ..), _| *of == id) {
-            self.cut.extend(part.first_chunk().map(|head| u32::from_be_bytes(*head)));
-        }
-    }
-
-    fn recv(&mut self, now: Time, count: u8, reads: bool, unsent: &HashSet<u32>, damaged: bool) {
-        for id in self.known.clone() {
-            for _ in 0..count {
-                let Some(message) = self.endpoint.recv(now, id) else { break };
-                self.unread.push((id, message.stream, message.data.len()));
-                if !damaged {
-                    self.take(id, &message, unsent);
-                }
-            }
-        }
-        if reads {
-            for (id, stream, len) in self.unread.drain(..) {
-                StreamCredits::of(&mut self.endpoint, id).read(now, stream, len);
-            }
-        }
-    }
-
-    /// Checks a message, or the last part of one.
-    fn take(&mut self, id: AssociationId, message: &Message, unsent: &HashSet<u32>) {
-        let key = (id, message.stream, message.unordered);
-        if message.begins {
-            let cut = self.parts.remove(&key);
-            self.cut.extend(cut.and_then(|part| Some(u32::from_be_bytes(*part.first_chunk()?))));
-        } else if !self.parts.contains_key(&key) {
-            return; // Its beginning was given up.
-        }
-        let whole = self.parts.entry(key).or_default();
-        whole.extend(&message.data);
-        if !message.ends {
-            return;
-        }
-        let whole = self.parts.remove(&key).unwrap_or_default();
-        let Some((head, body)) = whole.split_first_chunk() else { return };
-        let number = u32::from_be_bytes(*head);
-        assert!(self.received.insert(number), "message {number} came twice");
-        assert!(!unsent.contains(&number), "message {number} came and was never sent");
-        if !message.unordered {
-            let before = self.latest.insert((id, message.stream), number);
-            assert!(before < Some(number), "message {number} came after {before:?}");
-        }
-        assert!(body.iter().all(|byte| *byte == number as u8), "message {number} was altered");
-    }
-
-    fn close(&mut self, now: Time, id: AssociationId, stream: u8, what: u8) {
-        let stream = StreamId(DYNAMIC_FROM + u16::from(stream % 8));
-        let mut streams = DynamicStreams::of(&mut self.endpoint, id);
-        match what % 6 {
-            0 => _ = streams.begin(StreamId(DYNAMIC_FROM)),
-            1 => streams.close(now, stream),
-            2 => streams.reset(now, stream),
-            3 => streams.stop(now, stream, OpenedBy::Us),
-            4 => streams.stop(now, stream, OpenedBy::Peer),
-            _ => streams.add(now, 3, 2),
-        }
-    }
-
-    fn change_key(&mut self, id: AssociationId, key: u8, what: u8) {
-        let key = KeyId(u16::from(key % 3));
-        let change = match what % 4 {
-            0 => KeyChange::Set(key, SharedKey::new(b"known to both")),
-            1 => KeyChange::Activate(key),
-            2 => KeyChange::Deactivate(key),
-            _ => KeyChange::Delete(key),
-        };
-        let _ = change.apply(&mut self.endpoint, id);
-    }
-
-    fn change_address(&mut self, now: Time, id: AssociationId, address: u8, what: u8) {
-        let address = match address % 4 {
-            0 => addresses(self.number)[0],
-            1 => addresses(self.number)[1],
-            2 => [203, 0, 113, 7].into(),
-            _ => [0, 0, 0, 0].into(),
-        };
-        let request = match what % 3 {
-            0 => AddressRequest::Add(address),
-            1 => AddressRequest::Delete(address),
-            _ => AddressRequest::SetPrimary(address),
-        };
-        let _ = self.endpoint.addresses(id).request(now, &[request]);
-    }
-}
-
 fn limit(limit: u8) -> Reliability {
     match limit % 8 {
         0 => Reliability::lifetime(Duration::from_millis(u64::from(limit))),
         1 => Reliability::retransmissions(u16::from(limit / 8 % 3)),
         2 => Reliability::priority(u32::from(limit / 8 % 4)),
+        3 => Reliability::DEFAULT,
         _ => Reliability::FULL,
     }
 }
