@@ -51,6 +51,8 @@ impl Opened {
                 assert_eq!(*outcome, Outcome::Performed, "{event:?}");
                 (streams.iter().map(|stream| stream.0).collect(), &mut self.closed)
             }
+            // Streams are opened once the association is established.
+            DynamicStreamsEvent::Agreed => return,
             DynamicStreamsEvent::Stopped { .. } => panic!("{event:?}"),
         };
         for stream in streams {
