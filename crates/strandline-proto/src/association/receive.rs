@@ -267,9 +267,10 @@ impl Association {
             self.flags.cookie_ack_due = true;
         }
         if matches!(self.state, State::ShutdownSent { .. }) && from.is_some() {
-            // Any packet of the peer gives it time to send what is queued (section 9.2).
+            // Any packet of the peer gives it time to send what is queued (section 9.2). Data restarts T2-shutdown with
+            // the SHUTDOWN that answers it. HEARTBEATs do not: if they come more often than T2-shutdown would expire, a
+            // lost SHUTDOWN would never be repeated.
             self.errors.shutdown = 0;
-            self.restart_t2(now);
         }
         if self.reconfig.is_some() {
             reconfig::progress(self, cx, now, self.path_of_answer(source));

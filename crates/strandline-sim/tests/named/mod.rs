@@ -343,6 +343,10 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (25_001_012_378, "messages that never existed belonged to a recovery (of the checker)"),
     (
+        30_000_000_445,
+        "HEARTBEATs of the peer restarted T2-shutdown, so that a lost SHUTDOWN was never repeated",
+    ),
+    (
         28_000_000_301,
         "the only path left was ambiguous, and its time-out marked what was sent just before as lost",
     ),

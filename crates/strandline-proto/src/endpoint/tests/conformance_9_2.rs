@@ -338,6 +338,20 @@ fn linger_counts_time_without_progress() {
     }
 }
 
+/// HEARTBEATs that come more often than T2-shutdown expires do not keep a lost SHUTDOWN from being repeated.
+#[test]
+fn heartbeats_do_not_delay_a_lost_shutdown() {
+    let mut raw = Raw::new();
+    shut_down(&mut raw);
+    let mut repeated = 0;
+    for _ in 0..40 {
+        let answers = raw.say(|packet| assert!(packet.push(&strandline_wire::Heartbeat { info: b"alive" })));
+        let sent = [answers, raw.wait(Duration::from_millis(500))].concat();
+        repeated += sent.iter().flat_map(chunks).filter(|chunk| matches!(chunk, Chunk::Shutdown(_))).count();
+    }
+    assert_eq!(repeated, 4, "after 1, 3, 7 and 15 s");
+}
+
 /// A receiver that has discarded what it had reported, and then gets the chunk before it, acknowledges no more than
 /// that one with its SHUTDOWN: the others are sent again.
 #[test]
