@@ -10,6 +10,7 @@ use strandline_ops::network;
 use tokio::time::Instant;
 
 use crate::config::Limits;
+use crate::recent::Recent;
 
 /// How much of what is left a client may have.
 const SHARE: u32 = 7;
@@ -33,22 +34,6 @@ struct Usage {
 struct Client {
     open: u32,
     recent: Recent,
-}
-
-/// A number of events, of which those of a second ago count a third (1/e).
-#[derive(Debug, Default)]
-struct Recent {
-    count: f64,
-    at: Option<Instant>,
-}
-
-impl Recent {
-    fn count(&mut self, now: Instant) -> f64 {
-        let passed = self.at.map_or(0.0, |at| now.saturating_duration_since(at).as_secs_f64());
-        self.at = Some(now);
-        self.count *= (-passed).exp();
-        self.count
-    }
 }
 
 /// A connection of a client that counts until it is dropped.
@@ -85,9 +70,9 @@ impl ClientShares {
             return None;
         }
         *open += 1;
-        recent.count += 1.0;
+        recent.add();
         client.open += 1;
-        client.recent.count += 1.0;
+        client.recent.add();
         Some(ClientPermit { shares: Arc::clone(self), client: address })
     }
 }

@@ -75,7 +75,7 @@ async fn serve(
         Opening::Flow { to, source, token } => {
             let mut tracked = peer.track("onward_udp", source, to.to_string(), number);
             let end = far_udp::flow(association, peer, (to, token), data, (recv, send), &tracked).await;
-            tracked.set_end(end);
+            tracked.set_end(end.of_flow());
             drop(place);
         }
         Opening::AcceptedFlow { listener, source, token } => match reverse(&peer, listener) {
@@ -83,7 +83,7 @@ async fn serve(
                 let mut tracked = peer.track("reverse_udp", source, to.to_string(), number);
                 let (to, streams) = ((to, token), (recv, send));
                 let end = far_udp::flow_of(association, peer, to, times, data, streams, &tracked).await;
-                tracked.set_end(end);
+                tracked.set_end(end.of_flow());
                 drop(place);
             }
             _ => refuse(send, Reason::NotAllowed, "no such reverse forward".to_owned()).await,

@@ -146,8 +146,8 @@ pub(crate) async fn listen(
     }
     tracing::info!(peer = %peer.name, %at, "listening on UDP for a peer");
     let gateway = &peer.gateway;
-    let limit = gateway.limits.arriving_flows(peer.who, now());
-    let most = || gateway.limits.flows_max();
+    let flows = gateway.limits.arriving_flows(peer.who, now());
+    let (limit, most) = (|| Arc::clone(&flows), || gateway.limits.flows_max());
     let begin = |client: NewClient| {
         let tracked = gateway.registry.begin(ConnectionInfo {
             listener: "listen_udp",
@@ -163,7 +163,7 @@ pub(crate) async fn listen(
         entry
     };
     tokio::select! {
-        () = udp_clients::serve(&socket, (&limit, most), &gateway.udp_lost, |_| true, begin) => {}
+        () = udp_clients::serve(&socket, (limit, most), &gateway.udp_lost, |_| true, begin) => {}
         _ = recv.recv() => {}
         () = peer.gateway.reached(Stage::Draining) => {}
     }

@@ -1,11 +1,14 @@
 //! The limit of UDP flows with a peer: how many at the same time, and how many new ones per second. Anybody can
 //! begin flows with datagrams from forged addresses, so that they must take nothing from connections. A socket
-//! may have three times as many as are left for all: alone it gets three quarters; others always find room.
+//! may have three times as many as are left for all, and begin as many of those that may come in a second: alone
+//! it gets three quarters; others always find room.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
+
+use crate::recent::Recent;
 
 /// How much of what is left a socket may have.
 const SHARE: u32 = 3;
@@ -28,6 +31,18 @@ struct Usage {
     tokens: Option<(f64, Instant)>,
 }
 
+impl Usage {
+    /// Returns how many flows may come at once.
+    fn fill(&mut self, most: FlowsMax, now: Instant) -> &mut f64 {
+        let rate = f64::from(most.per_sec);
+        let (tokens, filled) = self.tokens.get_or_insert((rate, now));
+        let passed = now.saturating_duration_since(*filled).as_secs_f64();
+        *tokens = (*tokens + passed * rate).min(rate);
+        *filled = now;
+        tokens
+    }
+}
+
 impl FlowLimit {
     fn lock(&self) -> MutexGuard<'_, Usage> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -40,14 +55,26 @@ impl FlowLimit {
 
     /// Returns whether one more flow may come in this second, and counts it.
     pub(crate) fn may_come(&self, most: FlowsMax, now: Instant) -> bool {
-        let rate = f64::from(most.per_sec);
         let mut usage = self.lock();
-        let (tokens, filled) = usage.tokens.unwrap_or((rate, now));
-        let passed = now.saturating_duration_since(filled).as_secs_f64();
-        let tokens = (tokens + passed * rate).min(rate);
-        let may = tokens >= 1.0;
-        usage.tokens = Some((tokens - f64::from(u8::from(may)), now));
+        let tokens = usage.fill(most, now);
+        let may = *tokens >= 1.0;
+        *tokens -= f64::from(u8::from(may));
         may
+    }
+
+    /// Returns whether one more flow of a socket may come in this second. `own` are those that came lately.
+    pub(crate) fn may_come_beside(&self, own: &mut Recent, most: FlowsMax, now: Instant) -> bool {
+        let tokens = *self.lock().fill(most, now);
+        tokens >= 1.0 && own.count(now) < tokens * f64::from(SHARE)
+    }
+
+    /// Counts a flow of a socket that has come in this second.
+    pub(crate) fn has_come(&self, own: &mut Recent, most: FlowsMax, now: Instant) {
+        own.add();
+        // Another socket may have come first.
+        let mut usage = self.lock();
+        let tokens = usage.fill(most, now);
+        *tokens = (*tokens - 1.0).max(0.0);
     }
 
     /// Counts a flow that the peer has opened; `None` if there are as many as there may be.

@@ -67,6 +67,7 @@ mod program_sockets;
 mod protocol;
 mod proxy_protocol;
 mod questions;
+mod recent;
 mod registry;
 mod relay;
 mod rules;

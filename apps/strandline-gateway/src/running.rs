@@ -97,14 +97,22 @@ struct Bound {
 }
 
 enum BoundSocket {
-    Tcp(TcpListener),
+    /// With another descriptor, to make it listen again.
+    Tcp(TcpListener, std::net::TcpListener),
     Udp(UdpSocket),
+}
+
+impl BoundSocket {
+    fn tcp(listener: TcpListener) -> Result<Self> {
+        let other = listener.as_fd().try_clone_to_owned().context("duplicating a socket")?;
+        Ok(Self::Tcp(listener, other.into()))
+    }
 }
 
 impl Bound {
     fn new(id: ListenerId, socket: BoundSocket) -> std::io::Result<Self> {
         let (address, other) = match &socket {
-            BoundSocket::Tcp(listener) => (listener.local_addr()?, listener.as_fd().try_clone_to_owned()?),
+            BoundSocket::Tcp(listener, _) => (listener.local_addr()?, listener.as_fd().try_clone_to_owned()?),
             BoundSocket::Udp(socket) => (socket.local_addr()?, socket.as_fd().try_clone_to_owned()?),
         };
         Ok(Self { id, socket, address, other })
@@ -429,13 +437,13 @@ impl Running {
             let _entered = self.runtime_of(*peer).map(Handle::enter);
             let socket = match (desired, self.succession.take_listener(id)) {
                 (DesiredListener::Tcp(_), Some(inherited)) => {
-                    BoundSocket::Tcp(TcpListener::from_std(inherited.into())?)
+                    BoundSocket::tcp(TcpListener::from_std(inherited.into())?)?
                 }
                 (DesiredListener::Udp(_), Some(inherited)) => {
                     BoundSocket::Udp(UdpSocket::from_std(inherited.into())?)
                 }
                 (DesiredListener::Tcp(desired), None) => {
-                    BoundSocket::Tcp(listeners::bind(desired, &leaving)?)
+                    BoundSocket::tcp(listeners::bind(desired, &leaving)?)?
                 }
                 (DesiredListener::Udp(forward), None) => {
                     BoundSocket::Udp(listeners::bind_udp(forward, &leaving)?)
@@ -502,9 +510,9 @@ impl Running {
         let (gateway, has_failed) = (Arc::clone(&self.gateway), Arc::<AtomicBool>::default());
         let Bound { id, socket, address, other } = bound;
         let to = match (socket, desired) {
-            (BoundSocket::Tcp(listener), DesiredListener::Tcp(desired)) => {
+            (BoundSocket::Tcp(listener, other), DesiredListener::Tcp(desired)) => {
                 let (sender, target) = watch::channel(tcp_target(desired, link));
-                runtime.spawn(listeners::serve(listener, target, gateway, Arc::clone(&has_failed)));
+                runtime.spawn(listeners::serve((listener, other), target, gateway, Arc::clone(&has_failed)));
                 TargetSender::Tcp(sender)
             }
             (BoundSocket::Udp(socket), DesiredListener::Udp(forward)) => {

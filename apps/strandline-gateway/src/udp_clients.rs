@@ -21,6 +21,7 @@ use crate::flow_limit::{FlowLimit, FlowPermit, FlowsMax, Slot};
 use crate::flows::{self, Flows, Target, buffer, idle};
 use crate::peer_rate::Direction;
 use crate::protocol::{Opening, Reason};
+use crate::recent::Recent;
 use crate::registry::{CloseReason, ConnectionGuard, Entry};
 
 /// Clients of one socket, if the peer's limit of flows leaves as many.
@@ -72,11 +73,7 @@ impl NewClient {
             // First: the queue of a client without a place has ended, too.
             biased;
             () = displaced => Err(CloseReason::FlowLimit),
-            // Whoever sends datagrams from any address brings that about: it is no limit of connections.
-            ended = flow(self) => ended.map_err(|end| match end {
-                CloseReason::Failed(Reason::Limit) => CloseReason::FlowLimit,
-                end => end,
-            }),
+            ended = flow(self) => ended.map_err(CloseReason::of_flow),
         }
     }
 }
@@ -95,6 +92,8 @@ struct Client {
 #[derive(Default)]
 struct Clients {
     all: HashMap<SocketAddr, Client>,
+    /// Those that came lately.
+    recent: Recent,
 }
 
 impl Clients {
@@ -107,6 +106,16 @@ impl Clients {
             Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => None,
             Err(mpsc::error::TrySendError::Closed(datagram)) => Some(datagram),
         }
+    }
+
+    /// Returns a place for one more client, if it may come in this second.
+    fn admit(&mut self, limit: &Arc<FlowLimit>, most: FlowsMax, now: Instant) -> Option<FlowPermit> {
+        if !limit.may_come_beside(&mut self.recent, most, now) {
+            return None;
+        }
+        let permit = self.place(limit, most, now)?;
+        limit.has_come(&mut self.recent, most, now);
+        Some(permit)
     }
 
     /// Returns a place for one more client: a free one, or that of a client that was never answered, as those
@@ -141,11 +150,11 @@ impl Clients {
 }
 
 /// Passes datagrams of clients to their flows until it is dropped. `may_serve` returns whether an address may be a
-/// client's. `begin` starts the flow of a new client, and returns its entry. `limit` counts the flows with the peer,
-/// and `most` returns how many there may be. Datagrams beyond that are lost, and counted.
+/// client's. `begin` starts the flow of a new client, and returns its entry. `limit` returns what counts the flows with
+/// the peer, and `most` how many there may be. Datagrams beyond that are lost, and counted.
 pub(crate) async fn serve(
     socket: &UdpSocket,
-    (limit, most): (&Arc<FlowLimit>, impl Fn() -> FlowsMax),
+    (limit, most): (impl Fn() -> Arc<FlowLimit>, impl Fn() -> FlowsMax),
     lost: &AtomicU64,
     may_serve: impl Fn(SocketAddr) -> bool,
     mut begin: impl FnMut(NewClient) -> Arc<Entry>,
@@ -160,9 +169,7 @@ pub(crate) async fn serve(
         if !may_serve(address) {
             continue;
         }
-        let most = most();
-        let permit = if limit.may_come(most, now) { clients.place(limit, most, now) } else { None };
-        let Some(permit) = permit else {
+        let Some(permit) = clients.admit(&limit(), most(), now) else {
             lost.fetch_add(1, Ordering::Relaxed);
             continue;
         };

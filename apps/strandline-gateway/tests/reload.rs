@@ -248,7 +248,7 @@ fn a_reload_without_descriptors_changes_nothing() {
     let far = Gateway::start(&format!("--listen 127.0.0.1:0 --allow {address}"));
     let forward = |listen: &str| format!("[[forward]]\nlisten = \"{listen}\"\nto = \"{address}\"\n");
     let peer = format!("[[peer]]\nname = \"far\"\naddresses = [\"{}\"]\n", far.listens());
-    let first = forward(&free_address().to_string());
+    let (first, new) = (forward(&free_address().to_string()), free_address());
     let file = home.write("near.toml", &format!("{peer}{first}"));
     let mut command = Command::new(PROGRAM);
     command.args(["--config", &file]).env("XDG_CONFIG_HOME", "/nonexistent").env("RUST_LOG", "info");
@@ -267,7 +267,7 @@ fn a_reload_without_descriptors_changes_nothing() {
         command.args([format!("--pid={}", near.pid()), format!("--nofile={count}:")]);
         assert!(command.status().unwrap().success());
     };
-    home.write("near.toml", &format!("{peer}{}{first}", forward("127.0.0.1:0")));
+    home.write("near.toml", &format!("{peer}{}{first}", forward(&new.to_string())));
     // First it can't read its file, then it can, but has no descriptor for the new socket, and so on.
     let mut failed = 0;
     let logged = |line| near.log().matches(line).count();
@@ -279,6 +279,7 @@ fn a_reload_without_descriptors_changes_nothing() {
         limit(1024);
         drop(connects(near.listener(0), &server));
         if logged("configuration reloaded") > 0 {
+            drop(connects(new, &server));
             break;
         }
         failed += 1;

@@ -227,6 +227,7 @@ pub(super) const CRATES: [Rules; 10] = [
                 "signals",
                 "status",
                 "peer_identity",
+                "recent",
             ]),
             apart(&[
                 "connect_request",

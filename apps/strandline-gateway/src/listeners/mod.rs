@@ -113,9 +113,9 @@ pub(crate) struct Target {
 }
 
 /// Accepts connections until the gateway ends, or the sender of the target is dropped. Those that have come
-/// until then are served. `has_failed` is true while the socket accepts none.
+/// until then are served. `has_failed` is true while the socket accepts none. `socket` is another descriptor of it.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    (listener, socket): (TcpListener, std::net::TcpListener),
     mut target: watch::Receiver<Target>,
     gateway: Arc<Gateway>,
     has_failed: Arc<AtomicBool>,
@@ -145,7 +145,6 @@ pub(crate) async fn serve(
         let near = Near::new(Arc::clone(&gateway), link, client, share);
         tokio::spawn(accepted(kind, tcp, near, own));
     };
-    let Ok(socket) = listener.as_fd().try_clone_to_owned().map(std::net::TcpListener::from) else { return };
     let accepting = async {
         let mut listener = listener;
         loop {

@@ -48,7 +48,7 @@ pub(crate) async fn serve_udp(
     let may_serve = |client: SocketAddr| targets.borrow().forward.from.include(client.ip());
     let most = || gateway.settings().limits.flows_max();
     // One for all sockets of the peer. A reload that replaces the peer begins anew.
-    let limit = Arc::clone(&targets.borrow().link.flow_limit);
+    let limit = || Arc::clone(&targets.borrow().link.flow_limit);
     let begin = |client: NewClient| {
         let UdpTarget { forward, link } = targets.borrow().clone();
         let tracked = gateway.registry.begin(ConnectionInfo {
@@ -63,7 +63,7 @@ pub(crate) async fn serve_udp(
         entry
     };
     tokio::select! {
-        () = udp_clients::serve(&socket, (&limit, most), &gateway.udp_lost, may_serve, begin) => {}
+        () = udp_clients::serve(&socket, (limit, most), &gateway.udp_lost, may_serve, begin) => {}
         () = closed(&mut target) => {}
         () = gateway.reached(Stage::Draining) => {}
     }

@@ -53,7 +53,7 @@ impl Served {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         tokio::select! {
-            () = serve(&socket, (&self.limit, || most), &self.lost, |_| true, |client| self.begin(client)) => {}
+            () = serve(&socket, (|| Arc::clone(&self.limit), || most), &self.lost, |_| true, |client| self.begin(client)) => {}
             () = sending(address) => {}
         }
     }
@@ -133,4 +133,22 @@ async fn flooded_sockets_leave_room_for_others() {
     assert_eq!((served.begun.borrow().len(), served.lost.load(Ordering::Relaxed)), (50, 0));
     // Those that were displaced count no longer, also while they end.
     assert!(served.limit.take_beside(0, most).is_some());
+}
+
+/// Floods of one socket leave flows of each second to other sockets, also if it has room for none of them.
+#[tokio::test]
+async fn flooded_sockets_leave_new_flows_to_others() {
+    for open in [1000, 0] {
+        let served = Served::new();
+        let flood = async |to| {
+            for _ in 0..50 {
+                served.send(to).await;
+            }
+        };
+        served.run(FlowsMax { open, per_sec: 8 }, flood).await;
+        assert!(served.lost.load(Ordering::Relaxed) > 0, "the flood is beyond the limit");
+        let begun = served.begun.borrow().len();
+        served.run(FlowsMax { open: 1000, per_sec: 8 }, async |to| drop(served.send(to).await)).await;
+        assert_eq!(served.begun.borrow().len(), begun + 1, "with room for {open}");
+    }
 }
