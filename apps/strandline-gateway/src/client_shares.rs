@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use strandline_ops::network;
 use tokio::time::Instant;
 
 use crate::config::Limits;
+use crate::peer_identity::Network;
 use crate::recent::Recent;
 
 /// How much of what is left a client may have.
@@ -26,8 +26,7 @@ struct Usage {
     open: u32,
     /// Connections that came lately.
     recent: Recent,
-    /// By the IPv4 address or IPv6 network.
-    clients: HashMap<u64, Client>,
+    clients: HashMap<Network, Client>,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +39,7 @@ struct Client {
 #[derive(Debug)]
 pub(crate) struct ClientPermit {
     shares: Arc<ClientShares>,
-    client: u64,
+    client: Network,
 }
 
 impl ClientShares {
@@ -55,7 +54,7 @@ impl ClientShares {
         limits: &Limits,
         now: Instant,
     ) -> Option<ClientPermit> {
-        let address = network(client.to_canonical());
+        let address = Network::of(client);
         let mut usage = self.lock();
         let Usage { open, recent, clients } = &mut *usage;
         if clients.len() >= CLIENTS_MAX && !clients.contains_key(&address) {

@@ -1,5 +1,4 @@
-//! The listeners of a configuration: what each socket is told apart by, where its connections go, and how it is
-//! announced.
+//! The listeners of a configuration: the identity of each socket, where its connections go, and how it is announced.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ pub(crate) enum DesiredListener<'a> {
     Udp(&'a UdpForward),
 }
 
-/// A listener, for people and programs.
+/// A listener as status and start-up output show it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AnnouncedListener {
     pub(crate) listener: &'static str,
@@ -68,7 +67,7 @@ pub(crate) fn announced(listen: SocketAddr, desired: DesiredListener<'_>, link: 
     AnnouncedListener { listener: name, listen, peer, to, failed: false }
 }
 
-/// Returns all listeners of a configuration, with what each socket is told apart by.
+/// Returns all listeners of a configuration, with the identity of each socket.
 pub(crate) fn wanted(settings: &Settings) -> Vec<(ListenerId, DesiredListener<'_>)> {
     let mut all: Vec<(ListenerId, DesiredListener<'_>)> = Vec::new();
     let tcp = settings.listeners.iter().map(|desired| {

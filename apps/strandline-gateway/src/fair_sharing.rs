@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use strandline::{Association, SendError, SendStream, StreamId};
 
+use crate::peer_identity::Network;
+
 /// Weights of datagrams, and of the beginnings of connections. Other streams have weight 1.
 const DATAGRAMS: u16 = u16::MAX;
 const BEGINNING: u16 = 1000;
@@ -22,14 +24,11 @@ const BEGINNING: u16 = 1000;
 /// While the buffer is full, connections with more to send have longer messages.
 const SHORT_MAX: usize = 1200;
 
-/// A client: an IPv4 address, or an IPv6 /64 network.
-type Client = (bool, u64);
-
 /// The clients of an association.
 #[derive(Debug)]
 pub(crate) struct FairSharing {
     association: Association,
-    clients: Mutex<HashMap<Client, Known>>,
+    clients: Mutex<HashMap<Network, Known>>,
 }
 
 /// A client, and the number of its streams.
@@ -51,7 +50,7 @@ struct Turns {
 #[derive(Debug)]
 pub(crate) struct ClientShare {
     sharing: Arc<FairSharing>,
-    client: Client,
+    client: Network,
     turns: Arc<Turns>,
     stream: StreamId,
     /// Number of bytes of the beginning that are not sent yet.
@@ -65,13 +64,13 @@ impl FairSharing {
         Arc::new(Self { association, clients: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Client, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Network, Known>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a stream of a client, whose first bytes are its beginning.
     pub(crate) fn add(self: &Arc<Self>, client: IpAddr, stream: StreamId, beginning: u64) -> ClientShare {
-        let client = (client.to_canonical().is_ipv4(), strandline_ops::network(client));
+        let client = Network::of(client);
         let turns = {
             let mut clients = self.lock();
             let known = clients.entry(client).or_default();

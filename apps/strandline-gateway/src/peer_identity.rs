@@ -1,4 +1,4 @@
-//! Who a peer is: what rules and limits are about.
+//! Who a peer or a client is: what rules and limits are about.
 
 use std::net::IpAddr;
 
@@ -12,15 +12,28 @@ pub(crate) struct PeerIdentity {
     pub(crate) key: Option<Fingerprint>,
 }
 
+/// The part of an address that one customer has: an IPv4 address, or an IPv6 /64 network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Network {
+    is_ipv4: bool,
+    number: u64,
+}
+
+impl Network {
+    pub(crate) fn of(address: IpAddr) -> Self {
+        Self { is_ipv4: address.to_canonical().is_ipv4(), number: strandline_ops::network(address) }
+    }
+}
+
 /// The unit of limits: the key if there is one, and otherwise the address or IPv6 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum LimitKey {
     Key(Fingerprint),
-    Network(u64),
+    Network(Network),
 }
 
 impl PeerIdentity {
     pub(crate) fn unit(self) -> LimitKey {
-        self.key.map_or_else(|| LimitKey::Network(strandline_ops::network(self.address)), LimitKey::Key)
+        self.key.map_or_else(|| LimitKey::Network(Network::of(self.address)), LimitKey::Key)
     }
 }

@@ -10,18 +10,18 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use strandline_ops::network;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clock::now;
+use crate::peer_identity::Network;
 
 /// Room that silence saves up, so that short transfers do not wait.
 const SAVED_MAX: Duration = Duration::from_millis(100);
 /// Bytes of a turn: those of this time, but not too few for the work that a turn takes.
 const TURN: Duration = Duration::from_millis(5);
 const TURN_MIN: usize = 1024;
-/// What a datagram takes besides its bytes: its headers of IP and UDP. Empty ones are not for nothing.
+/// What a datagram takes besides its bytes: its headers of IP and UDP. Empty datagrams count as well.
 const HEADERS: usize = 28;
 /// Clients from which on those without connections are forgotten.
 const CLIENTS_MIN: usize = 64;
@@ -38,10 +38,10 @@ pub(crate) struct PeerRate {
     clients: Mutex<Clients>,
 }
 
-/// The clients with connections: by the IPv4 address or IPv6 network, or 0 for those without an address.
+/// The clients with connections; `None`: those without an address.
 #[derive(Debug, Default)]
 struct Clients {
-    turns: HashMap<u64, Weak<ClientTurns>>,
+    turns: HashMap<Option<Network>, Weak<ClientTurns>>,
     /// Number from which on those that are gone are forgotten.
     forget_at: usize,
 }
@@ -117,7 +117,7 @@ impl PeerRate {
     /// Returns the turns of a client, of which each of its connections has this.
     pub(crate) fn turns_of(&self, client: Option<IpAddr>) -> Arc<ClientTurns> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let client = client.map_or(0, network);
+        let client = client.map(Network::of);
         if let Some(known) = clients.turns.get(&client).and_then(Weak::upgrade) {
             return known;
         }

@@ -36,8 +36,8 @@ pub(crate) enum CloseReason {
 }
 
 impl CloseReason {
-    /// Returns how a UDP flow ended whose end would be this one for a connection. Strangers can cause its limits: they
-    /// say nothing about connections.
+    /// Returns how a UDP flow ended whose end would be this one for a connection. Strangers can cause this; it says
+    /// nothing about connections.
     pub(crate) const fn of_flow(self) -> Self {
         match self {
             Self::Failed(Reason::Limit) => Self::FlowLimit,

@@ -294,15 +294,18 @@ fn libraries_refuse_what_they_do_not_understand() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = serve_echo(&server).port().to_string();
     let code = "import errno, socket, sys; \
-                print(errno.errorcode.get(socket.socket().connect_ex(('127.0.0.1', int(sys.argv[1])))))";
-    let told = |settings: &str| {
+                print(errno.errorcode.get(socket.socket().connect_ex((sys.argv[2], int(sys.argv[1])))))";
+    let told_of = |settings: &str, host: &str| {
         let mut command = Command::new("python3");
-        command.args(["-c", code, &port]).env("LD_PRELOAD", &*LIBRARY).env("STRANDLINE_GATEWAY", settings);
+        command.args(["-c", code, &port, host]);
+        command.env("LD_PRELOAD", &*LIBRARY).env("STRANDLINE_GATEWAY", settings);
         let output = command.output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(output.stdout), text(output.stderr))
     };
+    let told = |settings: &str| told_of(settings, "127.0.0.1");
     let (gateway, none) = (free_address(), "None\n".to_owned());
+    assert_eq!(told(""), (none.clone(), String::new()), "no gateway");
     assert_eq!(told(&format!("{gateway},loopback,secret=1")), (none.clone(), String::new()), "the fallback");
     for settings in ["loopback,later=1", "loopback,secret=x", "loopback,direct=10.0.0.0"] {
         let (outcome, errors) = told(&format!("{gateway},{settings}"));
@@ -314,4 +317,6 @@ fn libraries_refuse_what_they_do_not_understand() {
         none,
         "connections to loopback are never the gateway's"
     );
+    let multicast = told_of(&format!("{gateway},loopback,later=1"), "224.0.0.1").0;
+    assert_eq!(multicast, "ENETUNREACH\n", "nor are those to multicast addresses");
 }

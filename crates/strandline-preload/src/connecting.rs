@@ -57,7 +57,7 @@ pub(crate) fn connect(socket: Socket, to: SocketAddr, settings: &Settings) -> Ou
 /// Refuses a connection that may be the gateway's to reach, if there are settings that are not understood.
 pub(crate) fn refuse_unknown(socket: Socket, to: SocketAddr) -> Outcome {
     let Some(takes_loopback) = settings::unknown() else { return Outcome::NotMine };
-    let is_direct = settings::is_local(to.ip().to_canonical()) && !takes_loopback;
+    let is_direct = settings::is_always_direct(to, takes_loopback);
     if is_direct || !socket.is_tcp(to.is_ipv6()) || socket.phase() != Phase::Closed {
         return Outcome::NotMine;
     }

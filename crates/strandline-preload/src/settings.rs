@@ -47,7 +47,7 @@ static AT_LOADING: extern "C" fn() = at_loading;
 extern "C" fn at_loading() {
     system::prepare();
     if unknown().is_some() {
-        // Now: standard error is what it is for the one who has started the program.
+        // At loading, standard error is still the one that the user sees.
         system::complain(UNKNOWN);
     }
 }
@@ -85,6 +85,10 @@ fn read() -> Found {
     }
     // SAFETY: it ends with a zero, and lasts for this call.
     let value = unsafe { std::ffi::CStr::from_ptr(value) };
+    if value.is_empty() {
+        return Found::Nothing;
+    }
+    // What is no text is not understood.
     let text = value.to_str().unwrap_or_default();
     let takes_loopback = text.split(',').any(|word| word == LOOPBACK);
     parse(text).map_or(Found::Unknown { takes_loopback }, Found::Settings)
@@ -126,22 +130,21 @@ impl Settings {
     pub(crate) fn is_direct(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
         let is_gateway = SocketAddr::new(ip, address.port()) == self.gateway;
-        let is_link_local = match ip {
-            IpAddr::V4(ip) => ip.is_link_local(),
-            IpAddr::V6(ip) => ip.is_unicast_link_local(),
-        };
-        (is_local(ip) && !self.takes_loopback)
+        is_always_direct(address, self.takes_loopback)
             || is_gateway
-            || is_link_local
-            || ip.is_multicast()
-            || address.port() == 0
             || self.direct.iter().flatten().any(|(network, len)| contains(*network, *len, ip))
     }
 }
 
-/// Returns whether an address is one of this host whoever asks.
-pub(crate) fn is_local(ip: IpAddr) -> bool {
-    ip.is_loopback() || ip.is_unspecified()
+/// Returns whether connections to an address are direct by any settings that take loopback addresses or don't.
+pub(crate) fn is_always_direct(address: SocketAddr, takes_loopback: bool) -> bool {
+    let ip = address.ip().to_canonical();
+    let is_link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    let is_local = ip.is_loopback() || ip.is_unspecified();
+    (is_local && !takes_loopback) || is_link_local || ip.is_multicast() || address.port() == 0
 }
 
 fn contains(network: IpAddr, len: u8, ip: IpAddr) -> bool {

@@ -195,7 +195,7 @@ unsafe fn copy_from_program<T>(address: *const c_void, len: usize) -> Option<T> 
     );
     // SAFETY: no memory is involved.
     let own = unsafe { libc::syscall(libc::SYS_getpid) };
-    // As wide as the kernel reads them: of a shorter last argument half would be what the stack had there.
+    // As wide as the kernel reads them: of a shorter one, the upper half of an argument was undefined.
     let (one, flags): (libc::c_ulong, libc::c_ulong) = (1, 0);
     // SAFETY: the kernel writes within the value, and checks the other address.
     let result = unsafe {

@@ -75,6 +75,17 @@ async fn clients_take_turns() {
     );
 }
 
+/// An IPv6 network whose number is that of an IPv4 address is another client.
+#[test]
+fn clients_of_both_families_are_apart() {
+    let (_limit, rate) = rate(RATE);
+    let [of_ipv4, of_ipv6, same] = ["192.0.2.1", "0:0:c000:201::1", "::ffff:192.0.2.1"]
+        .map(|address| rate.turns_of(address.parse().ok()));
+    assert!(!Arc::ptr_eq(&of_ipv4, &of_ipv6) && Arc::ptr_eq(&of_ipv4, &same));
+    let [none, zero] = [None, Some([0; 4].into())].map(|address| rate.turns_of(address));
+    assert!(!Arc::ptr_eq(&none, &zero));
+}
+
 /// Datagrams without data have headers.
 #[tokio::test(start_paused = true)]
 async fn empty_datagrams_are_limited() {
