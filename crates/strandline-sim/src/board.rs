@@ -199,12 +199,12 @@ impl Board {
     /// Handles a change of the peer's tag before a packet is sent. After a restart of the peer TSNs begin anew. If
     /// both sides have sent an INIT and the other one counts (RFC 9260 section 5.2.4 action B), they continue, and
     /// the peer may have nothing of what was sent under the tag of its earlier INIT: all of that may be
-    /// retransmitted.
+    /// retransmitted. Under the tag in between nothing may have been sent.
     pub(crate) fn on_tag(&mut self, packet: &Packet<'_>) {
         let tag = packet.verification_tag().0;
         if self.tag != tag {
             let chunks = core::mem::take(&mut self.chunks);
-            let earlier = self.first.map(|first| (first, chunks));
+            let earlier = self.first.map(|first| (first, chunks)).or_else(|| self.earlier.take());
             let abandoned = core::mem::take(&mut self.abandoned);
             let credit = core::mem::take(&mut self.credit);
             *self = Self { tag, earlier, abandoned, credit, ..Self::default() };
@@ -224,7 +224,7 @@ impl Board {
             }
             (self.first, self.chunks) = (Some(first), chunks);
         } else {
-            self.credit = Credit::default();
+            self.credit.restart();
         }
     }
 

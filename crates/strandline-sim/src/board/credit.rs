@@ -96,6 +96,12 @@ impl Credit {
         self.initial = initial;
     }
 
+    /// Begins new accounts, after a restart. Requests may have gone since, in either direction.
+    pub(super) fn restart(&mut self) {
+        self.accounts.clear();
+        self.ended = false;
+    }
+
     /// Records new data.
     pub(super) fn on_new_data(&mut self, tsn: Tsn, stream: u16, len: u32) -> Result<(), Violation> {
         let initial = self.initial.unwrap_or(INITIAL_MAX);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use strandline_wire::chunk::{Chunk, kind};
-use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, Response, ResultCode};
+use strandline_wire::parameter::re_config::{Combination, NextTsns, ReConfigParameter, Response, ResultCode};
 use strandline_wire::{GapBlock, RawChunk, Tsn};
 
 use super::credit::INITIAL_MAX;
@@ -35,7 +35,8 @@ pub(super) struct Granted {
     /// Requests without a final response, of this side and of the peer, by number.
     asked: BTreeMap<(bool, u32), Reset>,
     answered: BTreeSet<(bool, u32)>,
-    /// The Cumulative TSN Ack that was sent last, and the TSNs beyond it that count as accepted.
+    /// The Cumulative TSN Ack that was sent last, or that a reset shows, and the TSNs beyond it that count as
+    /// accepted.
     cumulative: Option<Tsn>,
     named: BTreeSet<u32>,
     ended: bool,
@@ -150,13 +151,19 @@ impl Granted {
                 self.accepted.clear();
                 self.arrived.clear();
                 self.named.clear();
-                self.cumulative = None;
+                // Copies of what was sent under the earlier numbers may arrive before the next SACK.
+                let own = |next: NextTsns| if arrives { next.sender } else { next.receiver };
+                self.cumulative = response.next_tsns.map(|next| own(next).previous());
             }
             Some(Reset::Streams(streams, last)) => {
                 let concerns = |stream: &u16| streams.as_ref().is_none_or(|streams| streams.contains(stream));
                 self.limits.retain(|stream, _| !concerns(stream));
                 self.accepted.retain(|stream, _| !concerns(stream));
                 self.arrived.retain(|tsn, (stream, _)| Tsn(*tsn).is_after(last) || !concerns(stream));
+                // So may copies of what was sent before the reset.
+                if self.cumulative.is_none_or(|cumulative| last.is_after(cumulative)) {
+                    self.cumulative = Some(last);
+                }
             }
             None => {}
         }

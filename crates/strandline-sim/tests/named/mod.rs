@@ -355,4 +355,12 @@ pub const SEEDS: &[(u64, &str)] = &[
         26_000_031_340,
         "a full receiver discarded what it had reported, and its SHUTDOWN overtook the SACK that omits it (of the checker)",
     ),
+    (
+        30_000_010_732,
+        "the credit of before two restarts of the peer, with nothing sent between them, counted on (of the checker)",
+    ),
+    (
+        30_000_126_385,
+        "a copy of data from before a reset of all numbers arrived before the next SACK, and counted as new (of the checker)",
+    ),
 ];

@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use strandline_proto::config::Recovery;
+use strandline_proto::time::Time;
 use strandline_wire::chunk::stream_credit;
-use strandline_wire::{Packet, PacketBuilder, StreamId, VerificationTag};
+use strandline_wire::{IData, Mid, Packet, PacketBuilder, StreamId, VerificationTag};
 
 use super::*;
 
@@ -123,4 +125,57 @@ fn a_reset_of_all_numbers_begins_all_accounts() {
     re_config(&mut credit, true, ALL_NUMBERS, &[7], &[]);
     re_config(&mut credit, false, RESPONSE, &[7, PERFORMED, 20, 30], &[]);
     assert!(credit.on_new_data(Tsn(21), 1, 1).is_err(), "the response was repeated");
+}
+
+/// Sends new data of stream 1 under a tag of the peer; no data if it has no bytes.
+fn sends(board: &mut Board, tag: u32, tsn: u32, len: u32) -> Result<(), Violation> {
+    let payload = vec![7; len as usize];
+    let mut buffer = [0; 3000];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(tag));
+    if len > 0 {
+        assert!(builder.push(&IData::whole(Tsn(tsn), StreamId(1), Mid(0), &payload)));
+    }
+    let len = builder.finish();
+    let packet = Packet::parse(&buffer[..len]).unwrap();
+    board.on_tag(&packet);
+    set_credit(board, (true, false), Some(INITIAL), Some(INITIAL));
+    board.on_departure(Time::ZERO, &packet, [10, 0, 0, 1].into(), Recovery::Rack)
+}
+
+/// The peer restarts, and again before anything is sent to it.
+#[test]
+fn restarts_begin_new_accounts() {
+    for between in [&[][..], &[4], &[4, 5]] {
+        let mut board = Board::default();
+        assert!(sends(&mut board, 3, 10, INITIAL).is_ok());
+        for tag in between {
+            assert!(sends(&mut board, *tag, 0, 0).is_ok());
+        }
+        assert!(sends(&mut board, 6, 1 << 20, INITIAL).is_ok(), "{between:?}");
+        assert!(sends(&mut board, 6, (1 << 20) + 1, 1).is_err());
+    }
+}
+
+/// The tag of the peer's earlier INIT was replaced before anything went under the one in between: the numbers go on.
+#[test]
+fn collisions_go_on_with_the_account() {
+    let mut board = Board::default();
+    assert!(sends(&mut board, 3, 10, INITIAL - 1).is_ok());
+    assert!(sends(&mut board, 4, 0, 0).is_ok());
+    assert!(sends(&mut board, 5, 10, INITIAL - 1).is_ok(), "a retransmission");
+    assert!(sends(&mut board, 5, 11, 1).is_ok());
+    assert!(sends(&mut board, 5, 12, 1).is_err());
+}
+
+/// The peer asks for a reset of all numbers before the first data after its restart, and is answered later.
+#[test]
+fn requests_right_after_a_restart_count() {
+    let mut board = Board::default();
+    assert!(sends(&mut board, 3, 10, INITIAL).is_ok());
+    assert!(sends(&mut board, 4, 0, 0).is_ok());
+    re_config(&mut board.credit, true, ALL_NUMBERS, &[7], &[]);
+    assert!(sends(&mut board, 4, 1 << 20, INITIAL).is_ok());
+    re_config(&mut board.credit, false, RESPONSE, &[7, PERFORMED, 20, 30], &[]);
+    assert!(board.credit.on_new_data(Tsn(20), 1, INITIAL).is_ok());
+    assert!(board.credit.on_new_data(Tsn(21), 1, 1).is_err());
 }

@@ -100,3 +100,37 @@ fn resets_begin_new_accounts() {
     arrive(&mut granted, 12, 1, 1);
     assert!(acknowledge(&mut granted, 12, None).is_err(), "so is what was granted");
 }
+
+/// A copy of what was acknowledged under the earlier numbers, or before a reset of its stream, is in no new account.
+#[test]
+fn copies_from_before_a_reset_do_not_count() {
+    let asks_all = [0, 15, 0, 8, 0, 0, 0, 7];
+    let names = [[0, 16, 0, 20, 0, 0, 0, 7, 0, 0, 0, 1], [0, 0, 0, 50, 0, 0, 0, 60, 0, 0, 0, 0]].concat();
+    let says_all = &names[..20];
+    let asks_one = [0, 13, 0, 18, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 10, 0, 1, 0, 0];
+    let says_one = [0, 16, 0, 12, 0, 0, 0, 7, 0, 0, 0, 1];
+    // The request, the answer to it, whether the peer has sent the request, and the first TSN after it.
+    let resets: [(&[u8], &[u8], bool, u32); 3] =
+        [(&asks_all, says_all, true, 60), (&asks_all, says_all, false, 50), (&asks_one, &says_one, true, 11)];
+    for (asks, says, by_peer, first) in resets {
+        let mut granted = agreed();
+        arrive(&mut granted, 9, 1, 1);
+        assert!(acknowledge(&mut granted, 9, None).is_ok());
+        arrive(&mut granted, 10, 1, 1000);
+        for (value, arrives) in [(asks, by_peer), (says, !by_peer)] {
+            let write = |builder: &mut PacketBuilder<'_>| {
+                builder.push_raw(kind::RE_CONFIG, 0, value.len()).unwrap().copy_from_slice(value);
+            };
+            if arrives {
+                granted.on_arrival(Packet::parse(&packet(write)).unwrap().chunks().flatten());
+            } else {
+                depart(&mut granted, write).unwrap();
+            }
+        }
+        arrive(&mut granted, 10, 1, 1000);
+        arrive(&mut granted, first, 1, 1024);
+        assert!(acknowledge(&mut granted, first, None).is_ok(), "{by_peer} {first}");
+        arrive(&mut granted, first + 1, 1, 1);
+        assert!(acknowledge(&mut granted, first + 1, None).is_err(), "{by_peer} {first}");
+    }
+}
