@@ -94,8 +94,13 @@ fn documented_certificate_serves_phones() {
 }
 
 fn load(server: &Server, arguments: &str) -> (Output, Value) {
+    load_for("2", server, arguments)
+}
+
+fn load_for(seconds: &str, server: &Server, arguments: &str) -> (Output, Value) {
     let to = server.address("udp").to_string();
-    let common = ["load", "sip", "--json", "--time", "2", "--warm-up", "0", "--users", "10", "--server", &to];
+    let common =
+        ["load", "sip", "--json", "--time", seconds, "--warm-up", "0", "--users", "10", "--server", &to];
     let output = Command::new(PROGRAM).args(common).args(arguments.split_whitespace()).output().unwrap();
     let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
     (output, report)
@@ -105,7 +110,12 @@ fn load(server: &Server, arguments: &str) -> (Output, Value) {
 fn succeeds(config: &Path, arguments: &str) -> Server {
     let server = Server::configured(config);
     // No phone has two requests outstanding, so that their CSeq and nonce counts arrive in order.
-    let (output, report) = load(&server, &format!("{arguments} --outstanding 1"));
+    let arguments = format!("{arguments} --outstanding 1");
+    let (mut output, mut report) = load(&server, &arguments);
+    if report["succeeded"].as_u64() < Some(50) {
+        // On a busy host there may have been fewer requests than phones, all of them challenged.
+        (output, report) = load_for("30", &server, &arguments);
+    }
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(report["succeeded"], report["begun"], "{report}");
     assert!(report["challenged"].as_u64() > Some(0), "{report}");
