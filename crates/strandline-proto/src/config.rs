@@ -151,9 +151,9 @@ pub struct AssociationConfig {
     pub path_silence_max: Option<Duration>,
     /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO. Default 8.
     pub init_retrans_max: u16,
-    /// Number of packets with the COOKIE ECHO and data given before the set-up that are sent at once, as far as the
-    /// window allows; each carries the same COOKIE ECHO. Default 14, which is enough for the initial window. 1 is the
-    /// single packet of RFC 9260 section 5.1, as with `Recovery::Rfc9260`.
+    /// Number of packets with the COOKIE ECHO and data given before or during the set-up that are sent at once, as far
+    /// as the window allows; each carries the same COOKIE ECHO. Default 14, which is enough for the initial window. 1
+    /// is the single packet of RFC 9260 section 5.1, as with `Recovery::Rfc9260`.
     pub cookie_echo_packets_max: u8,
     /// HB.interval; `None` switches heartbeats off. Default 30 s.
     pub heartbeat_interval: Option<Duration>,

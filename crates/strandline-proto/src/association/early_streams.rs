@@ -51,13 +51,38 @@ pub(crate) fn note_parity(association: &mut Association) {
     }
 }
 
-/// Sends the INIT again after an INIT ACK that can't be used: the listener has no state, and chooses other tags.
+/// Asks for another INIT ACK after one that can't be used: the listener has no state, and chooses other tags. The INIT
+/// is sent again at once the first time, and by T1-init, which backs off, if other INIT ACKs can't be used either.
 #[cold]
 pub(super) fn ask_for_other_tags(association: &mut Association, cx: &mut EndpointContext, now: Time) {
     let State::CookieWait(setup) = &mut association.state else { return };
+    if core::mem::replace(&mut setup.refused, true) {
+        return;
+    }
     setup.attempts += 1;
     if setup.attempts > association.config.init_retrans_max {
         return association.end(cx, now, CloseReason::TimedOut);
     }
     association.send_init(cx, now);
+}
+
+/// Refuses a COOKIE ECHO of a restarted peer while data of dynamic streams is under way: an earlier process of the peer
+/// may have it, and another one would get it a second time. Returns false if there is no such data.
+pub(super) fn refuse_other_peer(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    now: Time,
+    tag: VerificationTag,
+) -> bool {
+    let State::CookieEchoed(setup) = &association.state else { return false };
+    if setup.even.is_none() || association.outbound.next_tsn() == association.initial_tsn {
+        return false;
+    }
+    // The ABORT goes to the process that waits for an answer now.
+    let before = core::mem::replace(&mut association.peer_tag, tag);
+    association.abort_for_violation(cx, now, "restarted during the set-up, and may have got data before");
+    if !association.state.is_closed() {
+        association.peer_tag = before;
+    }
+    true
 }

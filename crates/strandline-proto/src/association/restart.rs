@@ -19,7 +19,7 @@ use super::error_counts::ErrorCounts;
 use super::features::Extensions;
 use super::offer::encode_cause;
 use super::setup::{adopt_interleaving, paths_of, refuse_other_chunks};
-use super::{Association, State, adaptation, asconf, reconfig, sack_size, stream_credit};
+use super::{Association, State, adaptation, asconf, early_streams, reconfig, sack_size, stream_credit};
 use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
 use crate::inbound::i_data::{charged_bytes, partly_delivered};
@@ -94,7 +94,12 @@ impl Association {
                 }
                 self.restart(cx, now, cookie);
             }
-            CookieAction::Collision => self.collide(cx, now, cookie),
+            CookieAction::Collision => {
+                if early_streams::refuse_other_peer(self, cx, now, cookie.peer_tag) {
+                    return false;
+                }
+                self.collide(cx, now, cookie);
+            }
             CookieAction::Duplicate => {
                 if matches!(self.state, State::CookieEchoed(_)) {
                     self.establish(cx, now);

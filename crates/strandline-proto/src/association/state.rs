@@ -61,6 +61,8 @@ pub(crate) struct Setup {
     pub(crate) report: Vec<u8>,
     /// Whether this side opens the even dynamic streams, as the application knows it by an INIT ACK.
     pub(crate) even: Option<bool>,
+    /// True once an INIT ACK was refused because of its tags.
+    pub(crate) refused: bool,
 }
 
 impl Setup {
@@ -76,6 +78,7 @@ impl Setup {
             cookie: Vec::new(),
             report: Vec::new(),
             even: None,
+            refused: false,
         }
     }
 

@@ -177,12 +177,9 @@ impl State {
             Event::Writable => cell.write.wake_next(to_wake),
             Event::StreamWritable { stream } => cell.write.wake_stream(*stream, to_wake),
             Event::Established { .. } => {
-                cell.established = true;
-                cell.change.wake_all(to_wake);
-                begin_credit(&mut self.engine, cell, id);
-                DynamicOf::of(self).on_established(id);
-                if let Some(following) = &mut self.following {
-                    following.welcome(self.now, id);
+                let begins = on_established(self, id);
+                if !begins {
+                    return;
                 }
             }
             Event::Restarted { unread, cut } => {
@@ -289,6 +286,22 @@ impl State {
             DynamicOf::of(self).apply_dynamic(now, id);
         }
     }
+}
+
+/// Begins with an association that was established. Returns false if it had to be aborted: for the application it was
+/// not established then.
+fn on_established(state: &mut State, id: AssociationId) -> bool {
+    if !DynamicOf::of(state).on_established(id) {
+        return false;
+    }
+    let Some(cell) = state.table.cell_mut(id) else { return false };
+    cell.established = true;
+    cell.change.wake_all(&mut state.to_wake);
+    begin_credit(&mut state.engine, cell, id);
+    if let Some(following) = &mut state.following {
+        following.welcome(state.now, id);
+    }
+    true
 }
 
 /// Records a reset of streams of an endpoint's association, for the handle that the association may be peeled off to.

@@ -69,17 +69,19 @@ impl<'a> DynamicOf<'a> {
     }
 
     /// Begins with streams once the association is established. Those that were opened before must still be what the
-    /// peer takes them for: otherwise it has restarted meanwhile, and the association ends.
-    pub(crate) fn on_established(&mut self, id: AssociationId) {
+    /// peer takes them for: otherwise it has restarted meanwhile, the association is aborted, and this returns false.
+    pub(crate) fn on_established(&mut self, id: AssociationId) -> bool {
         let by_tags = Engine::of(&mut self.state.engine, id).opens_even();
         let status = self.state.engine.status(id);
         let streams = status.map_or(0, |status| status.outbound_streams.min(status.inbound_streams));
         if self.dynamic(id).is_none_or(|dynamic| dynamic.remains(by_tags, streams)) {
-            return self.set_even(id);
+            self.set_even(id);
+            return true;
         }
         let why = Bytes::from_static(b"streams were opened by an earlier INIT ACK, and are not the same now");
         // It has just been established.
         let _ = self.state.engine.abort(self.state.now, id, why);
+        false
     }
 
     /// Learns from the association who opens which streams: the INIT ACK has come, it is established, or was

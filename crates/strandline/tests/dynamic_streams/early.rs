@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use strandline::memory::{Fate, Passing};
-use strandline::{ConnectError, Listener};
+use strandline::{ConnectError, Listener, Peer};
 
 use super::*;
 use crate::common::server;
@@ -195,4 +195,124 @@ async fn streams_closed_during_the_set_up() {
         client.control().dynamic_streams() == 0 && server.control().dynamic_streams() == 0
     })
     .await;
+}
+
+/// Returns the tag of the INIT or INIT ACK in a packet; `None` for other packets.
+fn initiate_tag(packet: &[u8]) -> Option<u32> {
+    let tag = packet.get(16..20)?.try_into().map(u32::from_be_bytes).ok()?;
+    matches!(packet[12], INIT | INIT_ACK).then_some(tag)
+}
+
+/// What became of a set-up in which the peer restarted behind its INIT ACK, and set up the association itself.
+struct Crossed {
+    /// Whether this side opens the other half of the streams by the tags of the restarted peer.
+    turned: bool,
+    client: Association,
+    streams: Vec<Stream>,
+    /// What the client's task got that waited until the association is established.
+    established: Result<(), ConnectError>,
+    /// The restarted peer, and what else has to exist.
+    peer: Association,
+    _stacks: [Stack; 2],
+}
+
+/// Lets a client open streams with the INIT ACK of a listener, whose stack ends. Another one with this random seed and
+/// these parameters sets up an association with the client, whose COOKIE ECHOs are lost.
+async fn cross(seed: u8, restarted: AssociationConfig) -> Crossed {
+    const PORT: u16 = 5000;
+    let tags: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let seen = Arc::clone(&tags);
+    let judge = move |passing: &Passing<'_>| {
+        seen.lock().unwrap().extend(initiate_tag(passing.bytes));
+        let is_clients = passing.source.to_string() == "10.0.0.1";
+        if is_clients && passing.bytes[12] == COOKIE_ECHO { Fate::Drop } else { Fate::Deliver }
+    };
+    let network = Network::builder().delay(HALF).judge(judge).build();
+    let try_stack = |address: [u8; 4], seed, config: &AssociationConfig| {
+        let builder = Stack::builder().association(config.clone()).seed([seed; 32]);
+        builder.memory(&network, [address.into()]).ok()
+    };
+    let here = try_stack([10, 0, 0, 1], 1, &AssociationConfig::default()).unwrap();
+    let there = try_stack(crate::common::SERVER, 2, &AssociationConfig::default()).unwrap();
+    let listener = Listener::bind(&there, PORT).unwrap();
+    let client = Association::start(&here, server(PORT), PORT, None).unwrap();
+    client.set_dynamic_streams(DynamicStreams::default()).unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        streams.push(client.open_stream().await.unwrap());
+    }
+    let waiting = client.clone();
+    let waiting = tokio::spawn(async move { waiting.established().await });
+    drop((listener, there));
+    let mut again = None;
+    until("the server's address is free", || {
+        again = try_stack(crate::common::SERVER, seed, &restarted);
+        again.is_some()
+    })
+    .await;
+    let again = again.unwrap();
+    let peer = Association::start(&again, Peer::new([10, 0, 0, 1], PORT), PORT, None).unwrap();
+    let established = waiting.await.unwrap();
+    let tags = tags.lock().unwrap().clone();
+    let [own, first, second, repeated, ..] = tags[..] else { panic!("two set-ups: {tags:?}") };
+    assert_eq!(own, repeated, "the client keeps its tag");
+    let turned = (own < first) != (own < second);
+    Crossed { turned, client, streams, established, peer, _stacks: [here, again] }
+}
+
+/// The client's association was aborted, and never established for its application. Nothing was sent on a stream.
+async fn assert_aborted(crossed: Crossed) {
+    assert!(
+        matches!(crossed.established, Err(ConnectError::Ended(Ended::Aborted))),
+        "{:?}",
+        crossed.established
+    );
+    assert!(matches!(crossed.client.established().await, Err(ConnectError::Ended(Ended::Aborted))));
+    for stream in crossed.streams {
+        let (mut recv, mut send) = stream.into_split();
+        assert_eq!(recv.recv().await, Err(RecvError::Ended(Ended::Aborted)));
+        assert_eq!(send.send(Bytes::from_static(b"late")).await, Err(SendError::Ended(Ended::Aborted)));
+    }
+    let ended = crossed.peer.closed().await;
+    assert!(matches!(ended, Ended::PeerAborted { .. }), "{ended}");
+}
+
+/// If the peer restarts during the set-up, and its new tag gives the streams that were opened to the other side, the
+/// association is aborted. If the tag leaves everything as it was, it goes on.
+#[tokio::test(start_paused = true)]
+async fn turned_streams_end_the_set_up() {
+    let mut found = [0; 2];
+    for seed in 10..26 {
+        let mut crossed = cross(seed, AssociationConfig::default()).await;
+        found[usize::from(crossed.turned)] += 1;
+        if crossed.turned {
+            assert_aborted(crossed).await;
+            continue;
+        }
+        crossed.established.unwrap();
+        crossed.peer.set_dynamic_streams(DynamicStreams::default()).unwrap();
+        echo(&crossed.peer);
+        let stream = crossed.streams.pop().unwrap();
+        ask(stream, pattern(400, seed)).await;
+    }
+    assert!(found[0] > 0 && found[1] > 0, "{found:?}");
+}
+
+/// So it is if the restarted peer has fewer streams than were opened.
+#[tokio::test(start_paused = true)]
+async fn missing_streams_end_the_set_up() {
+    let mut found = 0;
+    for seed in 10..26 {
+        for (outbound, inbound) in [(3, 100), (100, 3)] {
+            let few = AssociationConfig {
+                outbound_streams: outbound,
+                inbound_streams_max: inbound,
+                ..AssociationConfig::default()
+            };
+            let crossed = cross(seed, few).await;
+            found += usize::from(!crossed.turned);
+            assert_aborted(crossed).await;
+        }
+    }
+    assert!(found > 0, "none has the same tags");
 }

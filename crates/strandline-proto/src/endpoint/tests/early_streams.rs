@@ -4,8 +4,11 @@
 use core::mem::take;
 
 use strandline_wire::cause::Causes;
-use strandline_wire::chunk::Abort;
+use strandline_wire::chunk::{Abort, Init, InitAck};
+use strandline_wire::number::Tsn;
+use strandline_wire::parameter::Parameters;
 
+use super::raw::{AnyChunk, client_tag, init};
 use super::*;
 use crate::endpoint::DynamicStreams;
 use crate::reconfiguration::{DynamicStreamsEvent, Outcome};
@@ -269,4 +272,100 @@ fn a_stale_cookie_keeps_streams() {
         }
     }
     assert!(repeated > 0, "some tags were of the other parity");
+}
+
+/// A client whose first INIT ACK has come, and which may send a request on a stream then. The server has accepted it,
+/// and all its answers are lost.
+fn unanswered(sends: bool) -> (Pair, AssociationId) {
+    let mut pair = Pair::new();
+    let client = connect(&mut pair);
+    pair.run_to(kind::INIT_ACK);
+    let init_ack = pair.wire.pop_front().unwrap();
+    hand_over(&mut pair, &init_ack);
+    if sends {
+        let stream = own_stream(&mut pair, client);
+        pair.send(CLIENT, client, stream, b"request");
+    }
+    pair.run_dropping(|sent| sent.source == address(SERVER, 0));
+    assert_eq!(pair.state(CLIENT, client), "COOKIE-ECHOED");
+    let server = pair.accepted();
+    assert_eq!(pair.recv(SERVER, server).is_some(), sends);
+    (pair, client)
+}
+
+/// The peer has executed a request, restarts, and sets up an association itself before its answer comes. The new
+/// process must not get the request, too. Without a request nothing is wrong.
+#[test]
+fn a_restarted_peer_gets_no_second_request() {
+    for (seed, sends) in [(90, true), (91, true), (92, true), (93, true), (94, false), (95, false)] {
+        let (mut pair, client) = unanswered(sends);
+        pair.hosts[SERVER].endpoint = Endpoint::new(config(1, SERVER), [seed; 32], pair.now).unwrap();
+        pair.hosts[SERVER].events.clear();
+        pair.log.clear();
+        let remotes = vec![address(CLIENT, 0)];
+        let request = Connect { local_port: PORT, peer_port: 5000, remotes, local: Vec::new(), config: None };
+        let now = pair.now;
+        let server = pair.hosts[SERVER].endpoint.connect(now, request).unwrap();
+        // Time enough for T3-rtx.
+        pair.pass(Duration::from_secs(10));
+        assert_eq!(pair.recv(SERVER, server), None, "seed {seed}");
+        if !sends {
+            assert_eq!(
+                (pair.state(CLIENT, client), pair.state(SERVER, server)),
+                ("ESTABLISHED", "ESTABLISHED")
+            );
+            continue;
+        }
+        let reason = "restarted during the set-up, and may have got data before";
+        assert_eq!(pair.closed(CLIENT), Some(&CloseReason::ProtocolViolation(reason)));
+        assert!(matches!(pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })));
+        let failed = |(_, event): &(_, Event)| matches!(event, Event::SendFailed(_));
+        assert_eq!(pair.hosts[CLIENT].events.iter().filter(|event| failed(event)).count(), 1);
+        let sent = [vec![kind::INIT], vec![kind::INIT_ACK], vec![kind::COOKIE_ECHO], vec![kind::ABORT]];
+        assert_eq!(pair.kinds(), sent, "seed {seed}");
+    }
+}
+
+/// A peer that always answers with the same tag, by which the streams are its own. The INIT is sent again at once, and
+/// then by T1-init, first after the RTO of 200 ms and then backed off.
+#[test]
+fn other_tags_are_asked_for_slowly() {
+    let mut pair = Pair::new();
+    let client = connect(&mut pair);
+    let own = client_tag(&mut pair);
+    let cookie = [0, 7, 0, 8, 1, 2, 3, 4];
+    let answer = |tag| Init { initiate_tag: tag, parameters: Parameters::new(&cookie), ..init(Tsn(1)) };
+    let forge = |pair: &Pair, tag| {
+        let ack = InitAck(answer(VerificationTag(tag)));
+        pair.forge(SERVER, (PORT, 5000), own, |packet| assert!(packet.push(&ack)))
+    };
+    let first = forge(&pair, u32::MAX);
+    pair.deliver(&first);
+    assert_eq!(pair.state(CLIENT, client), "COOKIE-ECHOED");
+    let error = AnyChunk { kind: kind::ERROR, flags: 0, value: &[0, 3, 0, 8, 0, 0, 0, 1] };
+    let stale = pair.forge(SERVER, (PORT, 5000), own, |packet| assert!(packet.push(&error)));
+    pair.wire.clear();
+    pair.log.clear();
+    pair.deliver(&stale);
+    let (begun, mut sent_at) = (pair.now, Vec::new());
+    while pair.closed(CLIENT).is_none() {
+        while let Some(sent) = pair.wire.pop_front() {
+            assert_eq!(sent.kinds(), [kind::INIT]);
+            sent_at.push(pair.now.since(begun));
+            let answer = forge(&pair, 1);
+            pair.deliver(&answer);
+        }
+        if let Some(next) = pair.hosts[CLIENT].endpoint.poll_timeout() {
+            pair.now = next;
+            pair.hosts[CLIENT].endpoint.handle_timeout(next);
+            pair.collect();
+        }
+    }
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::TimedOut));
+    // Max.Init.Retransmits.
+    assert_eq!(sent_at.len(), 1 + 8);
+    let within_a_second = sent_at.iter().filter(|at| **at < Duration::from_secs(1)).count();
+    assert_eq!(within_a_second, 3, "{sent_at:?}");
+    let gaps: Vec<_> = sent_at[1..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.windows(2).all(|pair| pair[1] > pair[0] || pair[1] >= Duration::from_secs(60)), "{gaps:?}");
 }
