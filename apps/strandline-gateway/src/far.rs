@@ -37,32 +37,25 @@ pub(crate) async fn accept_streams(association: &Association, peer: &Arc<FarPeer
             Ok(stream) => stream,
             Err(error) => return error,
         };
-        let place = peer.gateway.limits.take(peer.who, now());
         let coming = peer.gateway.registry.coming();
-        tokio::spawn(serve(association.clone(), stream, Arc::clone(peer), (place, coming)));
+        tokio::spawn(serve(association.clone(), stream, Arc::clone(peer), coming));
     }
 }
 
 /// Serves one stream.
-async fn serve(
-    association: Association,
-    stream: Stream,
-    peer: Arc<FarPeer>,
-    (place, coming): (Option<Permit>, Coming),
-) {
+async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, coming: Coming) {
     let number = stream.id().0;
     let (mut recv, send) = stream.into_split();
     let Ok(Ok(begun)) = timeout(OPENING_TIMEOUT, beginning(&mut recv)).await else { return };
-    let (opening, place, data) = match admit(&peer, begun, place) {
+    let (opening, place, data) = match admit(&peer, begun) {
         Ok(Some(admitted)) => admitted,
         Ok(None) => return,
         Err((reason, text)) => return refuse(send, reason, text).await,
     };
-    if matches!(opening, Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report) {
-        // These streams hold little memory, and each of their connections takes a permit of its own.
-        drop((place, coming, data));
+    let Some(place) = place else {
+        drop((coming, data));
         return serve_long(association, peer, opening, (recv, send)).await;
-    }
+    };
     let (services, unread) = (Arc::clone(&peer), peer.gateway.unread());
     let Some(data) = services.services.waiting.hold(data, &unread) else {
         return refuse(send, Reason::Limit, "too much data before connections are made".to_owned()).await;
@@ -99,16 +92,16 @@ async fn serve(
     }
 }
 
-/// Returns what a stream is for, and its data; `None` if it was for a notice. The data of a stream that is
-/// refused is dropped at once.
+/// Returns what a stream is for, and its data; `None` if it was for a notice. A connection or flow counts from now
+/// on. Requests to listen and to report do not: they hold little memory and have limits of their own, and what
+/// comes to a listener counts by itself. The data of a stream that is refused is dropped at once.
 ///
 /// # Errors
 /// Why it is refused.
 fn admit(
     peer: &FarPeer,
     begun: Beginning,
-    place: Option<Permit>,
-) -> Result<Option<(Opening, Permit, FirstData)>, (Reason, String)> {
+) -> Result<Option<(Opening, Option<Permit>, FirstData)>, (Reason, String)> {
     let (opening, _) = Opening::decode(&begun.header).map_err(|error| {
         tracing::debug!(%error, peer = %peer.name, "a stream begins with something unknown");
         (Reason::NotSupported, error.to_string())
@@ -117,12 +110,17 @@ fn admit(
         peer.moved.notify_one();
         return Ok(None);
     }
+    let limits = &peer.gateway.limits;
     let place = match opening {
         Opening::Flow { .. } | Opening::AcceptedFlow { .. } => {
-            let flow = peer.gateway.limits.take_flow(peer.who, place, now());
-            flow.ok_or_else(|| (Reason::Limit, "too many UDP flows".to_owned()))?
+            let flow = limits.take_flow(peer.who, now());
+            Some(flow.ok_or_else(|| (Reason::Limit, "too many UDP flows".to_owned()))?)
         }
-        _ => place.ok_or_else(|| (Reason::Limit, "too many connections".to_owned()))?,
+        Opening::Connect { .. } | Opening::Accepted { .. } => {
+            let connection = limits.take(peer.who, now());
+            Some(connection.ok_or_else(|| (Reason::Limit, "too many connections".to_owned()))?)
+        }
+        Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report | Opening::GoAway => None,
     };
     if peer.gateway.refuses_streams() {
         return Err((Reason::Ending, "this process ends".to_owned()));

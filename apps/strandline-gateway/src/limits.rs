@@ -153,24 +153,10 @@ impl PeerLimits {
         Arc::clone(&self.used(&mut self.lock(), peer.unit(), now).arriving)
     }
 
-    /// Counts a UDP flow that a peer has opened, in the place of the connection as which its stream was counted;
-    /// `None` if it is beyond a limit of flows.
-    pub(crate) fn take_flow(
-        self: &Arc<Self>,
-        peer: PeerIdentity,
-        counted: Option<Permit>,
-        now: Instant,
-    ) -> Option<Permit> {
+    /// Counts a UDP flow that a peer has opened; `None` if it is beyond a limit of flows.
+    pub(crate) fn take_flow(self: &Arc<Self>, peer: PeerIdentity, now: Instant) -> Option<Permit> {
         let peer = peer.unit();
-        let flows = {
-            let mut peers = self.lock();
-            let used = self.used(&mut peers, peer, now);
-            if counted.is_some() {
-                used.tokens += 1.0;
-            }
-            Arc::clone(&used.onward)
-        };
-        drop(counted);
+        let flows = Arc::clone(&self.used(&mut self.lock(), peer, now).onward);
         let most = self.flows_max();
         let flow = flows.take(most).filter(|_| flows.may_come(most, now))?;
         Some(Permit { limits: Arc::clone(self), peer, flow: Some(flow) })

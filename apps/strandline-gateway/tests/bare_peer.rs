@@ -19,6 +19,7 @@ use crate::programs;
 /// Kinds of openings.
 const CONNECT: u8 = 1;
 const FLOW: u8 = 4;
+const REPORT: u8 = 5;
 
 /// A peer that works while a method of it does.
 struct Bare {
@@ -97,6 +98,16 @@ impl Bare {
         }
     }
 
+    /// Opens a stream with this message, and waits for nothing.
+    fn begin(&mut self, opening: &'static [u8]) {
+        let stream = self.runtime.block_on(async {
+            let (recv, mut send) = self.association.open_stream().await.unwrap().into_split();
+            send.send(bytes::Bytes::from_static(opening)).await.unwrap();
+            (recv, send)
+        });
+        self.held.push(stream);
+    }
+
     /// Opens a stream with this message. Returns the code of the reply.
     fn open(&mut self, opening: Vec<u8>) -> u8 {
         let (stream, code) = self.runtime.block_on(async {
@@ -154,6 +165,22 @@ fn refused_streams_hold_nothing() {
     assert_eq!(codes, [7; COUNT], "all but the first one are refused");
     let more = far.memory_most() - before;
     assert!(more < 48 << 20, "{more} bytes");
+}
+
+/// Requests to report, and to listen, take no connection's place, also while it is not known what a stream is for.
+#[test]
+fn requests_are_no_connections() {
+    let (server, listen, home) =
+        (TcpListener::bind("127.0.0.1:0").unwrap(), free_address(), Home::new("requests"));
+    let to = server.local_addr().unwrap();
+    let file = home.write("far.toml", "[limits]\nconnections_max = 1\n");
+    let _far = Gateway::start(&format!("--listen {listen} --allow {to} --shards 1 --config {file}"));
+    let mut peer = Bare::connect(listen);
+    for _ in 0..100 {
+        peer.begin(&[1, REPORT, 0, 4]);
+    }
+    assert_eq!(peer.open(opening(CONNECT, to, &[], &[])), 0);
+    assert_eq!(peer.open(opening(CONNECT, to, &[], &[])), 7, "two are too many");
 }
 
 /// What comes with openings waits for connections up to a limit of the association.

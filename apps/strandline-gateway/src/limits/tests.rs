@@ -32,14 +32,14 @@ fn limits(connections_max: u32, connections_per_sec: u32) -> Arc<PeerLimits> {
 #[test]
 fn flows_take_nothing_from_connections() {
     let (limits, peer, now) = (limits(16, 20), at([192, 0, 2, 1]), now());
-    let flow = || limits.take_flow(peer, limits.take(peer, now), now);
+    let flow = || limits.take_flow(peer, now);
     let flows: Vec<_> = (0..100).map_while(|_| flow()).collect();
     assert_eq!(flows.len(), 4);
     let connections: Vec<_> = (0..100).map_while(|_| limits.take(peer, now)).collect();
     assert_eq!(connections.len(), 16);
-    assert!(limits.take_flow(peer, None, now).is_none(), "as many as there may be");
+    assert!(limits.take_flow(peer, now).is_none(), "as many as there may be");
     drop(flows);
-    assert!(limits.take_flow(peer, None, now).is_some(), "connections take nothing from flows");
+    assert!(limits.take_flow(peer, now).is_some(), "connections take nothing from flows");
     assert!(limits.take(peer, now).is_none(), "the end of a flow is not that of a connection");
 }
 
