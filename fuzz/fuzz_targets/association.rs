@@ -9,15 +9,17 @@ use strandline_proto::event::{Datagram, SendInfo};
 use strandline_proto::reconfiguration::PeerRequests;
 use strandline_proto::stats::AssociationState;
 use strandline_proto::time::Time;
-use strandline_wire::number::VerificationTag;
 use strandline_wire::PacketBuilder;
+use strandline_wire::number::VerificationTag;
 
 fuzz_target!(|packets: Vec<Vec<(u8, u8, Vec<u8>)>>| {
-    let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, nr_sack: true, ..ExtensionsConfig::default() };
+    let extensions =
+        ExtensionsConfig { peer_requests: PeerRequests::ALL, nr_sack: true, ..ExtensionsConfig::default() };
     let association = AssociationConfig { extensions, ..AssociationConfig::default() };
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
     let mut client = Endpoint::new(config, [1; 32], Time::ZERO).expect("the parameters are valid");
-    let mut server = Endpoint::new(EndpointConfig::default(), [2; 32], Time::ZERO).expect("defaults are valid");
+    let mut server =
+        Endpoint::new(EndpointConfig::default(), [2; 32], Time::ZERO).expect("defaults are valid");
     server.listen(7).expect("a free port");
     let here = "192.0.2.1:9899".parse().expect("an address");
     let there = "192.0.2.2:9899".parse().expect("an address");
@@ -26,10 +28,16 @@ fuzz_target!(|packets: Vec<Vec<(u8, u8, Vec<u8>)>>| {
     let mut buffer = vec![0; 4096];
     for _ in 0..4 {
         while let Some(t) = client.poll_transmit(now, &mut buffer, 1) {
-            server.handle_datagram(now, Datagram { source: here, destination: None, bytes: &buffer[..t.len], ecn: 0 });
+            server.handle_datagram(
+                now,
+                Datagram { source: here, destination: None, bytes: &buffer[..t.len], ecn: 0 },
+            );
         }
         while let Some(t) = server.poll_transmit(now, &mut buffer, 1) {
-            client.handle_datagram(now, Datagram { source: there, destination: None, bytes: &buffer[..t.len], ecn: 0 });
+            client.handle_datagram(
+                now,
+                Datagram { source: there, destination: None, bytes: &buffer[..t.len], ecn: 0 },
+            );
         }
     }
     let _ = client.send(now, id, SendInfo::default(), vec![0; 9000].into());
@@ -45,7 +53,8 @@ fuzz_target!(|packets: Vec<Vec<(u8, u8, Vec<u8>)>>| {
             }
         }
         let len = packet.finish();
-        client.handle_datagram(now, Datagram { source: there, destination: None, bytes: &raw[..len], ecn: 0 });
+        client
+            .handle_datagram(now, Datagram { source: there, destination: None, bytes: &raw[..len], ecn: 0 });
         client.handle_timeout(now);
         let mut rounds = 0;
         while client.poll_transmit(now, &mut buffer, 1).is_some() {

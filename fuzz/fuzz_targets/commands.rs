@@ -64,7 +64,8 @@ struct Side {
 impl Side {
     fn new(seed: u8) -> Self {
         let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, ..ExtensionsConfig::default() };
-        let association = AssociationConfig { extensions, outbound_streams: 1000, ..AssociationConfig::default() };
+        let association =
+            AssociationConfig { extensions, outbound_streams: 1000, ..AssociationConfig::default() };
         let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(config, [seed; 32], Time::ZERO).expect("the parameters are valid");
         endpoint.listen(7).expect("a free port");
@@ -151,7 +152,10 @@ fuzz_target!(|commands: Vec<Command>| {
                         let number = u32::from_be_bytes(head.try_into().expect("four bytes"));
                         assert!(side.received.insert(number), "message {number} came twice");
                         assert!(!unsent.contains(&number), "message {number} came and was never sent");
-                        assert!(body.iter().all(|byte| *byte == number as u8), "message {number} was altered");
+                        assert!(
+                            body.iter().all(|byte| *byte == number as u8),
+                            "message {number} was altered"
+                        );
                     }
                 }
             }
@@ -177,7 +181,8 @@ fuzz_target!(|commands: Vec<Command>| {
                     Command::Deliver { .. } => sides[from].outbox.remove(index),
                     _ => sides[from].outbox[index].clone(),
                 };
-                let datagram = Datagram { source: addresses[from], destination: None, bytes: &packet, ecn: 0 };
+                let datagram =
+                    Datagram { source: addresses[from], destination: None, bytes: &packet, ecn: 0 };
                 sides[1 - from].endpoint.handle_datagram(now, datagram);
             }
             Command::Drop { side } => {
@@ -186,8 +191,7 @@ fuzz_target!(|commands: Vec<Command>| {
             Command::Wait { ms } => now += Duration::from_millis(u64::from(ms)),
             Command::Reset { side, incoming, stream } => {
                 let side = &mut sides[usize::from(side)];
-                let direction =
-                    if incoming { StreamDirection::Incoming } else { StreamDirection::Outgoing };
+                let direction = if incoming { StreamDirection::Incoming } else { StreamDirection::Outgoing };
                 let streams =
                     stream.map_or(Streams::All, |stream| Streams::from(StreamId(u16::from(stream % 8))));
                 if let Some(id) = side.known.last() {

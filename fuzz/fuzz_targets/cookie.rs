@@ -15,7 +15,8 @@ use strandline_wire::{Packet, PacketBuilder};
 fuzz_target!(|input: (u16, u8, Vec<u8>)| {
     let (at, flip, extra) = input;
     let source = "192.0.2.1:9899".parse().expect("an address");
-    let mut server = Endpoint::new(EndpointConfig::default(), [3; 32], Time::ZERO).expect("defaults are valid");
+    let mut server =
+        Endpoint::new(EndpointConfig::default(), [3; 32], Time::ZERO).expect("defaults are valid");
     server.listen(7).expect("a free port");
     let mut buffer = vec![0; 65_536];
     let init = Init {

@@ -5,15 +5,16 @@
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
 use strandline_sip::codec::{
-    Edits, HeaderName, Host, Index, Message, MessageWriter, Multipart, NewVia, Reply, StatusCode, Transport, binding_answer,
-    method_and_rest, unfold,
+    Edits, HeaderName, Host, Index, Message, MessageWriter, Multipart, NewVia, Reply, StatusCode, Transport,
+    binding_answer, method_and_rest, unfold,
 };
 
 /// Asks for everything; returns how many values there were.
 fn walk(message: &Message<'_>) -> usize {
     let mut count = 0;
     for header in message.headers() {
-        count += 1 + usize::from(header.value().len() > header.line().len()) + header.name_bytes().len().min(1);
+        count +=
+            1 + usize::from(header.value().len() > header.line().len()) + header.name_bytes().len().min(1);
     }
     for via in message.vias().flatten() {
         let _ = (via.branch_id(), via.ttl(), via.maddr(), via.params.iter().count(), via.host.to_string());
@@ -36,14 +37,16 @@ fn walk(message: &Message<'_>) -> usize {
         let _ = auth.digest().map(|digest| digest.nonce_count());
         count += auth.params.iter().count();
     }
-    let _ = (message.essentials(), message.expires(), message.date(), message.event(), message.session_expires());
+    let _ =
+        (message.essentials(), message.expires(), message.date(), message.event(), message.session_expires());
     let _ = (message.retry_after(), message.rack(), message.replaces(), message.refer_to(), message.min_se());
     count += message.warnings().count() + message.resource_priority().count() + message.reasons().count();
     count += message.accept().count() + message.accept_language().count() + message.call_info().count();
     if let Ok(Some(kind)) = message.content_type()
         && let Ok(parts) = Multipart::new(&kind, message.body())
     {
-        count += parts.flatten().map(|part| part.header(HeaderName::ContentType).map_or(1, |_| 1)).sum::<usize>();
+        count +=
+            parts.flatten().map(|part| part.header(HeaderName::ContentType).map_or(1, |_| 1)).sum::<usize>();
     }
     count
 }

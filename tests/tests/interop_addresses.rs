@@ -22,6 +22,8 @@ use strandline_tests::traffic::plan;
 const SCTP_PORT: u16 = 5001;
 /// This side's addresses, the first of which the association begins with.
 const HERE: [&str; 2] = ["10.132.1.1", "10.132.2.1"];
+/// Packets lost of a thousand, in each direction.
+const LOSS: u32 = 30;
 /// Number of messages between two changes.
 const MESSAGES: u32 = 50;
 
@@ -34,6 +36,8 @@ struct Other {
     added: u32,
     /// True if its DATA may be outstanding at an address that this side deletes. See docs/interop.md.
     moves_data: bool,
+    /// True if a request of its own may be lost. See docs/interop.md.
+    repeats_requests: bool,
 }
 
 const USRSCTP: Other = Other {
@@ -41,6 +45,7 @@ const USRSCTP: Other = Other {
     addresses: ["10.132.1.2", "10.132.2.2"],
     added: 4,
     moves_data: false,
+    repeats_requests: false,
 };
 
 const KERNEL: Other = Other {
@@ -48,6 +53,7 @@ const KERNEL: Other = Other {
     addresses: ["10.132.1.11", "10.132.2.11"],
     added: 3,
     moves_data: true,
+    repeats_requests: true,
 };
 
 impl Other {
@@ -97,10 +103,21 @@ impl Other {
         session.expect(&format!("PATH {address} state={number}"));
     }
 
+    /// Has the peer ask for a change of its addresses, and waits until this side has made it.
+    fn requests(&self, session: &mut Session, command: &str, of: &str, wanted: PathChange) {
+        session.driver.lose(if self.repeats_requests { LOSS } else { 0 });
+        session.peer.tell(command);
+        session.driver.event(&format!("{of} {wanted:?}"), |_, event| match event {
+            Event::PathChanged { address, change } if address.ip() == ip(of) && *change == wanted => Some(()),
+            _ => None,
+        });
+        session.driver.lose(LOSS);
+    }
+
     /// Each side adds an address, makes it primary and deletes the first one. `traffic` exchanges messages, and
     /// `first` does before the first change.
     fn both_sides_move(&self, mut session: Session, first: fn(&mut Session), traffic: fn(&mut Session)) {
-        session.driver.lose(30);
+        session.driver.lose(LOSS);
         first(&mut session);
         ask(&mut session, AddressRequest::Add(ip(HERE[1])));
         self.sees(&mut session, HERE[1], PathChange::Added);
@@ -114,15 +131,12 @@ impl Other {
         self.sees(&mut session, HERE[0], PathChange::Removed);
         traffic(&mut session);
         let [first, second] = self.addresses;
-        session.peer.tell(&format!("address add {second}"));
-        path_changes(&mut session, second, PathChange::Added);
+        self.requests(&mut session, &format!("address add {second}"), second, PathChange::Added);
         session.path_is(second, Reachability::Active);
         traffic(&mut session);
-        session.peer.tell(&format!("address primary {second}"));
-        path_changes(&mut session, second, PathChange::Primary);
+        self.requests(&mut session, &format!("address primary {second}"), second, PathChange::Primary);
         traffic(&mut session);
-        session.peer.tell(&format!("address delete {first}"));
-        path_changes(&mut session, first, PathChange::Removed);
+        self.requests(&mut session, &format!("address delete {first}"), first, PathChange::Removed);
         traffic(&mut session);
         session.driver.lose(0);
         session.shut_down();
@@ -138,14 +152,6 @@ fn ask(session: &mut Session, wanted: AddressRequest) {
         _ => None,
     });
     assert_eq!(outcome, AddressOutcome::Performed, "{wanted:?}");
-}
-
-/// Waits for a change of an address of the peer.
-fn path_changes(session: &mut Session, of: &str, wanted: PathChange) {
-    session.driver.event(&format!("{of} {wanted:?}"), |_, event| match event {
-        Event::PathChanged { address, change } if address.ip() == ip(of) && *change == wanted => Some(()),
-        _ => None,
-    });
 }
 
 fn exchange(session: &mut Session) {
@@ -189,7 +195,7 @@ impl Other {
     /// A NAT gives this side another address. Requests for the wildcard address, which stands for the source
     /// of their packet (RFC 5061 sections 4.2.1, 4.2.2 and 4.2.4), move the association there.
     fn moves_behind_a_nat(&self, mut session: Session, first: fn(&mut Session), traffic: fn(&mut Session)) {
-        session.driver.lose(30);
+        session.driver.lose(LOSS);
         first(&mut session);
         session.driver.translate(ip(HERE[0]), ip(HERE[1]));
         ask(&mut session, AddressRequest::Add(ip("0.0.0.0")));

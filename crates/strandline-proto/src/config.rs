@@ -116,6 +116,18 @@ pub enum StreamScheduler {
     WeightedFairQueueing,
 }
 
+impl StreamScheduler {
+    /// Every scheduler.
+    pub const ALL: &'static [Self] = &[
+        Self::FirstComeFirstServed,
+        Self::RoundRobin,
+        Self::RoundRobinPerPacket,
+        Self::Priority,
+        Self::FairCapacity,
+        Self::WeightedFairQueueing,
+    ];
+}
+
 /// Parameters of one association. Cheap to share: an endpoint's associations hold one `Arc` of it.
 ///
 /// Fields will be added. The struct is not `#[non_exhaustive]`, so that it can be written as a literal: end each with

@@ -14,16 +14,6 @@ use strandline_proto::time::Time;
 use crate::random::Random;
 use crate::violation::{Violation, demand};
 
-/// Every scheduler.
-pub(crate) const SCHEDULERS: [StreamScheduler; 6] = [
-    StreamScheduler::FirstComeFirstServed,
-    StreamScheduler::RoundRobin,
-    StreamScheduler::RoundRobinPerPacket,
-    StreamScheduler::Priority,
-    StreamScheduler::FairCapacity,
-    StreamScheduler::WeightedFairQueueing,
-];
-
 /// How often an application changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SchedulePlan {
@@ -74,7 +64,7 @@ impl Scheduling {
         self.announced = true;
         self.next = now + self.random.duration(Duration::from_millis(1), self.plan.pause_max);
         if self.random.chance(0.2) {
-            endpoint.set_stream_scheduler(id, self.random.pick(&SCHEDULERS));
+            endpoint.set_stream_scheduler(id, self.random.pick(StreamScheduler::ALL));
             return Ok(Some(self.next));
         }
         let stream = self.random.below(u64::from(streams.max(1))) as u16;

@@ -70,17 +70,8 @@ enum Command {
     Rebind(bool),
 }
 
-const SCHEDULERS: [StreamScheduler; 6] = [
-    StreamScheduler::FirstComeFirstServed,
-    StreamScheduler::RoundRobin,
-    StreamScheduler::RoundRobinPerPacket,
-    StreamScheduler::Priority,
-    StreamScheduler::FairCapacity,
-    StreamScheduler::WeightedFairQueueing,
-];
-
 fn scheduler(number: u8) -> StreamScheduler {
-    SCHEDULERS[usize::from(number) % SCHEDULERS.len()]
+    StreamScheduler::ALL[usize::from(number) % StreamScheduler::ALL.len()]
 }
 
 impl Offer {
@@ -356,7 +347,11 @@ fuzz_target!(|input: Input| {
         sides.iter_mut().for_each(|side| side.pump(now, damaged));
         lasts &= !matches!(
             command,
-            Command::Address { .. } | Command::Key { .. } | Command::Rebind(_) | Command::Restart(_) | Command::Dynamic { .. }
+            Command::Address { .. }
+                | Command::Key { .. }
+                | Command::Rebind(_)
+                | Command::Restart(_)
+                | Command::Dynamic { .. }
         );
     }
     if !damaged && lasts {

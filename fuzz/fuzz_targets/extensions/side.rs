@@ -153,7 +153,9 @@ impl Side {
                     StreamCredits::of(&mut self.endpoint, id).report_reads();
                 }
                 Event::AssociationReset { .. } => _ = self.begun_anew.insert(id),
-                Event::PartialDeliveryAborted { .. } | Event::Restarted { .. } | Event::StreamsReset { .. } => {
+                Event::PartialDeliveryAborted { .. }
+                | Event::Restarted { .. }
+                | Event::StreamsReset { .. } => {
                     if matches!(event, Event::Restarted { .. }) {
                         self.ended.insert(id);
                     }
@@ -172,7 +174,9 @@ impl Side {
                     };
                     let is_right = match failed.cause {
                         FailureCause::Expired => matches!(limit, Limit::Lifetime { .. }),
-                        FailureCause::RetransmissionsExhausted => matches!(limit, Limit::Retransmissions { .. }),
+                        FailureCause::RetransmissionsExhausted => {
+                            matches!(limit, Limit::Retransmissions { .. })
+                        }
                         FailureCause::LowPriority => matches!(limit, Limit::Priority { .. }),
                         _ => true,
                     };

@@ -20,7 +20,7 @@ use crate::limits::LimitPlan;
 use crate::random::Random;
 use crate::reconfiguration::ReconfigurePlan;
 use crate::relocation::RelocationPlan;
-use crate::scheduling::{SCHEDULERS, SchedulePlan};
+use crate::scheduling::SchedulePlan;
 
 /// Approximate number of bytes that one application sends.
 const BYTES_AIM: u64 = 800_000;
@@ -251,7 +251,7 @@ pub(super) fn schedule(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed:
         random.chance(0.7).then_some(SchedulePlan { seed, pause_max })
     };
     for host in hosts.iter_mut().filter(|_| wanted) {
-        Arc::make_mut(&mut host.config.association).stream_scheduler = random.pick(&SCHEDULERS);
+        Arc::make_mut(&mut host.config.association).stream_scheduler = random.pick(StreamScheduler::ALL);
         host.server.schedule = plan(&mut random);
     }
     for client in clients.iter_mut().filter(|_| wanted) {

@@ -9,15 +9,6 @@ use super::*;
 use crate::event::SendInfo;
 use crate::outbound::messages::Payload;
 
-const ALL: [StreamScheduler; 6] = [
-    StreamScheduler::FirstComeFirstServed,
-    StreamScheduler::RoundRobin,
-    StreamScheduler::RoundRobinPerPacket,
-    StreamScheduler::Priority,
-    StreamScheduler::FairCapacity,
-    StreamScheduler::WeightedFairQueueing,
-];
-
 /// A scheduler with its messages, sent in fragments of a maximum length.
 struct Line {
     scheduler: AnyScheduler,
@@ -195,7 +186,9 @@ fn priorities_change_while_messages_are_queued() {
 /// own, the others are not looked at.
 #[test]
 fn taking_a_stream_looks_at_no_other() {
-    for (kind, turn) in ALL.into_iter().flat_map(|kind| (0..8).map(move |turn| (kind, turn))) {
+    for (kind, turn) in
+        StreamScheduler::ALL.iter().copied().flat_map(|kind| (0..8).map(move |turn| (kind, turn)))
+    {
         let mut lines = [0, 1].map(|_| {
             let mut line = Line::new(kind, true);
             let keys: Vec<_> =
@@ -235,7 +228,7 @@ fn taking_a_stream_looks_at_no_other() {
 /// Messages that are taken out leave the others in their order, and their streams' places.
 #[test]
 fn removal_keeps_the_order() {
-    for kind in ALL {
+    for &kind in StreamScheduler::ALL {
         for interleaves in [false, true] {
             let mut line = Line::new(kind, interleaves);
             let mut keys = Vec::new();

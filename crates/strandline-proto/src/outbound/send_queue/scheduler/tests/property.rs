@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..6_u16, 1..60_usize).prop_map(|(stream, len)| Step::Push { stream, len }),
         6 => (0..6_usize, 1..30_usize).prop_map(|(fragments, most)| Step::Packet { fragments, most }),
         2 => (0..6_u16, 0..4_u16).prop_map(|(stream, value)| Step::Value { stream, value }),
-        1 => prop::sample::select(&ALL[..]).prop_map(Step::Switch),
+        1 => prop::sample::select(StreamScheduler::ALL).prop_map(Step::Switch),
         1 => (2..9_usize, any::<bool>()).prop_map(|(each, begun)| Step::Remove { each, begun }),
     ]
 }
@@ -133,7 +133,7 @@ proptest! {
 
     #[test]
     fn each_message_leaves_once_in_stream_order(
-        kind in prop::sample::select(&ALL[..]),
+        kind in prop::sample::select(StreamScheduler::ALL),
         interleaves: bool,
         steps in prop::collection::vec(step(), 1..120),
     ) {

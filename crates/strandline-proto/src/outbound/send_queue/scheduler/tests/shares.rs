@@ -128,7 +128,7 @@ fn pauses_earn_nothing() {
 /// Streams that have nothing queued take no memory once the others have caught up.
 #[test]
 fn idle_streams_are_forgotten() {
-    for kind in ALL {
+    for &kind in StreamScheduler::ALL {
         let mut line = Line::new(kind, false);
         line.push(0, 10_000_000);
         for stream in 1..1000 {
