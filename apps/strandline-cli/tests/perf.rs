@@ -524,12 +524,14 @@ fn associations_spread_over_shards() {
         let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
         assert_eq!(received, 3 << 20, "{direction:?}");
         assert_eq!(report["end"]["streams"].as_array().unwrap().len() % 6, 0);
-        // Each shard of the client has three associations; their packets arrive on it, except in the set-up.
+        // Each shard of the client has three associations; their packets arrive on it, except in the set-up, which a
+        // busy host repeats. Without steering every other packet is handed over.
         let shards = report["end"]["cpu"]["host"]["by_shard"].as_array().unwrap();
         assert_eq!(shards.len(), 2);
         for shard in shards {
-            assert!(shard["packets_received"].as_u64().unwrap() > 10, "{shards:?}");
-            assert!(shard["handed_over"].as_u64().unwrap() <= 6, "{shards:?}");
+            let [received, handed_over] =
+                ["packets_received", "handed_over"].map(|it| shard[it].as_u64().unwrap());
+            assert!(received > 10 && handed_over <= 6 + received / 20, "{shards:?}");
         }
         assert_eq!(report["end"]["cpu"]["remote"]["by_shard"].as_array().unwrap().len(), 3);
     }
