@@ -30,6 +30,8 @@ const CLIENTS_MAX: usize = 4096;
 const WAITING: usize = 64;
 /// A client that was answered keeps its place for this time after each of its datagrams.
 const KEPT: Duration = Duration::from_secs(10);
+/// Minimum time between two searches for a place that find none: a flood must not make one for each datagram.
+const SEARCH_EVERY: Duration = Duration::from_millis(100);
 
 /// Once a client can send no more, because nothing new is taken, its flow ends after this time, or twice of it.
 pub(crate) const LAST_ANSWERS: Duration = Duration::from_secs(2);
@@ -94,6 +96,8 @@ struct Clients {
     all: HashMap<SocketAddr, Client>,
     /// Those that came lately.
     recent: Recent,
+    /// When a search last found that all places are in use.
+    found_full: Option<Instant>,
 }
 
 impl Clients {
@@ -125,6 +129,11 @@ impl Clients {
         if let Some(free) = self.free(limit, most) {
             return Some(free);
         }
+        if self.found_full.is_some_and(|at| now.saturating_duration_since(at) < SEARCH_EVERY) {
+            return None;
+        }
+        #[cfg(test)]
+        tests::SEARCHES.with(|searches| searches.set(searches.get() + 1));
         self.all.retain(|_, client| !client.queue.is_closed());
         if let Some(free) = self.free(limit, most) {
             return Some(free);
@@ -132,6 +141,7 @@ impl Clients {
         let oldest = self.all.iter().min_by_key(|(_, client)| (client.entry.is_answered(), client.seen));
         let (address, client) = oldest?;
         if client.entry.is_answered() && now.saturating_duration_since(client.seen) < KEPT {
+            self.found_full = Some(now);
             return None;
         }
         let address = *address;

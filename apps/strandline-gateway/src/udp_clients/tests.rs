@@ -1,7 +1,12 @@
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use super::*;
 use crate::registry::{ConnectionInfo, Registry};
+
+thread_local! {
+    /// Number of walks over the clients of a socket.
+    pub(super) static SEARCHES: Cell<u64> = const { Cell::new(0) };
+}
 
 /// What became of a client: its entry, and how its flow ended, if not by itself.
 type Begun = (ConnectionGuard, tokio::task::JoinHandle<Option<CloseReason>>);
@@ -116,6 +121,29 @@ async fn answered_clients_keep_their_places() {
         })
         .await;
     assert_eq!((served.begun.borrow().len(), served.lost.load(Ordering::Relaxed)), (CLIENTS_MAX, 1));
+}
+
+/// Datagrams that find no place are lost without a walk over all clients for each of them.
+#[tokio::test(start_paused = true)]
+async fn floods_of_full_sockets_cost_little() {
+    let most = FlowsMax { open: 16, per_sec: u32::MAX };
+    let served = Served::new();
+    let searches = || SEARCHES.with(Cell::get);
+    served
+        .run(most, async |to| {
+            for at in 0..12 {
+                served.send(to).await;
+                served.begun.borrow()[at].0.entry.add_received(1);
+            }
+            for _ in 0..100 {
+                served.send(to).await;
+            }
+            assert_eq!((served.lost.load(Ordering::Relaxed), searches()), (100, 1));
+            tokio::time::advance(KEPT).await;
+            served.send(to).await;
+        })
+        .await;
+    assert_eq!((served.begun.borrow().len(), searches()), (13, 2), "the place of a silent one");
 }
 
 /// A socket that is flooded displaces clients of its own, and leaves room for those of other sockets.
