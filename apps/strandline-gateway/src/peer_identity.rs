@@ -1,4 +1,4 @@
-//! Who a peer or a client is: what rules and limits are about.
+//! The identities of peers and clients, which rules and limits refer to.
 
 use std::net::IpAddr;
 

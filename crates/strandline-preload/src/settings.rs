@@ -88,7 +88,7 @@ fn read() -> Found {
     if value.is_empty() {
         return Found::Nothing;
     }
-    // What is no text is not understood.
+    // Bytes that are not UTF-8 count as unknown settings.
     let text = value.to_str().unwrap_or_default();
     let takes_loopback = text.split(',').any(|word| word == LOOPBACK);
     parse(text).map_or(Found::Unknown { takes_loopback }, Found::Settings)

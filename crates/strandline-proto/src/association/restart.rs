@@ -34,7 +34,7 @@ use crate::time::Time;
 /// The action of Table 12.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CookieAction {
-    /// A: the peer restarted.
+    /// A: the peer restarted. Also B once the association is established, if the peer numbers its data anew.
     Restart,
     /// B: both sides set up at once, and the peer chose a new tag.
     Collision,
@@ -61,9 +61,13 @@ impl Association {
         let drops_auth = self.features.has(Extensions::AUTHENTICATION)
             && !self.state.in_setup()
             && !cookie.features.has(Extensions::AUTHENTICATION);
+        // A peer whose numbers are others has lost its state since it has accepted our cookie: it answers none of the
+        // data of before. Row B would continue with numbers that it does not know.
+        let renumbers = !self.state.in_setup() && cookie.peer_initial_tsn != self.peer_initial_tsn;
         match (local, peer) {
             (_, false) if drops_auth => CookieAction::Discard,
             (false, false) if ties => CookieAction::Restart,
+            (true, false) if renumbers => CookieAction::Restart,
             (true, false) => CookieAction::Collision,
             (true, true) => CookieAction::Duplicate,
             _ => CookieAction::Discard,

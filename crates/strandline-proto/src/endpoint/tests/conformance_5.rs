@@ -57,11 +57,12 @@ enum Row {
 }
 
 /// Every combination of matching, other and no tags in the cookie against an established association: rows A, B and D
-/// as in the table, row C and everything that is not in the table discarded silently.
+/// as in the table, row C and everything that is not in the table discarded silently. A peer of row B that numbers its
+/// data anew has restarted.
 #[test]
 fn section_5_2_4_table_12_in_every_combination() {
     const OTHER: u32 = 0x0bad_cafe;
-    for local in [true, false] {
+    for (local, renumbers) in [(true, true), (true, false), (false, true)] {
         for peer in [true, false] {
             for local_tie in ['M', 'X', '0'] {
                 for peer_tie in ['M', 'X', '0'] {
@@ -78,10 +79,12 @@ fn section_5_2_4_table_12_in_every_combination() {
                         peer_tag: if peer { right.peer_tag } else { VerificationTag(OTHER + 1) },
                         local_tie_tag: tie(local_tie, right.local_tie_tag),
                         peer_tie_tag: tie(peer_tie, right.peer_tie_tag),
+                        peer_initial_tsn: if renumbers { Tsn(7000) } else { raw.tsn },
                         ..right.clone()
                     };
                     let expected = match (local, peer, local_tie, peer_tie) {
                         (false, false, 'M', 'M') => Row::Restart,
+                        (true, false, ..) if renumbers => Row::Restart,
                         (true, false, ..) => Row::Collision,
                         (true, true, ..) => Row::Duplicate,
                         _ => Row::Discard,

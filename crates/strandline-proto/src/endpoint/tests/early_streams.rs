@@ -4,7 +4,7 @@
 use core::mem::take;
 
 use strandline_wire::cause::Causes;
-use strandline_wire::chunk::{Abort, Init, InitAck};
+use strandline_wire::chunk::{Abort, CookieAck, Init, InitAck};
 use strandline_wire::number::Tsn;
 use strandline_wire::parameter::Parameters;
 
@@ -323,6 +323,40 @@ fn a_restarted_peer_gets_no_second_request() {
         assert_eq!(pair.hosts[CLIENT].events.iter().filter(|event| failed(event)).count(), 1);
         let sent = [vec![kind::INIT], vec![kind::INIT_ACK], vec![kind::COOKIE_ECHO], vec![kind::ABORT]];
         assert_eq!(pair.kinds(), sent, "seed {seed}");
+    }
+}
+
+/// The COOKIE ACK of a process comes before the COOKIE ECHO of the next one: the association is established, and
+/// restarts.
+#[test]
+fn a_peer_that_restarts_behind_its_cookie_ack() {
+    for seed in 90..94 {
+        let (mut pair, client) = unanswered(true);
+        pair.hosts[SERVER].endpoint = Endpoint::new(config(1, SERVER), [seed; 32], pair.now).unwrap();
+        pair.hosts[SERVER].events.clear();
+        let remotes = vec![address(CLIENT, 0)];
+        let request = Connect { local_port: PORT, peer_port: 5000, remotes, local: Vec::new(), config: None };
+        let now = pair.now;
+        let server = pair.hosts[SERVER].endpoint.connect(now, request).unwrap();
+        pair.run_to(kind::COOKIE_ECHO);
+        let echo = pair.wire.pop_front().unwrap();
+        let tag = pair.hosts[CLIENT].endpoint.status(client).unwrap().local_tag;
+        let late = pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&CookieAck)));
+        pair.deliver(&late);
+        assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+        pair.deliver(&echo);
+        // Time enough for T3-rtx.
+        pair.pass(Duration::from_secs(10));
+        assert_eq!(pair.recv(SERVER, server), None, "seed {seed}: the request of the earlier process");
+        let is = |what: fn(&Event) -> bool| move |(_, event): &&(_, Event)| what(event);
+        let count = |what| pair.hosts[CLIENT].events.iter().filter(is(what)).count();
+        assert_eq!(count(|event| matches!(event, Event::Restarted { .. })), 1);
+        assert_eq!(count(|event| matches!(event, Event::SendFailed(_))), 1);
+        for (host, id, to, other) in [(CLIENT, client, SERVER, server), (SERVER, server, CLIENT, client)] {
+            pair.send(host, id, 0, b"anew");
+            pair.pass(Duration::from_secs(1));
+            assert_eq!(pair.recv(to, other).unwrap().data, &b"anew"[..]);
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! RFC 9260 section 5.2.4: Table 12.
 
 use strandline_wire::chunk::CookieEcho;
-use strandline_wire::number::Tsn;
 
 use super::raw::*;
 use super::*;
@@ -169,7 +168,8 @@ fn crossed(extensions: ExtensionsConfig) -> [crate::stats::Status; 2] {
     let client = pair.connect();
     pair.run_to(kind::COOKIE_ECHO);
     let own = pair.wire.pop_front().unwrap();
-    let (init, ports) = (init(Tsn(1000)), (PORT, 5000));
+    let answer = pair.log.iter().find(|sent| has(kind::INIT_ACK)(sent)).unwrap();
+    let (init, ports) = (init(init_ack(answer).1), (PORT, 5000));
     let sent = pair.forge(SERVER, ports, VerificationTag(0), |packet| assert!(packet.push(&init)));
     pair.deliver(&sent);
     let (tag, _, cookie) = init_ack(&pair.wire.pop_front().expect("an INIT ACK"));
