@@ -132,6 +132,17 @@ fn the_demonstration_has_phones_over_all_transports() {
     );
 }
 
+/// Where phones fail, the demo has said why.
+#[test]
+fn the_demonstration_shows_why_its_phones_failed() {
+    let few = format!("ulimit -n 100; exec {PROGRAM} demo sip --once --phones 500 --rate 50 --time 0.3");
+    let output = Command::new("sh").args(["-c", &few]).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    let [why, failed] = told.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
+    assert!(why.contains("open files") || why.contains("Too many"), "{told}");
+    assert!(failed.contains("failed (exit status: 1): see the message above"), "{told}");
+}
+
 /// In a terminal, the demo's phones run until Ctrl-C, which reaches all its processes.
 #[test]
 fn the_demonstration_ends_quietly_with_ctrl_c() {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::sip_generator::load;
 use crate::sip_server::{PROGRAM, Server};
+use crate::waiting::at_last;
 
 /// Asserts that all requests succeeded, and no connection was lost.
 fn succeeded(server: &str, arguments: &str) -> u64 {
@@ -93,6 +94,36 @@ fn new_associations_queue_in_both_socket_styles() {
         // The first two messages of each association: a REGISTER, then one with credentials.
         assert!((20..=40).contains(&arrivals), "{style}: {arrivals}");
     }
+}
+
+/// Phones of a load come from the SCTP ports of phones of an earlier one, from another UDP port: its
+/// associations have ended with it, and if it was killed, other SCTP ports serve.
+#[test]
+fn sctp_phones_come_again_after_earlier_loads() {
+    let server = Server::start(&["--listen", "sctp:127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    let associations = || {
+        let page = server.metrics("/live.json");
+        let live: Value = serde_json::from_str(page.split_once("\r\n\r\n").unwrap().1).unwrap();
+        live["associations"].as_u64().unwrap()
+    };
+    // So many at one address that some get ports of those before.
+    let arguments = format!(
+        "register --transport sctp --sources 1500 --users 1500 --outstanding 64 --local 127.0.0.43 --encapsulation {}",
+        server.carrier()
+    );
+    for processes in [1, 2] {
+        assert!(succeeded("127.0.0.1:5060", &format!("{arguments} --processes {processes}")) > 0);
+        at_last("the load's associations have ended", || associations() == 0);
+    }
+    let mut killed = Command::new(PROGRAM)
+        .args(["load", "sip", "--json", "--time", "600", "--server", "127.0.0.1:5060"])
+        .args(arguments.split_whitespace())
+        .spawn()
+        .unwrap();
+    at_last("a load has all its associations", || associations() == 1500);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(succeeded("127.0.0.1:5060", &arguments) > 0);
 }
 
 #[test]

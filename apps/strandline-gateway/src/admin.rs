@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use strandline::Association;
+use strandline::{Association, Reachability};
 use strandline_ops::http::{Answer, Handler, Reply, Request, exposure, serve_at};
 use strandline_ops::metrics::{CONTENT_TYPE, Page};
 use tokio::task::spawn_blocking;
@@ -143,6 +143,9 @@ impl Admin {
         let help = "Bytes of TCP connections, up from clients and down to them.";
         page.counters("bytes_total", help, "direction", [("up", sums.bytes_up), ("down", sums.bytes_down)]);
         page.gauge("associations", "Established associations.", self.gateway.associations().len() as f64);
+        let help =
+            "Paths of associations that do not answer: other paths carry their data, if there are any.";
+        page.gauge("paths_failed", help, self.paths_failed() as f64);
         let help = "Associations that were established.";
         page.counter("associations_total", help, self.gateway.associations_total());
         let help = "Associations that were refused: their peers had as many as they may.";
@@ -168,6 +171,14 @@ impl Admin {
             page.counter("access_log_lost_lines_total", "Lines of the access log that were lost.", lost);
         }
         page.into_text()
+    }
+
+    fn paths_failed(&self) -> usize {
+        let associations = self.gateway.associations();
+        let paths = associations.iter().flat_map(Association::paths);
+        paths
+            .filter(|path| matches!(path.state, Reachability::PotentiallyFailed | Reachability::Inactive))
+            .count()
     }
 
     /// Returns the status without the connections.

@@ -264,7 +264,7 @@ impl Link {
         }
     }
 
-    /// Sets the association up and keeps it until the gateway ends.
+    /// Sets the association up and keeps it until the gateway ends. Then it lets it go: its stack waits for that.
     pub(crate) async fn run(self: Arc<Self>, gateway: Arc<Gateway>) {
         let keeping = async {
             let mut pace = Pace::default();
@@ -316,6 +316,7 @@ impl Link {
             }
         }
         self.coming.send_replace(None);
+        self.up.send_replace(None);
     }
 
     fn begin_attempt(&self, begun: Instant) {

@@ -57,6 +57,7 @@ pub(crate) async fn request_listener(
                 Err(reason) if reported == Some(reason) => {}
                 Err(reason) => {
                     reported = Some(reason);
+                    let reason = refusal(reason, reverse.udp.is_some());
                     tracing::error!(peer = %name, at = %reverse.listen, %reason, "the peer does not listen: it is asked again");
                 }
             }
@@ -75,6 +76,19 @@ pub(crate) async fn request_listener(
         // The peer is not to listen any more.
         _ = retired.wait_for(|retired| *retired) => {}
         _ = left.wait_for(|left| *left) => {}
+    }
+}
+
+/// Returns why a peer does not listen.
+fn refusal(reason: Reason, is_udp: bool) -> String {
+    match (reason, is_udp) {
+        (Reason::NotAllowed, false) => {
+            "the far gateway does not allow this address: see its --allow-listen".to_owned()
+        }
+        (Reason::NotAllowed, true) => {
+            "the far gateway does not allow this address: see its --allow-listen-udp".to_owned()
+        }
+        (other, _) => other.to_string(),
     }
 }
 

@@ -100,10 +100,16 @@ struct Announced {
     pid: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<SocketAddr>,
+    /// Those of `listen` that the configuration lists, if there are several: the socket is bound to all addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    listen_addresses: Vec<SocketAddr>,
     /// The fingerprint of this gateway's key.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     listeners: Vec<AnnouncedListener>,
+    /// Where peers are asked to listen, for people.
+    #[serde(skip)]
+    reverses: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     admin: Option<SocketAddr>,
 }
@@ -117,7 +123,10 @@ impl Announced {
         outln!("Gateway until interrupted:");
         if let Some(address) = self.listen {
             let plain = if self.key.is_some() { "" } else { ", NOT encrypted" };
-            outln!("  associations  SCTP in UDP at {address}{plain}");
+            let listed =
+                self.listen_addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
+            let at = if listed.is_empty() { address.to_string() } else { listed };
+            outln!("  associations  SCTP in UDP at {at}{plain}");
         }
         if let Some(key) = &self.key {
             outln!("  key           {key}");
@@ -125,6 +134,9 @@ impl Announced {
         for AnnouncedListener { listener, listen, peer, to, .. } in &self.listeners {
             let to = to.as_ref().map_or(String::new(), |to| format!(", to {to}"));
             outln!("  {listener:<12}  {listen}, by {peer}{to}");
+        }
+        for reverse in &self.reverses {
+            outln!("  reverse       {reverse}");
         }
         if let Some(address) = self.admin {
             outln!("  admin         http://{address}/status, http://{address}/metrics");
@@ -154,6 +166,9 @@ async fn serve(
     let encryption = settings.encryption.as_ref();
     announced.key = encryption.map(|encrypted| encrypted.shared.fingerprint().to_string());
     announced.listen = listening.as_ref().and_then(|(stack, _)| stack.local_addr());
+    if let (Some(at), Some(socket)) = (&settings.listen, announced.listen) {
+        announced.listen_addresses = at.addresses.iter().map(|ip| (*ip, socket.port()).into()).collect();
+    }
     let running = Rc::new(
         Running::start(
             args,
@@ -165,6 +180,7 @@ async fn serve(
         .await?,
     );
     announced.listeners = running.announced();
+    announced.reverses = settings.reverses.iter().map(|reverse| settings.describe(reverse)).collect();
     if let Some(address) = settings.admin {
         announced.admin = Some(admin::listen(address, Rc::clone(&running)).await?);
     }
@@ -322,8 +338,13 @@ async fn end(gateway: &Gateway, stacks: Vec<Stack>) {
     }
     gateway.set_stage(Stage::Cut);
     let _ = timeout(LAST_STEPS, gateway.registry.wait_empty()).await;
-    for stack in stacks {
-        let _ = timeout(LAST_STEPS, stack.wait_idle()).await;
+    let idle = async {
+        for stack in &stacks {
+            stack.wait_idle().await;
+        }
+    };
+    if timeout(LAST_STEPS, idle).await.is_err() {
+        tracing::warn!("not all peers have answered the end of their associations");
     }
 }
 

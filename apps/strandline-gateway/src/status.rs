@@ -1,6 +1,6 @@
 //! `strandline gateway status`: the connections of a gateway that runs, with their rates.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -190,6 +190,9 @@ fn table(status: &Value) -> String {
             mapping(peer)
         ));
     }
+    for (address, state) in silent_paths(status) {
+        text.push_str(&format!("path to {address}  {state}: it does not answer\n"));
+    }
     for failed in status["listeners"].as_array().into_iter().flatten().filter(|one| one["failed"] == true) {
         let word = |name: &str| failed[name].as_str().unwrap_or_default();
         text.push_str(&format!(
@@ -235,6 +238,15 @@ fn table(status: &Value) -> String {
         text.push_str(&format!("and {} more\n", rows.len() - ROWS));
     }
     text
+}
+
+/// Returns the addresses of peers that do not answer, each with the state of its path.
+fn silent_paths(status: &Value) -> BTreeSet<(&str, &str)> {
+    let associations = status["associations"].as_array().into_iter().flatten();
+    let paths = associations.filter_map(|association| association["paths"].as_array()).flatten();
+    let silent =
+        paths.filter(|path| ["PotentiallyFailed", "Inactive"].iter().any(|state| path["state"] == *state));
+    silent.filter_map(|path| Some((path["address"].as_str()?, path["state"].as_str()?))).collect()
 }
 
 /// Returns what becomes of new connections to a peer, and why.

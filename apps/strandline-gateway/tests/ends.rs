@@ -147,3 +147,14 @@ fn an_end_waits_for_open_connections() {
     drop(client);
     assert!(world.near.end(), "it ends without an error");
 }
+
+#[test]
+fn an_end_waits_for_no_ended_associations() {
+    let mut world = World::new();
+    let ends = world.connect();
+    drop(ends);
+    let told = world.near.end_with_log();
+    assert!(!told.contains("not all peers"), "{told}");
+    let told = world.far.end_with_log();
+    assert!(!told.contains("not all peers"), "{told}");
+}

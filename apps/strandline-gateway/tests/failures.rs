@@ -118,5 +118,6 @@ fn listening_for_peers_must_be_allowed() {
     let free = free_address();
     let world = World::with("", &format!("--reverse {free}=127.0.0.1:1"));
     at_last("it is refused", || world.near.log().contains("the peer does not listen"));
+    assert!(world.near.log().contains("see its --allow-listen\n"), "{}", world.near.log());
     assert!(is_closed(free), "the far gateway does not listen");
 }

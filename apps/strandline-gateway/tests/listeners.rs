@@ -1,6 +1,6 @@
 //! The listeners, with clients of the tests and with curl and wget.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output, Stdio};
 
@@ -299,6 +299,7 @@ fn listening_for_datagrams_needs_its_own_rule() {
     let at = free_address();
     let world = World::with(&format!("--allow-listen {at}"), &format!("--reverse udp/{at}=127.0.0.1:1"));
     at_last("it is refused", || world.near.log().contains("the peer does not listen"));
+    assert!(world.near.log().contains("see its --allow-listen-udp"), "{}", world.near.log());
     assert!(UdpSocket::bind(at).is_ok(), "the far gateway does not listen");
 }
 
@@ -416,4 +417,28 @@ fn failed_listeners_listen_again() {
     at_last("the far gateway listens again", || TcpStream::connect(reverse).is_ok());
     let _ = accept(&server);
     assert!(connects(reverse));
+}
+
+#[test]
+fn a_gateway_says_where_peers_are_to_listen() {
+    let mut gateway = Command::new(PROGRAM)
+        .args(["--peer", "far=127.0.0.1:1", "--insecure", "--admin", "127.0.0.1:0"])
+        .args(["--reverse", "10.2.0.1:2222=127.0.0.1:22", "--reverse", "udp/53=127.0.0.1:5353"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut told = Vec::new();
+    for line in BufReader::new(gateway.stdout.take().unwrap()).lines().map(Result::unwrap) {
+        let is_last = line.starts_with("  admin");
+        told.push(line);
+        if is_last {
+            break;
+        }
+    }
+    gateway.kill().unwrap();
+    gateway.wait().unwrap();
+    for expected in ["10.2.0.1:2222 at far, to 127.0.0.1:22", "udp/127.0.0.1:53 at far, to 127.0.0.1:5353"] {
+        assert!(told.contains(&format!("  reverse       {expected}")), "{told:?}");
+    }
 }

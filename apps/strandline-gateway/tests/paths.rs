@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use serde_json::json;
+
 use crate::common::{Gateway, Home, PROGRAM, at_last};
 use crate::encryption::homes;
 
@@ -118,7 +120,9 @@ fn fetch_while_a_link_fails(name: &str, keys: Option<(Home, Home)>, options: &st
     assert!(Program::start(&network.far, &folder, ready).0.wait().unwrap().success());
     let far = format!("--allow 127.0.0.1:8000 --listen 10.91.1.2:9899,10.91.2.2:9899 {options}");
     let far = gateway(&network.far, far_home.as_ref(), &far);
-    let near = "--peer far=10.91.1.2:9899,10.91.2.2:9899 --forward 8001=127.0.0.1:8000";
+    assert_eq!(far.announced["listen_addresses"], json!(["10.91.1.2:9899", "10.91.2.2:9899"]));
+    let near =
+        "--peer far=10.91.1.2:9899,10.91.2.2:9899 --forward 8001=127.0.0.1:8000 --admin 127.0.0.1:9898";
     let near = gateway(&network.near, near_home.as_ref(), &format!("{near} {options}"));
     let fetched = folder.join("fetched");
     let url = "http://127.0.0.1:8001/file";
@@ -133,6 +137,16 @@ fn fetch_while_a_link_fails(name: &str, keys: Option<(Home, Home)>, options: &st
     assert!(status.success(), "{status}\nnear: {}\nfar: {}", near.log(), far.log());
     assert!(std::fs::read(&fetched).unwrap() == std::fs::read(folder.join("file")).unwrap());
     assert!(!near.log().contains("lost"), "{}", near.log());
+    let told = |command: &str| {
+        let mut ip = Command::new("ip");
+        let output = ip.args(["netns", "exec", &network.near]).args(command.split_whitespace()).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    at_last("the failed path is counted", || {
+        told("curl -s http://127.0.0.1:9898/metrics").contains("strandline_gateway_paths_failed 1\n")
+    });
+    let status = told(&format!("{PROGRAM} status --once"));
+    assert!(status.contains("\npath to 10.91.1.2:9899  "), "{status}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -223,6 +223,13 @@ impl Access {
 }
 
 impl Settings {
+    /// Returns what a peer is asked for, for people.
+    pub(crate) fn describe(&self, reverse: &Reverse) -> String {
+        let peer = self.peers.get(reverse.peer).map_or("", |peer| &peer.name);
+        let udp = if reverse.udp.is_some() { "udp/" } else { "" };
+        format!("{udp}{} at {peer}, to {}", reverse.listen, reverse.to)
+    }
+
     /// Reads and checks.
     ///
     /// # Errors
@@ -299,7 +306,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
     }
     Ok(Settings {
         listen,
-        sctp_port: file.sctp_port.unwrap_or(SCTP_PORT),
+        sctp_port: sctp_port("sctp_port", file.sctp_port)?,
         encryption,
         shards: file.shards,
         congestion: congestion(file)?,
@@ -378,6 +385,13 @@ fn multipath(name: Option<&str>) -> Result<Multipath, ConfigError> {
     }
 }
 
+fn sctp_port(key: &str, port: Option<u16>) -> Result<u16, ConfigError> {
+    match port.unwrap_or(SCTP_PORT) {
+        0 => Err(wrong(key, "a number from 1 to 65535")),
+        port => Ok(port),
+    }
+}
+
 fn check_peer(at: usize, file: &File, security: Security) -> Result<Peer, ConfigError> {
     let all = &file.peer;
     let Some(peer) = all.get(at) else { return Err(wrong("peer", "there is none")) };
@@ -399,7 +413,7 @@ fn check_peer(at: usize, file: &File, security: Security) -> Result<Peer, Config
     Ok(Peer {
         name: peer.name.clone(),
         addresses: addresses.map_err(|message| wrong(key("addresses"), message))?,
-        sctp_port: peer.sctp_port.unwrap_or(SCTP_PORT),
+        sctp_port: sctp_port(&key("sctp_port"), peer.sctp_port)?,
         keep: peer.keep,
         idle_timeout: peer.idle_timeout_secs.map_or(IDLE_TIMEOUT, seconds),
         fallback: peer.fallback,
@@ -433,16 +447,24 @@ fn check_reverses(file: &File, peers: &[Peer]) -> Result<Vec<Reverse>, ConfigErr
             listen: local(&format!("reverse[{at}].listen"), &reverse.listen)?,
             peer: find_peer("reverse", at, reverse.peer.as_deref(), peers)?,
             to: reverse.to.parse().map_err(|error: String| wrong(format!("reverse[{at}].to"), error))?,
-            udp: (reverse.protocol == Protocol::Udp).then(|| flow_times(reverse)),
+            udp: flow_times("reverse", at, reverse)?,
         });
     }
     Ok(reverses)
 }
 
-fn flow_times(forward: &file::Forward) -> FlowTimes {
-    FlowTimes {
-        lifetime: forward.lifetime_ms.map_or(LIFETIME, |ms| Duration::from_millis(ms.into())),
-        idle_timeout: forward.idle_timeout_secs.map_or(FLOW_IDLE_TIMEOUT, seconds),
+/// Returns the times of UDP flows; TCP has none.
+fn flow_times(table: &str, at: usize, forward: &file::Forward) -> Result<Option<FlowTimes>, ConfigError> {
+    if forward.protocol == Protocol::Udp {
+        return Ok(Some(FlowTimes {
+            lifetime: forward.lifetime_ms.map_or(LIFETIME, |ms| Duration::from_millis(ms.into())),
+            idle_timeout: forward.idle_timeout_secs.map_or(FLOW_IDLE_TIMEOUT, seconds),
+        }));
+    }
+    let given = [("lifetime_ms", forward.lifetime_ms), ("idle_timeout_secs", forward.idle_timeout_secs)];
+    match given.iter().find(|(_, value)| value.is_some()) {
+        Some((key, _)) => Err(wrong(format!("{table}[{at}].{key}"), "only for protocol = \"udp\"")),
+        None => Ok(None),
     }
 }
 

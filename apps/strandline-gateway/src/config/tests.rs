@@ -365,3 +365,25 @@ fn beginnings_depend_on_destinations() {
         assert!(error.contains(key), "{text}: {error}");
     }
 }
+
+#[test]
+fn values_that_would_have_no_effect_are_refused() {
+    let peer = "[[peer]]\nname = \"b\"\naddresses = [\"192.0.2.1:9899\"]\n";
+    let forward = |table: &str, more: &str| {
+        format!("{peer}[[{table}]]\nlisten = \"127.0.0.1:8000\"\nto = \"10.2.0.7:80\"\n{more}\n")
+    };
+    let cases = [
+        ("listen = \"127.0.0.1:9899\"\nsctp_port = 0\n".to_owned(), ":2: sctp_port: "),
+        (format!("{peer}sctp_port = 0\n"), ":4: peer[0].sctp_port: "),
+        (forward("forward", "lifetime_ms = 5"), ":7: forward[0].lifetime_ms: "),
+        (forward("reverse", "idle_timeout_secs = 5"), ":7: reverse[0].idle_timeout_secs: "),
+    ];
+    for (text, expected) in cases {
+        let told = read_file("no-effect", &text).unwrap_err().to_string();
+        assert!(told.contains(expected), "{text}: {told}");
+    }
+    for table in ["forward", "reverse"] {
+        let udp = forward(table, "protocol = \"udp\"\nlifetime_ms = 5\nidle_timeout_secs = 5");
+        assert!(read_file("no-effect", &udp).is_ok(), "{udp}");
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use strandline_ops::Flaw;
 
-use super::file::{self, File, Protocol};
+use super::file::{self, File};
 use super::{
     ConfigError, ListenerConfig, ListenerKind, Peer, UdpForward, find_peer, flaw, flow_times, local, wrong,
 };
@@ -97,8 +97,6 @@ pub(super) fn check(
     peers: &[Peer],
     flaws: &mut Vec<Flaw>,
 ) -> Result<(Vec<ListenerConfig>, Vec<UdpForward>), ConfigError> {
-    let of_protocol =
-        |protocol| file.forward.iter().enumerate().filter(move |(_, entry)| entry.protocol == protocol);
     let mut udp_forwards = Vec::new();
     let mut listeners = Vec::new();
     let mut add = |(table, at): Place, way: &dyn Way, kind: ListenerKind| {
@@ -124,9 +122,11 @@ pub(super) fn check(
         let kind = ListenerKind::Preload { early_reply: entry.early_reply };
         add(("preload", at), entry, kind)?;
     }
-    for (at, entry) in of_protocol(Protocol::Tcp) {
+    for (at, entry) in file.forward.iter().enumerate() {
         let to = destination(at, entry)?;
-        add(("forward", at), entry, ListenerKind::Forward { to })?;
+        if flow_times("forward", at, entry)?.is_none() {
+            add(("forward", at), entry, ListenerKind::Forward { to })?;
+        }
     }
     for (at, entry) in file.redirect.iter().enumerate() {
         let capture = check_captures("redirect", at, entry)?;
@@ -136,15 +136,11 @@ pub(super) fn check(
         let capture = check_captures("tproxy", at, entry)?;
         add(("tproxy", at), entry, ListenerKind::Tproxy { capture })?;
     }
-    for (at, entry) in of_protocol(Protocol::Udp) {
+    for (at, entry) in file.forward.iter().enumerate() {
+        let Some(times) = flow_times("forward", at, entry)? else { continue };
         let (listen, from) = check_clients(("forward", at), entry, file.insecure, flaws)?;
-        udp_forwards.push(UdpForward {
-            listen,
-            peer: find_peer("forward", at, entry.peer.as_deref(), peers)?,
-            to: destination(at, entry)?,
-            times: flow_times(entry),
-            from,
-        });
+        let peer = find_peer("forward", at, entry.peer.as_deref(), peers)?;
+        udp_forwards.push(UdpForward { listen, peer, to: destination(at, entry)?, times, from });
     }
     Ok((listeners, udp_forwards))
 }

@@ -9,7 +9,13 @@ fn rates_are_differences_of_two_looks() {
     let before = json!({"connections": [{"id": 7, "bytes_up": 1000, "bytes_down": 0}]});
     let mut now = json!({
         "peers": [{"name": "office", "up": true}],
-        "associations": [{}],
+        "associations": [
+            {"paths": [
+                {"address": "10.1.0.2:9899", "state": "Active"},
+                {"address": "10.12.0.2:9899", "state": "Inactive"},
+            ]},
+            {"paths": [{"address": "10.12.0.2:9899", "state": "Inactive"}]},
+        ],
         "open": 2,
         "connections": [
             {"id": 7, "listener": "socks", "destination": "a:1", "bytes_up": 5000, "bytes_down": 0, "stream": 3},
@@ -20,7 +26,9 @@ fn rates_are_differences_of_two_looks() {
     assert_eq!(now["connections"][0]["up_per_sec"], 2000.0);
     assert_eq!(now["connections"][1]["down_per_sec"], 1_500_000.0);
     let text = table(&now);
-    assert!(text.contains("peer office  up") && text.contains("1 associations, 2 connections"), "{text}");
+    assert!(text.contains("peer office  up") && text.contains("2 associations, 2 connections"), "{text}");
+    assert_eq!(text.matches("path to 10.12.0.2:9899  Inactive").count(), 1, "{text}");
+    assert!(!text.contains("10.1.0.2"), "{text}");
     assert!(text.find("b:2") < text.find("a:1"), "the fastest first: {text}");
     assert!(text.contains("1.5 MB"), "{text}");
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -21,6 +22,8 @@ pub struct Gateway {
     child: Child,
     pub announced: Value,
     log: Arc<Mutex<String>>,
+    /// Reads the log, until the last process has ended.
+    logger: JoinHandle<()>,
     output: BufReader<ChildStdout>,
     /// The processes that have taken over.
     successors: Vec<rustix::process::Pid>,
@@ -45,7 +48,7 @@ impl Gateway {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::<Mutex<String>>::default();
         let (lines, logged) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&log));
-        std::thread::spawn(move || {
+        let logger = std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 *logged.lock().unwrap() += &(line + "\n");
             }
@@ -54,7 +57,7 @@ impl Gateway {
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
         let announced = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}", log.lock().unwrap()));
-        Self { child, announced, log, output, successors: Vec::new() }
+        Self { child, announced, log, logger, output, successors: Vec::new() }
     }
 
     /// Runs `strandline gateway restart`. Returns what it says, and whether a new process serves.
@@ -134,6 +137,13 @@ impl Gateway {
     /// Waits until it ends, and returns whether that was without an error.
     pub fn wait(mut self) -> bool {
         self.child.wait().unwrap().success()
+    }
+
+    /// Asks it to end, and returns all that it has logged.
+    pub fn end_with_log(&mut self) -> String {
+        self.terminate();
+        at_last("the end of its log", || self.logger.is_finished());
+        self.log()
     }
 
     pub fn terminate(&self) {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strandline_output::outln;
@@ -183,14 +183,17 @@ impl Loads<'_> {
         let output = this_program()?
             .args(["load", "sip", "call", "--json"])
             .args(arguments.iter().flat_map(|(name, value)| [*name, value.as_str()]))
-            .stderr(Stdio::inherit())
+            .stdout(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true)
-            .output()
+            .spawn()
+            .with_context(|| format!("phones over {protocol}"))?
+            .wait_with_output()
             .await
             .with_context(|| format!("phones over {protocol}"))?;
-        let report: Value = serde_json::from_slice(&output.stdout)
-            .with_context(|| format!("phones over {protocol} failed: see the message above"))?;
+        let report: Value = serde_json::from_slice(&output.stdout).map_err(|_| {
+            anyhow!("phones over {protocol} failed ({}): see the message above", output.status)
+        })?;
         let number = |name: &str| report[name].as_u64().unwrap_or_default();
         Ok(Calls {
             transport: protocol.to_ascii_uppercase(),

@@ -4,11 +4,16 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use strandline::Association;
 use strandline_measure::now;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::engine::Engine;
 use super::out::Out;
+
+/// Maximum time for the end of associations.
+const CLOSING_MAX: Duration = Duration::from_secs(3);
 
 /// Sends the messages of user agents.
 pub(super) trait Carrier {
@@ -17,6 +22,11 @@ pub(super) trait Carrier {
 
     /// Replaces the broken flow of a source, if the transport has connections.
     fn give_up(&self, _source: usize) {}
+
+    /// Begins to end the associations, which the server would keep, and returns them.
+    fn end(&self) -> Vec<Rc<Association>> {
+        Vec::new()
+    }
 
     /// Waits for events for at most `_most`, and lets user agents handle them. Returns false if the runtime
     /// does the waiting.
@@ -92,6 +102,17 @@ impl Load {
     /// Waits for events for at most `most`. Returns false if the transport leaves that to the runtime.
     pub(super) fn wait(self: &Rc<Self>, most: Duration) -> bool {
         self.carrier.get().is_some_and(|carrier| carrier.wait(self, most))
+    }
+
+    /// Ends associations: a load after this one may come from the same addresses and SCTP ports.
+    pub(super) async fn end(&self) {
+        let ending = self.carrier.get().map(|carrier| carrier.end()).unwrap_or_default();
+        let ended = async {
+            for association in ending {
+                association.closed().await;
+            }
+        };
+        let _ = timeout(CLOSING_MAX, ended).await;
     }
 
     pub(super) fn count_lost(&self) {

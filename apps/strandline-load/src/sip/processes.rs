@@ -24,6 +24,8 @@ pub(super) enum Order {
     Register,
     /// Measure at a rate, or in a closed loop.
     Measure { rate: Option<f64> },
+    /// End what the server would keep: the last order.
+    End,
 }
 
 /// The place where the phones run.
@@ -67,6 +69,15 @@ impl Stage {
                 each(all, |_| Order::Measure { rate: rate.map(|rate| rate / count) }).await
             }
         }
+    }
+
+    /// Ends what the server would keep.
+    pub(super) async fn end(mut self) -> Result<()> {
+        match &mut self {
+            Self::Here(load) => load.end().await,
+            Self::Processes(all) => drop(each(all, |_| Order::End).await?),
+        }
+        Ok(())
     }
 }
 
@@ -125,6 +136,10 @@ async fn obey(stage: &mut Option<(Args, Rc<Load>)>, line: &str) -> Result<Measur
         }
         (Order::Register, Some((args, load))) => register_all(args, load).await.map(|()| Measured::default()),
         (Order::Measure { rate }, Some((args, load))) => measure(args, load, rate).await,
+        (Order::End, Some((_, load))) => {
+            load.end().await;
+            Ok(Measured::default())
+        }
         (_, None) => bail!("nothing is open"),
     }
 }

@@ -70,6 +70,7 @@ async fn load(args: &Args) -> Result<ExitCode> {
         let rate = (report.succeeded_each_second * multiple).max(1.0);
         offered.push((*multiple, reported(args, &mut stage, Some(rate), watched).await?));
     }
+    stage.end().await?;
     report.offered(offered);
     report.name(&name);
     if args.json {

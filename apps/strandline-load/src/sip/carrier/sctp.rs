@@ -7,7 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use strandline::encryption::Encryption;
-use strandline::{Address, Association, AssociationConfig, Peer, SendInfo, Stack, TrySendError};
+use strandline::{
+    Address, Association, AssociationConfig, ConnectError, Ended, ErrorCause, Peer, SendInfo, Stack,
+    TrySendError,
+};
 
 use crate::sip::load::{Carrier, Load};
 use crate::sip::out::Out;
@@ -20,6 +23,9 @@ const BATCH: usize = 64;
 /// Maximum number of INIT retransmissions: an unreachable server is detected after 15 s. With RFC 9260's
 /// eight it would take four minutes without any output.
 const INIT_RETRANS_MAX: u16 = 3;
+
+/// Maximum number of SCTP ports that are tried for an association.
+const ATTEMPTS: usize = 100;
 
 /// The associations.
 pub(in crate::sip) struct Sctp {
@@ -59,7 +65,7 @@ pub(in crate::sip) async fn open(
         .collect::<Result<Vec<_>>>()?;
     let (mut associations, mut addresses) = (Vec::new(), Vec::new());
     for (stack, ip) in stacks.iter().zip(local).cycle().take(sources) {
-        let association = Association::connect(stack, &peer).await;
+        let association = connect(stack, &peer).await;
         let association = association.with_context(|| match in_udp {
             true => format!("connecting to {server} over UDP port {encapsulation}"),
             false => format!("connecting to {server} over IP"),
@@ -69,6 +75,22 @@ pub(in crate::sip) async fn open(
         associations.push(Rc::new(association));
     }
     Ok((Sctp { associations, _stacks: stacks }, addresses))
+}
+
+/// Sets up an association from a free SCTP port. The server refuses one that it still has for an earlier
+/// load, which was killed, from another UDP port: then another SCTP port serves.
+pub(in crate::sip) async fn connect(stack: &Stack, peer: &Peer) -> Result<Association, ConnectError> {
+    let mut attempts = 1;
+    loop {
+        match Association::connect(stack, peer).await {
+            Err(ConnectError::Ended(ended)) if attempts < ATTEMPTS && is_taken(&ended) => attempts += 1,
+            other => return other,
+        }
+    }
+}
+
+fn is_taken(ended: &Ended) -> bool {
+    matches!(ended, Ended::PeerAborted { cause: ErrorCause::RestartWithNewEncapsulationPort, .. })
 }
 
 impl Sctp {
@@ -81,6 +103,11 @@ impl Sctp {
 }
 
 impl Carrier for Sctp {
+    fn end(&self) -> Vec<Rc<Association>> {
+        self.associations.iter().for_each(|association| association.control().start_shutdown());
+        self.associations.clone()
+    }
+
     fn send(&self, out: &Out, _: &Load) {
         // Messages are unordered: none waits for another that was lost (RFC 4168 section 5.1).
         let info = SendInfo::default().unordered();

@@ -10,7 +10,7 @@ use strandline_tls::Wire;
 
 use super::order::Part;
 use crate::sip::answer::{Came, whole_message};
-use crate::sip::carrier::tcp;
+use crate::sip::carrier::{sctp, tcp};
 
 /// Number of bytes of an answer that are read at a time.
 const READ: usize = 4096;
@@ -51,7 +51,7 @@ impl Host {
         Ok(match self {
             Self::Tcp { local, to } => Phone::Tcp(tcp::connect((*local).into(), to).await?),
             Self::Sctp { local, stack, peer } => {
-                let association = Association::connect(stack, peer).await?;
+                let association = sctp::connect(stack, peer).await?;
                 Phone::Sctp { local: *local, association }
             }
         })
