@@ -39,8 +39,32 @@ pub struct AcceptError {
 /// Decides how an accept loop handles its errors. Each loop has its own.
 #[derive(Debug, Default)]
 pub struct AcceptErrors {
+    shortages: LogLimit,
+    failures: LogLimit,
+    /// The newest line about the socket says that it has failed.
+    is_failure_logged: bool,
+}
+
+/// How often a loop logs one kind of error.
+#[derive(Debug, Default)]
+struct LogLimit {
     logged: Option<Instant>,
     unlogged: u64,
+}
+
+impl LogLimit {
+    /// Returns the number of errors that were not logged since the last line if this one is to be logged, and counts
+    /// it otherwise.
+    fn log(&mut self) -> Option<u64> {
+        let now = Instant::now();
+        let is_due = self.logged.is_none_or(|logged| now.duration_since(logged) >= LOG_EVERY);
+        if is_due {
+            self.logged = Some(now);
+        } else {
+            self.unlogged += 1;
+        }
+        is_due.then(|| std::mem::take(&mut self.unlogged))
+    }
 }
 
 impl AcceptErrors {
@@ -74,40 +98,48 @@ impl AcceptErrors {
         if of_one {
             return AcceptError { pause: Duration::ZERO, is_exhausted: false, log: None };
         }
-        let is_exhausted = is_exhausted(error);
-        let now = Instant::now();
-        let is_due = self.logged.is_none_or(|logged| now.duration_since(logged) >= LOG_EVERY);
-        if is_due {
-            self.logged = Some(now);
-        } else {
-            self.unlogged += 1;
-        }
-        let log = is_due.then(|| std::mem::take(&mut self.unlogged));
-        AcceptError { pause: PAUSE, is_exhausted, log }
+        AcceptError { pause: PAUSE, is_exhausted: is_exhausted(error), log: self.shortages.log() }
     }
-}
 
-/// Makes a socket whose `accept` has failed [fatally](is_fatal) listen at its address again, however long that takes:
-/// another process that has the socket, or an administrator (`ss --kill`), has shut it down. `register` makes of the
-/// socket what the runtime accepts with; a new registration is needed, since the old one has seen the end. Failures are
-/// logged.
-pub async fn listen_again<S: AsFd, L>(
-    socket: S,
-    at: SocketAddr,
-    register: impl Fn(&S) -> io::Result<L>,
-) -> L {
-    let mut pause = AGAIN_MIN;
-    loop {
-        // A socket that fails each time does not keep the processor busy.
-        tokio::time::sleep(pause).await;
-        match listen_at(&socket, at).and_then(|()| register(&socket)) {
-            Ok(listener) => {
-                tracing::warn!(%at, "listening again");
-                return listener;
-            }
-            Err(error) => tracing::error!(%error, %at, "listening again failed; it is tried once more"),
+    /// Makes a socket whose `accept` has failed [fatally](is_fatal) listen at its address again, however long that
+    /// takes: another process that has the socket, or an administrator (`ss --kill`), has shut it down. `register`
+    /// makes of the socket what the runtime accepts with; a new registration is needed, since the old one has seen the
+    /// end. `error` and failures are logged, unless a line was logged lately.
+    pub async fn listen_again<S: AsFd, L>(
+        &mut self,
+        error: &io::Error,
+        socket: S,
+        at: SocketAddr,
+        register: impl Fn(&S) -> io::Result<L>,
+    ) -> L {
+        if let Some(unlogged) = self.log_failure() {
+            tracing::error!(%error, unlogged, %at, "accepting TCP connections failed");
         }
-        pause = (pause * 2).min(AGAIN_MAX);
+        let mut pause = AGAIN_MIN;
+        loop {
+            // A socket that fails each time does not keep the processor busy.
+            tokio::time::sleep(pause).await;
+            match listen_at(&socket, at).and_then(|()| register(&socket)) {
+                Ok(listener) => {
+                    if std::mem::take(&mut self.is_failure_logged) {
+                        tracing::warn!(%at, "listening again");
+                    }
+                    return listener;
+                }
+                Err(error) => {
+                    if let Some(unlogged) = self.log_failure() {
+                        tracing::error!(%error, unlogged, %at, "listening again failed; it is tried once more");
+                    }
+                }
+            }
+            pause = (pause * 2).min(AGAIN_MAX);
+        }
+    }
+
+    fn log_failure(&mut self) -> Option<u64> {
+        let log = self.failures.log();
+        self.is_failure_logged |= log.is_some();
+        log
     }
 }
 
@@ -130,7 +162,8 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 /// `ENOTSOCK`. `EOPNOTSUPP` isn't one: like other errors of the network it may be that of a connection which waited.
 const FATAL: [i32; 4] = [9, 14, 22, 88];
 
-/// Returns whether no later call of `accept` can succeed before the socket [listens again](listen_again).
+/// Returns whether no later call of `accept` can succeed before the socket [listens
+/// again](AcceptErrors::listen_again).
 #[must_use]
 pub fn is_fatal(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| FATAL.contains(&code))

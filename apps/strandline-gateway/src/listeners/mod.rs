@@ -19,7 +19,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use strandline_tls::{AcceptErrors, listen_again};
+use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -146,15 +146,14 @@ pub(crate) async fn serve(
         tokio::spawn(accepted(kind, tcp, near, own));
     };
     let accepting = async {
-        let mut listener = listener;
+        let (mut listener, mut errors) = (listener, AcceptErrors::default());
         loop {
-            let error = accept_all(&listener, &begin).await;
-            tracing::error!(%error, listen = ?own, "accepting TCP connections failed");
+            let error = accept_all(&listener, &mut errors, &begin).await;
             has_failed.store(true, Ordering::Relaxed);
             drop(listener);
             let Some(own) = own else { std::future::pending().await };
             let register = |socket: &std::net::TcpListener| TcpListener::from_std(socket.try_clone()?);
-            listener = listen_again(&socket, own, |socket| register(socket)).await;
+            listener = errors.listen_again(&error, &socket, own, |socket| register(socket)).await;
             has_failed.store(false, Ordering::Relaxed);
         }
     };
@@ -171,8 +170,11 @@ pub(crate) async fn serve(
 }
 
 /// Accepts connections until the socket fails. Returns its error.
-async fn accept_all(listener: &TcpListener, begin: impl Fn(TcpStream, SocketAddr)) -> io::Error {
-    let mut errors = AcceptErrors::default();
+async fn accept_all(
+    listener: &TcpListener,
+    errors: &mut AcceptErrors,
+    begin: impl Fn(TcpStream, SocketAddr),
+) -> io::Error {
     loop {
         match listener.accept().await {
             Ok((tcp, client)) => begin(tcp, client),

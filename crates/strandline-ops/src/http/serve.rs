@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use strandline_tls::{AcceptErrors, is_fatal, listen_again};
+use strandline_tls::{AcceptErrors, is_fatal};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
@@ -65,10 +65,9 @@ pub(super) async fn serve(mut listener: TcpListener, hosts: Rc<Hosts>, handler: 
                 });
             }
             Err(error) if is_fatal(&error) => {
-                tracing::error!(%error, "accepting HTTP connections failed");
                 let (Ok(at), Ok(socket)) = (&at, listener.into_std()) else { return };
                 let register = |socket: &std::net::TcpListener| TcpListener::from_std(socket.try_clone()?);
-                listener = listen_again(socket, *at, register).await;
+                listener = errors.listen_again(&error, socket, *at, register).await;
             }
             Err(error) => {
                 let found = errors.on_error(&error);

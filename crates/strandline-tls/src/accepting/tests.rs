@@ -1,3 +1,5 @@
+use std::sync::{Arc, Mutex};
+
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
@@ -62,19 +64,71 @@ fn only_an_unusable_socket_is_fatal() {
     }
 }
 
-/// A socket that was shut down accepts again at its address, also if the kernel had chosen the port.
-#[tokio::test]
-async fn sockets_that_were_shut_down_listen_again() {
+fn listener() -> (std::net::TcpListener, SocketAddr) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let at = listener.local_addr().unwrap();
-    let register = |socket: &std::net::TcpListener| TcpListener::from_std(socket.try_clone()?);
+    (listener, at)
+}
+
+fn register(socket: &std::net::TcpListener) -> io::Result<TcpListener> {
+    TcpListener::from_std(socket.try_clone()?)
+}
+
+/// A socket that was shut down accepts again at its address, also if the kernel had chosen the port.
+#[tokio::test]
+async fn sockets_that_were_shut_down_listen_again() {
+    let (listener, at) = listener();
     let failing = register(&listener).unwrap();
     rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
     let error = failing.accept().await.unwrap_err();
     assert!(is_fatal(&error), "{error}");
     drop(failing);
-    let again = listen_again(listener, at, register).await;
+    let again = AcceptErrors::default().listen_again(&error, listener, at, register).await;
     let _client = TcpStream::connect(at).await.unwrap();
     assert_eq!(again.accept().await.unwrap().0.local_addr().unwrap(), at);
+}
+
+/// The log of a thread.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Returns how many lines have this text.
+    fn count(&self, text: &str) -> usize {
+        let bytes = self.0.lock().unwrap();
+        String::from_utf8_lossy(&bytes).lines().filter(|line| line.contains(text)).count()
+    }
+}
+
+/// A socket that is shut down again and again doesn't fill the log. One that stays down is logged.
+#[tokio::test(start_paused = true)]
+async fn repeated_failures_are_logged_every_ten_seconds() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _logged = tracing::subscriber::set_default(subscriber);
+    let ((socket, at), error) = (listener(), io::Error::from_raw_os_error(22));
+    let (mut errors, begun) = (AcceptErrors::default(), Instant::now());
+    while begun.elapsed() < 2 * LOG_EVERY {
+        rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).unwrap();
+        drop(errors.listen_again(&error, &socket, at, |socket| register(socket)).await);
+    }
+    assert_eq!([log.count("accepting TCP connections failed"), log.count("listening again")], [2, 2]);
+    // The first attempts at least are within the time of the line before.
+    let failing = tokio::time::timeout(2 * LOG_EVERY, async {
+        errors.listen_again(&error, &socket, at, |_| Err::<(), _>(ErrorKind::AddrInUse.into())).await;
+    });
+    assert!(failing.await.is_err(), "it listens");
+    assert!(log.count("listening again failed") > 0);
 }

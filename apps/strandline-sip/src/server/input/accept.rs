@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use rustix::net::{SocketFlags, acceptfrom_with};
-use strandline_tls::{AcceptErrors, is_fatal, listen_again};
+use strandline_tls::{AcceptErrors, is_fatal};
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
 
@@ -79,10 +79,9 @@ pub(in crate::server) async fn serve(
                 fresh.look_again(&hub);
             }
             Err(error) if is_fatal(&error) => {
-                tracing::error!(%error, "accepting TCP connections failed");
                 let Ok(at) = at else { return };
                 let register = |socket: &std::net::TcpListener| listening(socket.try_clone()?.into());
-                listener = listen_again(listener.into_inner(), at, register).await;
+                listener = errors.listen_again(&error, listener.into_inner(), at, register).await;
             }
             Err(error) => recover(&error, &mut errors, &hub, &fresh).await,
         }
