@@ -46,12 +46,17 @@ pub(crate) fn captured(settings: &Settings, listens: impl Fn(ListenerId) -> Sock
 
 /// Returns where the connections of a listener go.
 pub(crate) fn tcp_target(desired: &ListenerConfig, link: &Arc<Link>) -> Target {
-    Target { kind: Arc::new(desired.kind.clone()), link: Arc::clone(link), from: desired.from.clone() }
+    Target {
+        kind: Arc::new(desired.kind.clone()),
+        link: Arc::clone(link),
+        from: desired.from.clone(),
+        _user: link.users.socket(),
+    }
 }
 
 /// Returns where the datagrams of a socket go.
 pub(crate) fn udp_target(forward: &UdpForward, link: &Arc<Link>) -> UdpTarget {
-    UdpTarget { forward: Arc::new(forward.clone()), link: Arc::clone(link) }
+    UdpTarget { forward: Arc::new(forward.clone()), link: Arc::clone(link), _user: link.users.socket() }
 }
 
 /// Returns how a listener at an address is announced.

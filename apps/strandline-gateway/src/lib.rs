@@ -52,6 +52,7 @@ mod init;
 mod interception;
 mod limits;
 mod link;
+mod link_users;
 mod listeners;
 mod local_addresses;
 mod lookups;

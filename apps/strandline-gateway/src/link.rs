@@ -19,6 +19,7 @@ use crate::far_peer::{FarPeer, Services};
 use crate::flow_limit::FlowLimit;
 use crate::flows::Flows;
 use crate::gateway::{AssociationGuard, Gateway, Stage};
+use crate::link_users::LinkUsers;
 use crate::local_addresses;
 use crate::mapping::{Health, State};
 use crate::pace::{Ending, Pace};
@@ -62,10 +63,7 @@ pub(crate) struct Link {
     /// Notified when a connection needs the association, and when one waits for it.
     wanted: Notify,
     awaited: Notify,
-    /// Connections that use the association, or wait for it.
-    users: AtomicU32,
-    /// Notified when the last of them ends.
-    unused: Notify,
+    pub(crate) users: Arc<LinkUsers>,
     /// Room for associations with processes of the peer that have handed over.
     leaving: Arc<Semaphore>,
     /// UDP flows of clients here.
@@ -90,18 +88,6 @@ enum Attempt {
     Failed,
 }
 
-/// A connection that uses a link until this value is dropped.
-#[derive(Debug)]
-pub(crate) struct User(Arc<Link>);
-
-impl Drop for User {
-    fn drop(&mut self) {
-        if self.0.users.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.unused.notify_one();
-        }
-    }
-}
-
 impl Link {
     pub(crate) fn new(
         peer: config::Peer,
@@ -124,8 +110,7 @@ impl Link {
             attempt: Mutex::new(Attempt::None),
             wanted: Notify::new(),
             awaited: Notify::new(),
-            users: AtomicU32::new(0),
-            unused: Notify::new(),
+            users: Arc::default(),
             leaving: Arc::new(Semaphore::new(LEAVING_MAX)),
             flows: Arc::default(),
             tokens: AtomicU32::new(0),
@@ -154,22 +139,16 @@ impl Link {
         Ok(true)
     }
 
-    /// Counts a connection.
-    pub(crate) fn user(self: &Arc<Self>) -> User {
-        self.users.fetch_add(1, Ordering::Relaxed);
-        User(Arc::clone(self))
-    }
-
     /// Ends the association once its last connection has ended.
     pub(crate) fn retire(&self) {
         self.retired.send_replace(true);
     }
 
-    /// Waits until the link is retired and no connection is left.
+    /// Waits until the link is retired, and no connection is left or comes any more.
     async fn is_over(&self, gateway: &Gateway) {
         // The sender lives as long as this value.
         let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
-        while self.users.load(Ordering::Relaxed) > 0 || gateway.registry.has_connections_of(&self.name) {
+        while self.users.has_any() || gateway.registry.has_connections_of(&self.name) {
             tokio::time::sleep(OVER_EVERY).await;
         }
     }
@@ -583,13 +562,13 @@ impl Link {
             return std::future::pending().await;
         }
         loop {
-            if self.users.load(Ordering::Relaxed) > 0 {
-                self.unused.notified().await;
+            if self.users.has_connections() {
+                self.users.unused().await;
                 continue;
             }
             tokio::select! {
                 () = tokio::time::sleep(self.peer.idle_timeout) => {
-                    if self.users.load(Ordering::Relaxed) == 0 {
+                    if !self.users.has_connections() {
                         return;
                     }
                 }

@@ -74,7 +74,8 @@ struct State {
 struct ActiveListener {
     id: ListenerId,
     announced: AnnouncedListener,
-    to: TargetSender,
+    /// Where its connections go; `None` once it takes none any more.
+    to: Option<TargetSender>,
     /// True while a listener accepts nothing, because its socket has failed.
     has_failed: Arc<AtomicBool>,
     /// Another descriptor of the socket, for the next process; none once this one ends.
@@ -186,7 +187,7 @@ impl Running {
         // First: they lead to sockets that are closed next.
         self.captures.stop().await;
         let mut state = self.state.borrow_mut();
-        state.listeners.iter_mut().for_each(|served| served.socket = None);
+        state.listeners.iter_mut().for_each(|served| (served.to, served.socket) = (None, None));
         self.succession.stop();
     }
 
@@ -513,12 +514,12 @@ impl Running {
             (BoundSocket::Tcp(listener, other), DesiredListener::Tcp(desired)) => {
                 let (sender, target) = watch::channel(tcp_target(desired, link));
                 runtime.spawn(listeners::serve((listener, other), target, gateway, Arc::clone(&has_failed)));
-                TargetSender::Tcp(sender)
+                Some(TargetSender::Tcp(sender))
             }
             (BoundSocket::Udp(socket), DesiredListener::Udp(forward)) => {
                 let (sender, target) = watch::channel(udp_target(forward, link));
                 runtime.spawn(listeners::serve_udp(socket, target, gateway));
-                TargetSender::Udp(sender)
+                Some(TargetSender::Udp(sender))
             }
             _ => return None,
         };
@@ -556,10 +557,10 @@ impl ActiveListener {
     /// Sends new connections elsewhere, if that has changed.
     fn turn_to(&mut self, desired: DesiredListener<'_>, link: &Arc<Link>) {
         match (&self.to, desired) {
-            (TargetSender::Tcp(target), DesiredListener::Tcp(desired)) => {
+            (Some(TargetSender::Tcp(target)), DesiredListener::Tcp(desired)) => {
                 drop(target.send_replace(tcp_target(desired, link)))
             }
-            (TargetSender::Udp(target), DesiredListener::Udp(forward)) => {
+            (Some(TargetSender::Udp(target)), DesiredListener::Udp(forward)) => {
                 drop(target.send_replace(udp_target(forward, link)))
             }
             _ => {}

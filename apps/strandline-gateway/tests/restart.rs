@@ -418,7 +418,8 @@ fn the_address_of_associations_stays_with_its_port() {
     at_last("the log has the reason", || far.log().contains("only be changed to another port"));
 }
 
-/// More sockets than one message to another process holds.
+/// More sockets than one message to another process holds. Connections that come meanwhile are served, whichever process
+/// accepts them.
 #[test]
 fn hundreds_of_listeners_are_handed_over() {
     let (address, home) = (serve_echo(), Home::new("restart-many"));
@@ -430,14 +431,30 @@ fn hundreds_of_listeners_are_handed_over() {
     let file = home.write("near.toml", &config);
     let mut near = Gateway::start(&format!("--config {file} --admin 127.0.0.1:0"));
     let listeners = near.announced["listeners"].clone();
-    let (is_done, text) = near.restart();
-    assert!(is_done, "{text}");
+    let all: Vec<_> = (0..600).map(|listener| near.listener(listener)).collect();
+    let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for first in [0, 300] {
+            let mut next = all.iter().cycle().skip(first);
+            let (stop, served) = (&stop, &served);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let mut tcp = patient(TcpStream::connect(next.next().unwrap()).unwrap());
+                    tcp.write_all(b"x").unwrap();
+                    assert_eq!(read_exactly(&mut tcp, 1), b"x");
+                    finish(tcp);
+                    served.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let (is_done, text) = near.restart();
+        let at_restart = served.load(Ordering::Relaxed);
+        let served = || served.load(Ordering::Relaxed) as u64;
+        while_it_moves("each serves", served, || served() as usize >= at_restart + all.len());
+        stop.store(true, Ordering::Relaxed);
+        assert!(is_done, "{text}");
+    });
     assert_eq!(near.announced["listeners"], listeners);
-    for listener in [0, 599] {
-        let mut tcp = patient(TcpStream::connect(near.listener(listener)).unwrap());
-        pass(&mut tcp, 1);
-        finish(tcp);
-    }
 }
 
 /// A new version is installed by turning a link.

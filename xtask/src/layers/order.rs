@@ -226,6 +226,7 @@ pub(super) const CRATES: [Rules; 10] = [
                 "shards",
                 "signals",
                 "status",
+                "link_users",
                 "peer_identity",
                 "recent",
             ]),

@@ -25,8 +25,9 @@ use tokio::sync::watch;
 
 use crate::clock::now;
 use crate::config::{Clients, ListenerConfig, ListenerKind};
-use crate::gateway::{Gateway, Stage};
+use crate::gateway::Gateway;
 use crate::link::Link;
+use crate::link_users::SocketUser;
 use crate::protocol::Reason;
 use crate::registry::{CloseReason, ConnectionInfo};
 use crate::relay::reset;
@@ -105,15 +106,16 @@ fn listener(config: &ListenerConfig, shares_port: bool) -> io::Result<TcpListene
 }
 
 /// Where the connections of a listener go. A reload may change it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) kind: Arc<ListenerKind>,
     pub(crate) link: Arc<Link>,
     pub(crate) from: Clients,
+    /// As long as connections may come with this target.
+    pub(crate) _user: SocketUser,
 }
 
-/// Accepts connections until the gateway ends, or the sender of the target is dropped. Those that have come
-/// until then are served. `has_failed` is true while the socket accepts none. `socket` is another descriptor of it.
+/// Accepts connections until the sender of the target is dropped. Those that have come until then are served. `has_failed` is true while the socket accepts none. `socket` is another descriptor of it.
 pub(crate) async fn serve(
     (listener, socket): (TcpListener, std::net::TcpListener),
     mut target: watch::Receiver<Target>,
@@ -124,7 +126,9 @@ pub(crate) async fn serve(
     let own = listener.local_addr().ok();
     let targets = target.clone();
     let begin = |tcp: TcpStream, client: SocketAddr| {
-        let Target { kind, link, from } = targets.borrow().clone();
+        // Held until the connection counts for its link.
+        let target = targets.borrow();
+        let Target { kind, link, from, .. } = &*target;
         if !from.include(client.ip()) {
             tracing::debug!(%client, listener = kind.name(), "not one of its clients");
             return reset(tcp);
@@ -142,8 +146,8 @@ pub(crate) async fn serve(
             drop(refused);
             return reset(tcp);
         };
-        let near = Near::new(Arc::clone(&gateway), link, client, share);
-        tokio::spawn(accepted(kind, tcp, near, own));
+        let near = Near::new(Arc::clone(&gateway), Arc::clone(link), client, share);
+        tokio::spawn(accepted(Arc::clone(kind), tcp, near, own));
     };
     let accepting = async {
         let (mut listener, mut errors) = (listener, AcceptErrors::default());
@@ -160,7 +164,6 @@ pub(crate) async fn serve(
     tokio::select! {
         () = accepting => {}
         () = closed(&mut target) => {}
-        () = gateway.reached(Stage::Draining) => {}
     }
     // The clients of these are connected already: the end of the socket would reset them.
     for _ in 0..BACKLOG {

@@ -20,7 +20,8 @@ use crate::direct::{DirectNetworks, Moved};
 use crate::fair_sharing::ClientShare;
 use crate::first_message::reply;
 use crate::gateway::{Gateway, Stage};
-use crate::link::{Link, User};
+use crate::link::Link;
+use crate::link_users::User;
 use crate::local_addresses::is_own;
 use crate::mapping::{Decision, Direct, Inputs, Map, Route, State, decide};
 use crate::peer_identity::PeerIdentity;
@@ -74,13 +75,13 @@ impl Near {
         client: SocketAddr,
         share: ClientPermit,
     ) -> Self {
-        let coming = (gateway.registry.coming(), link.user());
+        let coming = (gateway.registry.coming(), link.users.user());
         Self { gateway, link, client, _coming: coming, share: Arc::new(share) }
     }
 
     /// Counts the connection for its link and its client.
     pub(super) fn user(&self) -> (User, Arc<ClientPermit>) {
-        (self.link.user(), Arc::clone(&self.share))
+        (self.link.users.user(), Arc::clone(&self.share))
     }
 
     /// Adds the connection to the registry.

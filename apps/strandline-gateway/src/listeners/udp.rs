@@ -12,17 +12,20 @@ use tokio::sync::watch;
 use super::{beside, closed};
 use crate::config::UdpForward;
 use crate::flows::idle;
-use crate::gateway::{Gateway, Stage};
+use crate::gateway::Gateway;
 use crate::link::Link;
+use crate::link_users::{SocketUser, User};
 use crate::protocol::Opening;
 use crate::registry::{CloseReason, ConnectionGuard, ConnectionInfo};
 use crate::udp_clients::{self, ClientFlow, LAST_ANSWERS, NewClient};
 
 /// Where the datagrams of new clients go. A reload may change it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct UdpTarget {
     pub(crate) forward: Arc<UdpForward>,
     pub(crate) link: Arc<Link>,
+    /// As long as clients may come with this target.
+    pub(crate) _user: SocketUser,
 }
 
 /// Listens for a UDP forward. Sockets that are `leaving` may have its address.
@@ -37,7 +40,7 @@ pub(crate) fn bind_udp(forward: &UdpForward, leaving: &[OwnedFd]) -> Result<UdpS
     bound.with_context(|| format!("listening on UDP {} for forward", forward.listen))
 }
 
-/// Passes datagrams until the gateway ends, or the sender of the target is dropped.
+/// Passes datagrams until the sender of the target is dropped.
 pub(crate) async fn serve_udp(
     socket: UdpSocket,
     mut target: watch::Receiver<UdpTarget>,
@@ -50,7 +53,9 @@ pub(crate) async fn serve_udp(
     // One for all sockets of the peer. A reload that replaces the peer begins anew.
     let limit = || Arc::clone(&targets.borrow().link.flow_limit);
     let begin = |client: NewClient| {
-        let UdpTarget { forward, link } = targets.borrow().clone();
+        // Held until the flow counts for its link.
+        let target = targets.borrow();
+        let UdpTarget { forward, link, .. } = &*target;
         let tracked = gateway.registry.begin(ConnectionInfo {
             listener: "udp",
             peer: Arc::clone(&link.name),
@@ -59,13 +64,13 @@ pub(crate) async fn serve_udp(
             is_near: true,
         });
         let entry = Arc::clone(&tracked.entry);
-        tokio::spawn(run(Arc::clone(&socket), forward, link, client, tracked));
+        let (forward, user) = (Arc::clone(forward), link.users.user());
+        tokio::spawn(run(Arc::clone(&socket), forward, Arc::clone(link), client, tracked, user));
         entry
     };
     tokio::select! {
         () = udp_clients::serve(&socket, (limit, most), &gateway.udp_lost, may_serve, begin) => {}
         () = closed(&mut target) => {}
-        () = gateway.reached(Stage::Draining) => {}
     }
 }
 
@@ -76,8 +81,8 @@ async fn run(
     link: Arc<Link>,
     client: NewClient,
     mut tracked: ConnectionGuard,
+    user: User,
 ) {
-    let user = link.user();
     let passing = async |client: NewClient| {
         let (association, stream, _used) = link.open_first().await.map_err(CloseReason::Failed)?;
         let (token, flows) = (link.next_token(), Arc::clone(&link.flows));
