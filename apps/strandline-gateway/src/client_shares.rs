@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use strandline_ops::Network;
 use tokio::time::Instant;
 
 use crate::config::Limits;
-use crate::peer_identity::Network;
 use crate::recent::Recent;
 
 /// How much of what is left a client may have.

@@ -13,8 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use strandline::{Association, SendError, SendStream, StreamId};
-
-use crate::peer_identity::Network;
+use strandline_ops::Network;
 
 /// Weights of datagrams, and of the beginnings of connections. Other streams have weight 1.
 const DATAGRAMS: u16 = u16::MAX;

@@ -10,11 +10,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use strandline_ops::Network;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clock::now;
-use crate::peer_identity::Network;
 
 /// Room that silence saves up, so that short transfers do not wait.
 const SAVED_MAX: Duration = Duration::from_millis(100);

@@ -21,6 +21,6 @@ pub use config::{Document, Flaw, Reload, Reloads, report};
 pub use config_error::{ConfigError, line_of};
 pub use files::{Files, Unreadable};
 pub use process::raise_open_files;
-pub use source::network;
+pub use source::Network;
 pub use tcp::{TcpFigures, tcp_figures};
 pub use window::{narrow_window, open_window};

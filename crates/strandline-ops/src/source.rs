@@ -2,11 +2,25 @@
 
 use std::net::IpAddr;
 
-/// The part of an address that one customer has: an IPv4 address, or an IPv6 network (its first 64 bits).
-#[must_use]
-pub fn network(source: IpAddr) -> u64 {
-    match source.to_canonical() {
-        IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
+/// The part of an address that one customer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Network {
+    /// An IPv4 address.
+    V4(u32),
+    /// The first 64 bits of an IPv6 address.
+    V6(u64),
+}
+
+impl Network {
+    /// Returns that of an address. An IPv4-mapped IPv6 address is an IPv4 address.
+    #[must_use]
+    pub fn of(source: IpAddr) -> Self {
+        match source.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address.to_bits()),
+            IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,10 @@
 //! Rate limits for the messages of each source: token buckets in a table of fixed size.
 
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use siphasher::sip::SipHasher13;
-use strandline_ops::network;
+use strandline_ops::Network;
 
 use crate::transaction::Time;
 
@@ -50,7 +50,7 @@ impl Sources {
     /// Returns true if the source may send a message, and counts it.
     pub(super) fn allows(&mut self, now: Time, source: IpAddr) -> bool {
         let mut hasher = self.hasher;
-        hasher.write_u64(network(source));
+        Network::of(source).hash(&mut hasher);
         let hash = hasher.finish();
         let now_ms = now.as_millis() as u32;
         let (per_sec, capacity) = (self.per_sec, self.per_sec * BURST_SECS * MESSAGE);

@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use tokio::sync::Notify;
 
+use crate::Network;
+
 /// Maximum number of connections in total, and from one IPv4 address or IPv6 /64.
 const PLACES: usize = 64;
 const PLACES_OF_SOURCE: usize = 16;
@@ -26,7 +28,7 @@ impl Place {
 
 #[derive(Debug)]
 struct Taken {
-    source: u64,
+    source: Network,
     /// True once a request has arrived.
     has_request: bool,
     evicted: Rc<Notify>,
@@ -42,7 +44,7 @@ pub(super) struct Places {
 impl Places {
     /// Gives a new connection a place, if necessary that of the oldest connection without a request. Returns
     /// `None` if all connections have requests.
-    pub(super) fn take(&mut self, source: u64) -> Option<Place> {
+    pub(super) fn take(&mut self, source: Network) -> Option<Place> {
         let of_source = |taken: &Taken| taken.source == source;
         if self.taken.values().filter(|taken| of_source(taken)).count() >= PLACES_OF_SOURCE {
             self.evict(of_source).then_some(())?;

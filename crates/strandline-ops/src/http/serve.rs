@@ -16,7 +16,7 @@ use strandline_tls::{AcceptErrors, is_fatal};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::network;
+use crate::Network;
 
 use super::hosts::Hosts;
 use super::places::{Place, Places};
@@ -55,7 +55,7 @@ pub(super) async fn serve(mut listener: TcpListener, hosts: Rc<Hosts>, handler: 
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let taken = open.places.borrow_mut().take(network(peer.ip()));
+                let taken = open.places.borrow_mut().take(Network::of(peer.ip()));
                 let Some(place) = taken else { continue };
                 let (open, hosts, handler) = (Rc::clone(&open), Rc::clone(&hosts), Rc::clone(&handler));
                 tokio::task::spawn_local(async move {

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 
 use hashbrown::HashTable;
-use strandline_ops::network;
+use strandline_ops::Network;
 use strandline_tls::Wire;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -98,7 +98,7 @@ pub(in crate::server) struct Connections {
     /// The hasher is keyed, because peers choose their addresses.
     hasher: RandomState,
     /// The number of connections of each source.
-    by_source: RefCell<HashMap<u64, u32>>,
+    by_source: RefCell<HashMap<Network, u32>>,
     /// Connections opened by neighbours that may be used for requests to them.
     pub(in crate::server) aliases: RefCell<Aliases>,
     dirty: RefCell<Vec<Rc<Connection>>>,
@@ -166,7 +166,7 @@ impl Connections {
 
     /// Returns true if this peer may open another connection. This takes a single lookup.
     pub(in crate::server) fn has_room(&self, peer: SocketAddr, room: &Room) -> bool {
-        let of_source = || self.by_source.borrow().get(&network(peer.ip())).copied().unwrap_or(0);
+        let of_source = || self.by_source.borrow().get(&Network::of(peer.ip())).copied().unwrap_or(0);
         self.len() < room.connections && room.of_source.is_none_or(|max| of_source() < max)
     }
 
@@ -204,7 +204,7 @@ impl Connections {
         self.watch.borrow_mut().add(self.now_secs.get(), connection.id);
         self.by_id.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.note_peer(&connection);
-        *self.by_source.borrow_mut().entry(network(peer.ip())).or_default() += 1;
+        *self.by_source.borrow_mut().entry(Network::of(peer.ip())).or_default() += 1;
         connection
     }
 
@@ -212,7 +212,7 @@ impl Connections {
     pub(in crate::server) fn remove(&self, connection: &Connection) {
         if self.by_id.borrow_mut().remove(&connection.id).is_some() {
             let mut by_source = self.by_source.borrow_mut();
-            let source = network(connection.peer.ip());
+            let source = Network::of(connection.peer.ip());
             match by_source.get_mut(&source) {
                 Some(count @ 2..) => *count -= 1,
                 _ => {
