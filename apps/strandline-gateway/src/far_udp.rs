@@ -9,12 +9,13 @@ use strandline::{Association, RecvStream, SendStream};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
+use crate::client_socket::ClientSocket;
 use crate::clock::{now, unix_time};
 use crate::config::FlowTimes;
 use crate::dial;
 use crate::far_peer::{FarPeer, OPENING_TIMEOUT, refuse};
 use crate::first_message::CountedData;
-use crate::flows::{self, Target, buffer, idle};
+use crate::flows::{self, Target, Way, buffer, idle};
 use crate::gateway::Stage;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::registry::{CloseReason, ConnectionGuard, ConnectionInfo};
@@ -84,15 +85,15 @@ async fn pass(
         }
     };
     let entry = &tracked.entry;
-    let target = Target { socket: Arc::clone(&socket), to: None, entry: Arc::clone(entry) };
+    let target = Target { way: Way::Server(Arc::clone(&socket)), entry: Arc::clone(entry) };
     let Some(routed) = peer.flows.add(token, target.clone()) else {
         refuse(send, Reason::Other, "the token is in use".to_owned()).await;
         return CloseReason::Failed(Reason::Other);
     };
     match timeout(OPENING_TIMEOUT, first.complete(&mut recv)).await {
         Ok(Ok(())) => target.deliver(first.bytes()),
-        Ok(Err(end)) => return end,
-        Err(_) => return CloseReason::Malformed,
+        Ok(Err(end)) => return refuse_datagram(send, end).await,
+        Err(_) => return refuse_datagram(send, CloseReason::Malformed).await,
     }
     drop(first);
     let done = Reply::Done { at: socket.local_addr().ok() };
@@ -102,20 +103,33 @@ async fn pass(
     entry.set_connected();
     let passing = async {
         let mut room = buffer();
-        loop {
-            // Errors are those of earlier datagrams: nobody has received them.
-            let Ok(len) = socket.recv(&mut room).await else { continue };
+        while let Some(len) = flows::receive(&socket, &mut room).await {
             let datagram = room.get(..len).unwrap_or_default();
             flows::send(&association, token, datagram, times.lifetime, entry);
         }
     };
     let end = tokio::select! {
-        () = passing => CloseReason::Complete,
+        () = passing => CloseReason::ResetHere,
         ended = recv.recv() => if matches!(ended, Ok(None)) { CloseReason::Complete } else { CloseReason::Lost },
         () = idle(entry, times.idle_timeout) => CloseReason::Complete,
     };
     let _ = send.finish();
     drop(routed);
+    end
+}
+
+/// Answers that there is no flow, if its first datagram is not taken. Returns how it ended.
+async fn refuse_datagram(send: SendStream, end: CloseReason) -> CloseReason {
+    match end {
+        CloseReason::Failed(reason) => {
+            refuse(send, reason, "too much data before flows are open".to_owned()).await
+        }
+        CloseReason::Malformed => {
+            refuse(send, Reason::Other, "the first datagram is too large, or late".to_owned()).await
+        }
+        // The peer has ended it.
+        _ => {}
+    }
     end
 }
 
@@ -137,10 +151,12 @@ pub(crate) async fn listen(
         return refuse(send, Reason::Ending, "the gateway ends".to_owned()).await;
     }
     let socket = match UdpSocket::bind(at).await {
-        Ok(socket) => Arc::new(socket),
+        Ok(socket) => socket,
         Err(error) => return refuse(send, Reason::of(&error), format!("{at}: {error}")).await,
     };
-    let done = Reply::Done { at: socket.local_addr().ok() };
+    let local = socket.local_addr().ok();
+    let socket = Arc::new(ClientSocket::new(socket, local.unwrap_or(at)));
+    let done = Reply::Done { at: local };
     if send.send(done.encode().into()).await.is_err() {
         return;
     }
@@ -175,7 +191,7 @@ async fn arrive(
     association: Association,
     peer: Arc<FarPeer>,
     (listener, mut tracked): (u32, ConnectionGuard),
-    (socket, client): (Arc<UdpSocket>, NewClient),
+    (socket, client): (Arc<ClientSocket>, NewClient),
 ) {
     let passing = async |client: NewClient| {
         let stream = association.open_stream().await.map_err(|_| CloseReason::Lost)?;

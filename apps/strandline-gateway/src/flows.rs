@@ -3,14 +3,17 @@
 //! Each begins with the token of its flow.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use strandline::{Association, Joiner, RecvError, Reliability, SendInfo, StreamId};
+use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use crate::client_socket::ClientSocket;
 use crate::peer_rate::Direction;
 use crate::registry::Entry;
 
@@ -28,10 +31,17 @@ pub(crate) struct Flows(Mutex<HashMap<u32, Target>>);
 /// Where the datagrams of a flow go.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    pub(crate) socket: Arc<UdpSocket>,
-    /// The client; `None` if the socket is connected.
-    pub(crate) to: Option<SocketAddr>,
+    pub(crate) way: Way,
     pub(crate) entry: Arc<Entry>,
+}
+
+/// The socket by which the datagrams of a flow go.
+#[derive(Debug, Clone)]
+pub(crate) enum Way {
+    /// One that is connected to the server.
+    Server(Arc<UdpSocket>),
+    /// One to which the client has sent.
+    Client(Arc<ClientSocket>, SocketAddr),
 }
 
 /// A flow that gets datagrams until this value is dropped.
@@ -93,11 +103,11 @@ impl Target {
         if !self.entry.admits(Direction::Received, datagram.len()) {
             return;
         }
-        let sent = match self.to {
-            Some(client) => self.socket.try_send_to(datagram, client),
-            None => self.socket.try_send(datagram),
+        let is_sent = match &self.way {
+            Way::Server(socket) => socket.try_send(datagram).is_ok(),
+            Way::Client(socket, client) => socket.try_send_to(datagram, *client),
         };
-        if sent.is_ok() {
+        if is_sent {
             self.entry.add_received(datagram.len());
         }
     }
@@ -121,6 +131,22 @@ pub(crate) fn send(
     let info = SendInfo::on(STREAM).unordered().reliability(Reliability::lifetime(lifetime));
     if association.try_send_bytes(message.freeze(), info).is_ok() {
         entry.add_sent(datagram.len());
+    }
+}
+
+/// Receives a datagram of a server, and returns its length; `None` once something else has shut the socket down.
+pub(crate) async fn receive(socket: &UdpSocket, room: &mut [u8]) -> Option<usize> {
+    loop {
+        if socket.ready(Interest::READABLE).await.ok()?.is_read_closed() {
+            return None;
+        }
+        match socket.try_recv(room) {
+            Ok(len) => return Some(len),
+            // It is not connected any more.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return None,
+            // Errors are those of earlier datagrams: nobody has received them.
+            Err(_) => {}
+        }
     }
 }
 

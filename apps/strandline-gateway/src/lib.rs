@@ -27,6 +27,7 @@ mod admin_token;
 mod capture;
 mod captures;
 mod client_shares;
+mod client_socket;
 mod clock;
 pub mod command;
 mod config;

@@ -3,7 +3,8 @@
 //! Clients queue for turns, each of which passes a few bytes as soon as there is room for them at the rate of the
 //! limit. The connections of a client queue for its turns, so that one with many connections gets no more than one with
 //! a single one. A connection that ends while it waits has taken nothing. Datagrams do not wait: they get at most half
-//! of the rate, so that neither they nor the connections shut the others out.
+//! of the rate, so that neither they nor the connections shut the others out. Those of clients of the peer's sockets
+//! here, which anybody may be, get at most a quarter, so that the peer's own find room.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -67,6 +68,8 @@ struct Bucket {
     room: Mutex<Room>,
     /// Room for datagrams, which `room` contains.
     datagrams: Mutex<Room>,
+    /// Room for those of strangers, which `datagrams` contains.
+    strangers: Mutex<Room>,
 }
 
 /// Room for bytes, which grows with time.
@@ -175,8 +178,9 @@ impl PeerRate {
         }
     }
 
-    /// Takes room for a datagram, and for its headers. Returns false if it is beyond the limit.
-    pub(crate) fn admits(&self, direction: Direction, bytes: usize) -> bool {
+    /// Takes room for a datagram, and for its headers. Returns false if it is beyond the limit. `is_strangers` says that
+    /// its flow is one of a client of the peer's sockets here.
+    pub(crate) fn admits(&self, direction: Direction, bytes: usize, is_strangers: bool) -> bool {
         let bytes = bytes.saturating_add(HEADERS);
         let rate = *self.limit.borrow() as f64;
         if rate == 0.0 {
@@ -185,8 +189,13 @@ impl PeerRate {
         let (bucket, now) = (self.bucket(direction), now());
         let mut datagrams = lock(&bucket.datagrams);
         datagrams.fill(rate / 2.0, now);
-        if datagrams.take(bytes).is_err() {
+        let mut strangers = lock(&bucket.strangers);
+        strangers.fill(rate / 4.0, now);
+        if (is_strangers && strangers.bytes < 0.0) || datagrams.take(bytes).is_err() {
             return false;
+        }
+        if is_strangers {
+            strangers.bytes -= bytes as f64;
         }
         let mut room = lock(&bucket.room);
         room.fill(rate, now);

@@ -112,7 +112,9 @@ impl Entry {
 
     /// Counts a datagram for the limit of the peer. Returns false if it is beyond the limit.
     pub(crate) fn admits(&self, direction: Direction, bytes: usize) -> bool {
-        self.rate.get().is_none_or(|(rate, _)| rate.admits(direction, bytes))
+        // What has a limit and was accepted here is of a client of the peer's sockets.
+        let is_strangers = self.about.is_near;
+        self.rate.get().is_none_or(|(rate, _)| rate.admits(direction, bytes, is_strangers))
     }
 
     pub(crate) fn add_sent(&self, bytes: usize) {

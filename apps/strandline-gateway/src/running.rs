@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 
 use crate::captures::{self, Captures};
+use crate::client_socket::ClientSocket;
 use crate::config::{Args, ListenerConfig, Reverse, Settings, UdpForward};
 use crate::desired_listeners::{
     AnnouncedListener, DesiredListener, announced, captured, tcp_target, udp_target, wanted,
@@ -76,10 +77,27 @@ struct ActiveListener {
     announced: AnnouncedListener,
     /// Where its connections go; `None` once it takes none any more.
     to: Option<TargetSender>,
-    /// True while a listener accepts nothing, because its socket has failed.
+    /// True while a TCP listener accepts nothing, because its socket has failed.
     has_failed: Arc<AtomicBool>,
-    /// Another descriptor of the socket, for the next process; none once this one ends.
-    socket: Option<OwnedFd>,
+    /// The socket, for the next process; none once this one ends.
+    socket: Option<ServedSocket>,
+}
+
+/// A socket that is served, besides the task that serves it.
+enum ServedSocket {
+    /// Another descriptor of it.
+    Tcp(OwnedFd),
+    Udp(Arc<ClientSocket>),
+}
+
+impl ServedSocket {
+    /// Returns another descriptor of the socket; `None` if that has failed for now.
+    fn descriptor(&self) -> std::io::Result<Option<OwnedFd>> {
+        match self {
+            Self::Tcp(socket) => socket.try_clone().map(Some),
+            Self::Udp(socket) => socket.descriptor(),
+        }
+    }
 }
 
 /// Tells a task where its connections or datagrams go.
@@ -218,9 +236,11 @@ impl Running {
         }
         let (mut listeners, mut all) = (Vec::new(), Vec::new());
         for served in &self.state.borrow().listeners {
-            if let Some(socket) = &served.socket {
+            if let Some(socket) = &served.socket
+                && let Some(socket) = socket.descriptor().context("duplicating a socket")?
+            {
                 listeners.push(served.id);
-                all.push(socket.try_clone().context("duplicating a socket")?);
+                all.push(socket);
             }
         }
         self.succession.hand_over(listeners, all, self.gateway.settings().drain_timeout).await
@@ -426,7 +446,7 @@ impl Running {
             .filter(|desired| !is_wanted(desired.id))
             .filter_map(|desired| desired.socket.as_ref())
         {
-            leaving.push(socket.try_clone()?);
+            leaving.extend(socket.descriptor()?);
         }
         for (id, desired) in all.iter().copied() {
             if state.listeners.iter().any(|served| served.id == id) {
@@ -509,22 +529,23 @@ impl Running {
         runtime: &Handle,
     ) -> Option<ActiveListener> {
         let (gateway, has_failed) = (Arc::clone(&self.gateway), Arc::<AtomicBool>::default());
-        let Bound { id, socket, address, other } = bound;
-        let to = match (socket, desired) {
+        let Bound { id, socket, address, other: other_descriptor } = bound;
+        let (to, socket) = match (socket, desired) {
             (BoundSocket::Tcp(listener, other), DesiredListener::Tcp(desired)) => {
                 let (sender, target) = watch::channel(tcp_target(desired, link));
                 runtime.spawn(listeners::serve((listener, other), target, gateway, Arc::clone(&has_failed)));
-                Some(TargetSender::Tcp(sender))
+                (TargetSender::Tcp(sender), ServedSocket::Tcp(other_descriptor))
             }
             (BoundSocket::Udp(socket), DesiredListener::Udp(forward)) => {
                 let (sender, target) = watch::channel(udp_target(forward, link));
-                runtime.spawn(listeners::serve_udp(socket, target, gateway));
-                Some(TargetSender::Udp(sender))
+                let socket = Arc::new(ClientSocket::new(socket, address));
+                runtime.spawn(listeners::serve_udp(Arc::clone(&socket), target, gateway));
+                (TargetSender::Udp(sender), ServedSocket::Udp(socket))
             }
             _ => return None,
         };
         let announced = announced(address, desired, link);
-        Some(ActiveListener { id, announced, to, has_failed, socket: Some(other) })
+        Some(ActiveListener { id, announced, to: Some(to), has_failed, socket: Some(socket) })
     }
 }
 
@@ -551,7 +572,8 @@ pub(crate) fn print_rules(args: &Args) -> Result<ExitCode> {
 
 impl ActiveListener {
     fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::Relaxed)
+        let is_udp_failed = matches!(&self.socket, Some(ServedSocket::Udp(socket)) if socket.has_failed());
+        is_udp_failed || self.has_failed.load(Ordering::Relaxed)
     }
 
     /// Sends new connections elsewhere, if that has changed.

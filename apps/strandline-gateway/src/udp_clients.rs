@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use strandline::{Association, Stream};
-use tokio::net::UdpSocket;
+use strandline_tls::AcceptErrors;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use crate::client_socket::ClientSocket;
 use crate::clock::now;
 use crate::config::FlowTimes;
 use crate::first_message::reply;
 use crate::flow_limit::{FlowLimit, FlowPermit, FlowsMax, Slot};
-use crate::flows::{self, Flows, Target, buffer, idle};
+use crate::flows::{self, Flows, Target, Way, buffer, idle};
 use crate::peer_rate::Direction;
 use crate::protocol::{Opening, Reason};
 use crate::recent::Recent;
@@ -163,17 +164,16 @@ impl Clients {
 /// client's. `begin` starts the flow of a new client, and returns its entry. `limit` returns what counts the flows with
 /// the peer, and `most` how many there may be. Datagrams beyond that are lost, and counted.
 pub(crate) async fn serve(
-    socket: &UdpSocket,
+    socket: &ClientSocket,
     (limit, most): (impl Fn() -> Arc<FlowLimit>, impl Fn() -> FlowsMax),
     lost: &AtomicU64,
     may_serve: impl Fn(SocketAddr) -> bool,
     mut begin: impl FnMut(NewClient) -> Arc<Entry>,
 ) {
     let mut clients = Clients::default();
-    let mut room = buffer();
+    let (mut room, mut errors) = (buffer(), AcceptErrors::default());
     loop {
-        // Errors are those of earlier datagrams: their clients are gone.
-        let Ok((len, address)) = socket.recv_from(&mut room).await else { continue };
+        let (len, address) = socket.recv_from(&mut room, &mut errors).await;
         let (datagram, now) = (Bytes::copy_from_slice(room.get(..len).unwrap_or_default()), now());
         let Some(first) = clients.pass(address, datagram, now) else { continue };
         if !may_serve(address) {
@@ -197,7 +197,7 @@ pub(crate) struct ClientFlow {
     /// Those of the association.
     pub(crate) flows: Arc<Flows>,
     pub(crate) token: u32,
-    pub(crate) socket: Arc<UdpSocket>,
+    pub(crate) socket: Arc<ClientSocket>,
     pub(crate) times: FlowTimes,
 }
 
@@ -218,7 +218,7 @@ impl ClientFlow {
         let Self { association, flows, token, socket, times } = self;
         tracked.entry.set_stream(stream.id().0);
         let (mut recv, mut send) = stream.into_split();
-        let target = Target { socket, to: Some(client.address), entry: Arc::clone(&tracked.entry) };
+        let target = Target { way: Way::Client(socket, client.address), entry: Arc::clone(&tracked.entry) };
         let routed = flows.add(token, target).ok_or(CloseReason::Failed(Reason::Other))?;
         if !tracked.entry.admits(Direction::Sent, client.first.len()) {
             return Err(CloseReason::Failed(Reason::Limit));

@@ -14,6 +14,7 @@ use strandline::{
 use tokio::runtime::Runtime;
 
 use crate::common::{Gateway, Home, PATIENCE, PROGRAM, accept, at_last, free_address, patient, read_exactly};
+use crate::datagrams::metric;
 use crate::programs;
 
 /// Kinds of openings.
@@ -99,13 +100,26 @@ impl Bare {
     }
 
     /// Opens a stream with this message, and waits for nothing.
-    fn begin(&mut self, opening: &'static [u8]) {
+    fn begin(&mut self, opening: Vec<u8>) {
         let stream = self.runtime.block_on(async {
             let (recv, mut send) = self.association.open_stream().await.unwrap().into_split();
-            send.send(bytes::Bytes::from_static(opening)).await.unwrap();
+            send.send(opening.into()).await.unwrap();
             (recv, send)
         });
         self.held.push(stream);
+    }
+
+    /// Works until a condition holds.
+    fn work_until(&self, is_so: impl Fn() -> bool) {
+        self.runtime.block_on(async {
+            let working = async {
+                while !is_so() {
+                    // Sleeps because another program is observed from outside, without a notification of changes.
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, working).await.unwrap();
+        });
     }
 
     /// Opens a stream with this message. Returns the code of the reply.
@@ -177,7 +191,7 @@ fn requests_are_no_connections() {
     let _far = Gateway::start(&format!("--listen {listen} --allow {to} --shards 1 --config {file}"));
     let mut peer = Bare::connect(listen);
     for _ in 0..100 {
-        peer.begin(&[1, REPORT, 0, 4]);
+        peer.begin(vec![1, REPORT, 0, 4]);
     }
     assert_eq!(peer.open(opening(CONNECT, to, &[], &[])), 0);
     assert_eq!(peer.open(opening(CONNECT, to, &[], &[])), 7, "two are too many");
@@ -350,6 +364,32 @@ fn a_token_in_use_delivers_nothing() {
         room[..len].to_vec()
     });
     assert_eq!(received, [b"first", b"other"]);
+}
+
+/// A flow whose first datagram finds no room is beyond a limit of flows, not of connections, and its peer learns of it.
+#[test]
+fn datagrams_without_room_end_as_flows() {
+    // A quarter of 4 MiB waits for connections. With these there is no room for all of a large datagram.
+    const COUNT: usize = 66;
+    const DATA: usize = 15_000;
+    let (listen, home, udp) =
+        (free_address(), Home::new("flow-room"), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let ((silent, _full), to) = (silent_server(), udp.local_addr().unwrap());
+    let file = home.write("far.toml", "[limits]\nbuffer_mib = 4\nconnect_timeout_secs = 600\n");
+    let allow = format!("--allow {silent} --allow-udp {to}");
+    let far = format!("--listen {listen} {allow} --shards 1 --admin 127.0.0.1:0 --config {file}");
+    let far = Gateway::start(&far);
+    let mut peer = Bare::connect(listen);
+    for _ in 0..COUNT {
+        peer.begin(opening(CONNECT, silent, &[], &[7; DATA]));
+    }
+    peer.work_until(|| far.status()["connections"].as_array().unwrap().len() == COUNT);
+    assert_eq!(peer.open(opening(FLOW, to, &[4, 4, 0, 0, 0, 1], &[7; 60_000])), 7);
+    let ends = || {
+        ["flow_limit", "limit"].map(|end| metric(&far, &format!("connection_ends_total{{end=\"{end}\"}}")))
+    };
+    at_last("it is beyond a limit", || ends() != [0, 0]);
+    assert_eq!(ends(), [1, 0], "no alert");
 }
 
 /// A network between a near gateway and its peer that holds the gateway's packets back until `open` is true, and

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{
     Gateway, Home, PATIENCE, PROGRAM, World, accept, at_last, bytes, free_address, patient, read_all,
-    read_exactly, shut_down,
+    read_exactly, shut_down, stop_listening,
 };
 use crate::failures::socks;
 
@@ -330,7 +330,9 @@ fn a_reverse_forward_is_asked_for_again() {
     at_last("it is refused", || near.log().contains("it is asked again"));
     home.write("far.toml", &format!("[[access]]\nallow_listen = [\"{at}\"]\n"));
     far.hang_up();
-    at_last("the port is taken", || near.log().matches("it is asked again").count() == 2);
+    at_last("the port is taken", || near.log().matches("it is asked again").count() >= 2);
+    // It accepts no client of the far gateway, whoever still has it.
+    assert!(stop_listening(&taken));
     drop(taken);
     let mut client = None;
     at_last("the far gateway listens", || {
@@ -339,6 +341,65 @@ fn a_reverse_forward_is_asked_for_again() {
     });
     client.unwrap().write_all(b"late").unwrap();
     assert_eq!(read_exactly(&mut accept(&inner), 4), b"late");
+}
+
+/// UDP sockets that something else has shut down are replaced, and reported until they are: one for clients, and one
+/// that the far gateway has for the near one. Flows go on.
+#[test]
+fn failed_udp_sockets_listen_again() {
+    let (server, forward, reverse) =
+        (UdpSocket::bind("127.0.0.1:0").unwrap(), free_address(), free_address());
+    let to = server.local_addr().unwrap();
+    let far =
+        format!("--listen 127.0.0.1:0 --allow-udp {to} --allow-listen-udp {reverse} --admin 127.0.0.1:0");
+    let far = Gateway::start(&far);
+    let peer = format!("--peer far={} --admin 127.0.0.1:0", far.listens());
+    let near = Gateway::start(&format!("{peer} --forward udp/{forward}={to} --reverse udp/{reverse}={to}"));
+    std::thread::spawn(move || {
+        let mut room = [0; 100];
+        while let Ok((len, source)) = server.recv_from(&mut room) {
+            let _ = server.send_to(&room[..len], source);
+        }
+    });
+    let client = |at: SocketAddr| {
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(at).unwrap();
+        client.set_nonblocking(true).unwrap();
+        client
+    };
+    // Errors are those of datagrams that came while no socket had the address.
+    let answers = |client: &UdpSocket, number: u8| {
+        let _ = client.send(&[number]);
+        let mut room = [0; 100];
+        std::iter::repeat_with(|| client.recv(&mut room).map(|_| room[0]))
+            .take_while(
+                |received| !matches!(received, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock),
+            )
+            .any(|received| received.is_ok_and(|received| received == number))
+    };
+    let is_failed = || near.status()["listeners"][0]["failed"] == true;
+    let (forwarded, reversed) = (client(forward), client(reverse));
+    at_last("the near gateway passes datagrams", || answers(&forwarded, 1));
+    at_last("the far gateway passes datagrams", || answers(&reversed, 1));
+    // Another socket takes the address meanwhile.
+    let mut other = None;
+    at_last("the address is taken", || {
+        shut_down(near.pid(), forward);
+        other = UdpSocket::bind(forward).ok();
+        other.is_some()
+    });
+    at_last("it is reported", is_failed);
+    at_last("the log has the error", || near.log().contains("receiving datagrams failed"));
+    drop(other);
+    at_last("datagrams pass again", || answers(&forwarded, 2));
+    assert!(!is_failed());
+    assert!(shut_down(far.pid(), reverse));
+    at_last("it is noticed", || far.log().contains("receiving datagrams failed"));
+    at_last("the far gateway passes datagrams again", || answers(&reversed, 2));
+    for (gateway, listener) in [(&near, "udp"), (&far, "listen_udp")] {
+        let flows = format!("strandline_gateway_connections_total{{listener=\"{listener}\"}} 1\n");
+        assert!(gateway.admin("metrics").contains(&flows), "{listener}: {}", gateway.admin("metrics"));
+    }
 }
 
 /// A peer of which nothing is needed.

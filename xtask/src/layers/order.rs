@@ -214,6 +214,7 @@ pub(super) const CRATES: [Rules; 10] = [
             apart(&["admin_token"]),
             apart(&[
                 "access_log",
+                "client_socket",
                 "clock",
                 "loss_meter",
                 "local_addresses",

@@ -10,6 +10,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::watch;
 
 use super::{beside, closed};
+use crate::client_socket::ClientSocket;
 use crate::config::UdpForward;
 use crate::flows::idle;
 use crate::gateway::Gateway;
@@ -42,12 +43,11 @@ pub(crate) fn bind_udp(forward: &UdpForward, leaving: &[OwnedFd]) -> Result<UdpS
 
 /// Passes datagrams until the sender of the target is dropped.
 pub(crate) async fn serve_udp(
-    socket: UdpSocket,
+    socket: Arc<ClientSocket>,
     mut target: watch::Receiver<UdpTarget>,
     gateway: Arc<Gateway>,
 ) {
     let targets = target.clone();
-    let socket = Arc::new(socket);
     let may_serve = |client: SocketAddr| targets.borrow().forward.from.include(client.ip());
     let most = || gateway.settings().limits.flows_max();
     // One for all sockets of the peer. A reload that replaces the peer begins anew.
@@ -76,7 +76,7 @@ pub(crate) async fn serve_udp(
 
 /// Passes the datagrams of a client until its flow ends.
 async fn run(
-    socket: Arc<UdpSocket>,
+    socket: Arc<ClientSocket>,
     forward: Arc<UdpForward>,
     link: Arc<Link>,
     client: NewClient,

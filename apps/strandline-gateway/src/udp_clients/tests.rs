@@ -1,5 +1,7 @@
 use std::cell::{Cell, RefCell};
 
+use tokio::net::UdpSocket;
+
 use super::*;
 use crate::registry::{ConnectionInfo, Registry};
 
@@ -57,6 +59,7 @@ impl Served {
     async fn run(&self, most: FlowsMax, sending: impl AsyncFn(SocketAddr)) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
+        let socket = ClientSocket::new(socket, address);
         tokio::select! {
             () = serve(&socket, (|| Arc::clone(&self.limit), || most), &self.lost, |_| true, |client| self.begin(client)) => {}
             () = sending(address) => {}

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "processes work in real time")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -211,7 +211,7 @@ pub fn is_gone(pid: rustix::process::Pid) -> bool {
     !status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
-/// Shuts down the listening socket of a process at an address, as `ss --kill` does. Returns whether it has one.
+/// Shuts down the listening or UDP socket of a process at an address, as `ss --kill` does. Returns whether it has one.
 pub fn shut_down(pid: u32, at: SocketAddr) -> bool {
     let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
     let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
@@ -223,8 +223,10 @@ pub fn shut_down(pid: u32, at: SocketAddr) -> bool {
         let Ok(fd) = rustix::process::pidfd_getfd(&process, number, flags) else { continue };
         let socket = socket2::SockRef::from(&fd);
         let is_at = socket.local_addr().is_ok_and(|address| address.as_socket() == Some(at));
-        if is_at && socket.is_listener().unwrap_or(false) {
-            return socket.shutdown(std::net::Shutdown::Both).is_ok();
+        let is_udp = socket.r#type().is_ok_and(|kind| kind == socket2::Type::DGRAM);
+        if is_at && (is_udp || socket.is_listener().unwrap_or(false)) {
+            // One of UDP is shut down, although the kernel says that it is not connected.
+            return socket.shutdown(std::net::Shutdown::Both).is_ok() || is_udp;
         }
     }
     false
@@ -431,9 +433,24 @@ pub fn free_port() -> u16 {
     (0..PORTS)
         .map(|_| first + own.wrapping_mul(61).wrapping_add(NEXT_PORT.fetch_add(1, Ordering::Relaxed)) % PORTS)
         .find(|port| {
-            TcpListener::bind(("0.0.0.0", *port)).is_ok() && UdpSocket::bind(("0.0.0.0", *port)).is_ok()
+            TcpListener::bind(("0.0.0.0", *port)).is_ok_and(|tcp| stop_listening(&tcp)) && !is_of_udp(*port)
         })
         .expect("a free port")
+}
+
+/// Lets a listener accept nothing more, also if a program that another test is just starting still has it. Its address
+/// can be bound again.
+pub fn stop_listening(listener: &TcpListener) -> bool {
+    socket2::SockRef::from(listener).shutdown(std::net::Shutdown::Both).is_ok()
+}
+
+/// Returns whether a UDP socket has a port. It binds none: a program that another test is just starting might keep it.
+fn is_of_udp(port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    ["udp", "udp6"].into_iter().any(|kind| {
+        let all = std::fs::read_to_string(format!("/proc/thread-self/net/{kind}")).unwrap_or_default();
+        all.lines().any(|line| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&end)))
+    })
 }
 
 /// Returns an address of loopback with such a port.
