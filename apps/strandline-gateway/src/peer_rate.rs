@@ -178,8 +178,8 @@ impl PeerRate {
         }
     }
 
-    /// Takes room for a datagram, and for its headers. Returns false if it is beyond the limit. `is_strangers` says that
-    /// its flow is one of a client of the peer's sockets here.
+    /// Takes room for a datagram, and for its headers. Returns false if it is beyond the limit. `is_strangers` says
+    /// that its flow is one of a client of the peer's sockets here.
     pub(crate) fn admits(&self, direction: Direction, bytes: usize, is_strangers: bool) -> bool {
         let bytes = bytes.saturating_add(HEADERS);
         let rate = *self.limit.borrow() as f64;

@@ -418,8 +418,8 @@ fn the_address_of_associations_stays_with_its_port() {
     at_last("the log has the reason", || far.log().contains("only be changed to another port"));
 }
 
-/// More sockets than one message to another process holds. Connections that come meanwhile are served, whichever process
-/// accepts them.
+/// More sockets than one message to another process holds. Connections that come meanwhile are served, whichever
+/// process accepts them.
 #[test]
 fn hundreds_of_listeners_are_handed_over() {
     let (address, home) = (serve_echo(), Home::new("restart-many"));

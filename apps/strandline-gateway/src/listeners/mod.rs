@@ -115,7 +115,8 @@ pub(crate) struct Target {
     pub(crate) _user: SocketUser,
 }
 
-/// Accepts connections until the sender of the target is dropped. Those that have come until then are served. `has_failed` is true while the socket accepts none. `socket` is another descriptor of it.
+/// Accepts connections until the sender of the target is dropped. Those that have come until then are served.
+/// `has_failed` is true while the socket accepts none. `socket` is another descriptor of it.
 pub(crate) async fn serve(
     (listener, socket): (TcpListener, std::net::TcpListener),
     mut target: watch::Receiver<Target>,
