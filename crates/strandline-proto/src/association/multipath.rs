@@ -41,9 +41,7 @@ pub(super) fn end_burst(association: &mut Association, index: PathIndex) {
     for index in all {
         let path = association.paths.get_mut(index);
         path.end_burst();
-        if waits {
-            path.wait_for_pace();
-        }
+        path.update_pace(waits);
     }
 }
 

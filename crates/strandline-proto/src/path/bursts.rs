@@ -112,8 +112,12 @@ impl Path {
             && window < self.congestion.slow_start_threshold()
     }
 
-    /// Sets the pace timer if pacing alone holds back waiting data.
-    pub(crate) fn wait_for_pace(&mut self) {
+    /// Sets the pace timer if data `waits` that pacing alone holds back. A stream without credit waits for something
+    /// else, which may be known only now.
+    pub(crate) fn update_pace(&mut self, waits: bool) {
+        if !waits {
+            return self.forget_pace();
+        }
         if self.pacer.may_send() || self.flight >= self.window() {
             return self.pacer.clear();
         }

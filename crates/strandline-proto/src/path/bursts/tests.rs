@@ -106,12 +106,10 @@ fn after_a_late_timer(congestion: Algorithm, waits: bool) -> (u64, u64) {
     path.congestion.on_ack(&crate::congestion::Ack::of(now, 60_000, path.flight));
     send_all(&mut path, now);
     path.end_burst();
-    path.wait_for_pace();
+    path.update_pace(true);
     let due = path.next_deadline();
     assert!(due < now + Duration::from_millis(10), "{path:?}");
-    if !waits {
-        path.forget_pace();
-    }
+    path.update_pace(waits);
     let late = due + Duration::from_millis(7);
     path.on_pace_timer(late);
     path.allow_burst(late + Duration::from_millis(20), &config());
