@@ -67,6 +67,8 @@ struct Sent {
     named: bool,
     /// True if an NR-SACK reported it as non-renegable.
     kept: bool,
+    /// True if a SACK acknowledged it, and none that is newer and had room to do so left it out.
+    held: bool,
     /// Number of SACKs since it was sent that reported a higher TSN and not this one, or withdrew the report of an
     /// earlier SACK (RFC 9260 section 6.2.1 D iii).
     misses: u32,
@@ -168,6 +170,10 @@ pub(crate) struct Board {
     abandoned: Abandoned,
     credit: Credit,
     granted: Granted,
+    /// True if losses are found by time: a full SACK revokes nothing beyond its last block.
+    by_time: bool,
+    /// True if a SHUTDOWN acknowledged more than all SACKs before: a SACK that acknowledges as much is newer.
+    ahead: bool,
     /// The type of the chunks that acknowledge DATA, once one was sent.
     acknowledges_by: Option<u8>,
 }
@@ -207,7 +213,8 @@ impl Board {
             let earlier = self.first.map(|first| (first, chunks)).or_else(|| self.earlier.take());
             let abandoned = core::mem::take(&mut self.abandoned);
             let credit = core::mem::take(&mut self.credit);
-            *self = Self { tag, earlier, abandoned, credit, ..Self::default() };
+            let by_time = self.by_time;
+            *self = Self { tag, earlier, abandoned, credit, by_time, ..Self::default() };
         }
         if self.earlier.is_none() {
             return;
@@ -220,7 +227,7 @@ impl Board {
         if next.distance_from(first) as usize <= chunks.len() {
             for chunk in &mut chunks {
                 chunk.excused = true;
-                (chunk.acknowledged, chunk.named, chunk.kept) = (false, false, false);
+                (chunk.acknowledged, chunk.named, chunk.kept, chunk.held) = (false, false, false, false);
             }
             (self.first, self.chunks) = (Some(first), chunks);
         } else {
@@ -477,17 +484,11 @@ impl Board {
         on_timeout(self);
         self.least.clear();
         let mut room = mtu;
-        let beyond = self
-            .first
-            .zip(self.unnamed)
-            .map(|(first, (named, _))| named.next().distance_from(first) as usize);
-        for (at, chunk) in self
-            .chunks
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, chunk)| chunk.to == to && !chunk.named && !chunk.abandoned)
-        {
-            if chunk.acknowledged && beyond.is_some_and(|beyond| at >= beyond) {
+        for chunk in &mut self.chunks {
+            if chunk.to != to || chunk.named || chunk.abandoned {
+                continue;
+            }
+            if chunk.held {
                 chunk.excused = true;
                 continue;
             }
@@ -576,6 +577,11 @@ impl Board {
             *traffic = Traffic { delivered: traffic.delivered, sacks: traffic.sacks, ..Traffic::default() };
         }
     }
+}
+
+/// Sets whether losses are found by time.
+pub(crate) fn set_by_time(board: &mut Board, by_time: bool) {
+    board.by_time = by_time;
 }
 
 /// Returns the bytes outstanding at an address that nothing indicates as lost.

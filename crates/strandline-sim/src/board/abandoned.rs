@@ -104,6 +104,7 @@ impl Sent {
             acknowledged: false,
             named: false,
             kept: false,
+            held: false,
             misses: 0,
             excused: false,
             in_set_up: false,

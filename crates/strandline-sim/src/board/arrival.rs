@@ -71,14 +71,15 @@ impl Board {
             Chunk::Shutdown(shutdown) => {
                 let first = self.first;
                 let is_possible = self.advance(now, shutdown.cumulative_tsn);
-                if is_possible && self.first != first {
-                    self.window.on_shutdown();
-                }
                 // If a gap block reported the next chunk, the peer has revoked that one, and perhaps the others
                 // (decision 165).
-                if is_possible && self.chunks.front().is_some_and(|chunk| chunk.named) {
+                if is_possible && self.chunks.front().is_some_and(|chunk| chunk.held) {
                     let nothing = core::iter::empty::<GapBlock>();
                     self.on_blocks(now, shutdown.cumulative_tsn.next(), nothing, false);
+                }
+                if is_possible && self.first != first {
+                    self.window.on_shutdown();
+                    self.ahead = true;
                 }
             }
             _ => {}
@@ -110,8 +111,9 @@ impl Board {
             return;
         }
         // Another SACK may have overtaken it: then what it leaves out is still acknowledged (decision 165). The first
-        // chunk is missing in any case.
-        let may_be_old = self.first == first && !self.chunks.front().is_some_and(|chunk| chunk.named);
+        // chunk is missing in any case. A SHUTDOWN, often in the same packet, overtakes none.
+        let is_newer = core::mem::take(&mut self.ahead) || self.first != first;
+        let may_be_old = !is_newer && !self.chunks.front().is_some_and(|chunk| chunk.held);
         let outstanding = self.on_blocks(now, cumulative.next(), blocks, may_be_old);
         let lowest = self.chunks.iter().find(|chunk| !chunk.abandoned).map(|lowest| lowest.bytes);
         self.window.on_sack(a_rwnd, outstanding, lowest);
@@ -139,6 +141,9 @@ impl Board {
         }
         // Offset 1 would be the chunk after the cumulative TSN, the first of those left.
         let highest = named.len();
+        // With this many blocks it may have been full (decision 83).
+        let full = blocks.count() >= MAY_BE_ALL;
+        let may_be_cut = full && self.by_time;
         self.behind.begin();
         let mut outstanding = 0;
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
@@ -147,6 +152,7 @@ impl Board {
             // is neither outstanding nor part of the packet that a time-out repeats.
             let reported = named.get(at).copied().unwrap_or(false);
             let is_named = chunk.kept || reported || (may_be_old && chunk.named);
+            chunk.held = is_named || (chunk.held && (may_be_old || (may_be_cut && at >= highest)));
             adds |= reported && !chunk.named;
             let tsn = Tsn(first.0.wrapping_add(at as u32));
             if is_named && !chunk.acknowledged && !chunk.abandoned {
@@ -163,8 +169,6 @@ impl Board {
             outstanding += if is_named || chunk.abandoned { 0 } else { i64::from(chunk.payload) };
         }
         self.behind.end();
-        // With this many blocks it may have been full (decision 83).
-        let full = blocks.count() >= MAY_BE_ALL;
         let next = Tsn(first.0.wrapping_add(self.chunks.len() as u32));
         if adds {
             self.unnamed = full.then(|| (Tsn(first.0.wrapping_add(highest as u32).wrapping_sub(1)), next));

@@ -6,6 +6,8 @@ use strandline_wire::{GapBlock, PacketBuilder, Ppid, Ssn, StreamId, Verification
 
 use super::*;
 
+mod shutdown;
+
 const TO: [u8; 4] = [10, 0, 0, 1];
 
 /// Bytes of a chunk that these tests send, header included.
@@ -239,6 +241,7 @@ fn tsns_go_on_under_another_tag() {
 #[test]
 fn time_out_passes_over_chunks_beyond_full_sack() {
     let mut board = Board::default();
+    set_by_time(&mut board, true);
     for tsn in 1..=40 {
         sends(&mut board, 0, tsn).expect("new data");
     }
@@ -255,6 +258,7 @@ fn time_out_passes_over_chunks_beyond_full_sack() {
     let excused = board.chunks.iter().filter(|chunk| chunk.excused && !chunk.acknowledged).count();
     assert_eq!(excused, 20);
     let mut board = five();
+    set_by_time(&mut board, true);
     hears(&mut board, 10, 0, &[(2, 4)]);
     hears(&mut board, 11, 1, &[(2, 2)]);
     board.excuse_first(TO.into(), 2 * 1016);
@@ -496,21 +500,6 @@ fn withdrawn_gap_acknowledgement_is_a_miss_indication() {
         }
         let least = board.in_flight_least(at(13), TO.into(), Recovery::Rfc9260, 0);
         assert_eq!(least, if withdrawn { BYTES } else { 3 * BYTES }, "without those missed three times");
-    }
-}
-
-/// A SHUTDOWN that acknowledges everything before a chunk of a gap block shows that the peer lacks that one.
-#[test]
-fn shutdown_may_contradict_gap_blocks() {
-    for (cumulative, contradicts) in [(0, false), (1, false), (2, true)] {
-        let mut board = five();
-        hears(&mut board, 10, 0, &[(3, 4)]);
-        shuts_down_in(&mut board, AssociationState::Established, 11, cumulative);
-        for tsn in [3, 4] {
-            let refused = sends(&mut board, 2000, tsn).err().map(|Violation(text)| text).unwrap_or_default();
-            let is_known = refused.contains("the last SACK acknowledged");
-            assert_eq!(is_known, !contradicts, "{cumulative} {tsn} {refused}");
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use strandline_wire::Tsn;
 
 use super::Before;
 use super::moves::Moves;
-use crate::board::Board;
+use crate::board::{Board, set_by_time};
 use crate::bounds::{Bounds, Events};
 use crate::by_address::ByAddress;
 use crate::keys::KnownKeys;
@@ -219,6 +219,7 @@ impl Memory {
         if self.board.is_idle() {
             self.by_time = by_time;
         }
+        set_by_time(&mut self.board, by_time && self.by_time);
         events.opened = self.excuse(events, paths, by_time && self.by_time);
         let marks = self.board.take_marks();
         self.board.set_mtu_min(paths.iter().map(|path| u32::from(path.mtu)).min().unwrap_or(0));

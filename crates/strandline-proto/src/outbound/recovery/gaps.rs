@@ -5,9 +5,10 @@
 //! overlapping or inverted; only the set of TSNs in them counts.
 //!
 //! SACKs overtake each other. One with the Cumulative TSN Ack of the previous SACK may be older, so what it omits is
-//! not revoked: its blocks are added to those known. Only a higher Cumulative TSN Ack shows that a SACK is newer. A
-//! peer can make the known list as long as the window allows and then add to it with short SACKs: the runs are
-//! searched for by halves, and those that a SACK does not touch are copied without being looked at.
+//! not revoked: its blocks are added to those known. Only a Cumulative TSN Ack above that of all SACKs before shows
+//! that a SACK is newer; the SHUTDOWN in front of it may have moved the ack point there already. A peer can make the
+//! known list as long as the window allows and then add to it with short SACKs: the runs are searched for by halves,
+//! and those that a SACK does not touch are copied without being looked at.
 //!
 //! A SACK has room for a limited number of blocks. One with many of them may omit what does not fit: chunks that an
 //! earlier SACK reported beyond its last block are not revoked by that, though it is newer. Strict RFC 9260 mode makes
@@ -47,6 +48,8 @@ pub(crate) struct Gaps {
     cut_at: Option<usize>,
     /// `cut_at` of the previous SACK.
     previous_cut_at: Option<usize>,
+    /// True if the Cumulative TSN Ack Point is above that of all SACKs, because a SHUTDOWN has moved it.
+    ahead: bool,
 }
 
 /// What a SACK did to the blocks that were known.
@@ -93,6 +96,11 @@ impl Gaps {
         }
     }
 
+    /// Notes that a SHUTDOWN has moved the Cumulative TSN Ack Point: a SACK up to there is newer than all before.
+    pub(crate) fn on_shutdown(&mut self) {
+        self.ahead = true;
+    }
+
     /// Revokes all blocks if they contain the chunk after the Cumulative TSN Ack, which a peer that still has that
     /// chunk would have acknowledged with it.
     pub(crate) fn revoke_adjacent(&mut self) -> bool {
@@ -104,9 +112,9 @@ impl Gaps {
     }
 
     /// Replaces the blocks by those of a SACK, and keeps the old ones as the previous report. With `may_be_cut`, a
-    /// SACK with many blocks may have had no room for more. With `may_be_old`, it may have been sent before the
-    /// previous one, which has the same cumulative TSN: then its blocks are added. But if the chunk after that TSN was
-    /// reported, the peer has revoked that one in any case, and all blocks are replaced.
+    /// SACK with many blocks may have had no room for more. With `may_be_old` it does not move the Cumulative TSN Ack
+    /// Point, so it may have been sent before the previous one: then its blocks are added. But if the chunk after
+    /// that TSN was reported, the peer has revoked that one in any case, and all blocks are replaced.
     pub(crate) fn replace(
         &mut self,
         blocks: impl Iterator<Item = GapBlock>,
@@ -118,7 +126,8 @@ impl Gaps {
         let full = self.is_full(number);
         let is_cut = may_be_cut && self.reported.len() >= MAY_BE_ALL;
         self.cut_at = self.reported.last().filter(|_| is_cut && full).map(|run| usize::from(run.end));
-        let adds = may_be_old && self.current.first().is_some_and(|first| first.start > 0);
+        let is_newer = core::mem::take(&mut self.ahead) || !may_be_old;
+        let adds = !is_newer && self.current.first().is_some_and(|first| first.start > 0);
         self.revocable = 0;
         if adds && covers(&self.current, &self.reported) {
             self.reported.clear();

@@ -190,6 +190,10 @@ impl SendWindow {
             self.outstanding.set_unreported(None);
             self.revoke_withdrawn(&mut progress, paths);
         }
+        if steps > 0 {
+            self.gaps.on_shutdown();
+            self.non_renegable.iter_mut().for_each(|non_renegable| non_renegable.on_shutdown());
+        }
         if let Some(mut rack) = self.rack_recovery() {
             rack.detect_loss(now, Some(NewlyAcked::default()), can_send_new, paths);
         }

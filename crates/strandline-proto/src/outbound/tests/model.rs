@@ -34,6 +34,8 @@ struct Model {
     chunks: Vec<Known>,
     next: u32,
     cumulative: u32,
+    /// True if a SHUTDOWN acknowledged more than all SACKs before.
+    ahead: bool,
     recovery_exit: Option<u32>,
     /// Order of the latest retransmission of any chunk.
     last_resent: u64,
@@ -88,13 +90,18 @@ impl Model {
         }
     }
 
+    /// True if a SACK, which `advanced` the acknowledged TSNs or not, may be older than the one before.
+    fn may_be_old(&mut self, advanced: bool) -> bool {
+        let is_newer = core::mem::take(&mut self.ahead) || advanced;
+        !is_newer && self.chunks.first().is_some_and(|chunk| !chunk.acked)
+    }
+
     /// `next` is the first TSN not cumulatively acknowledged, `gaps` all TSNs in gap blocks.
     fn sack(&mut self, next: u32, gaps: &BTreeSet<u32>) -> Expected {
         let mut expected = Expected::default();
         let advanced = next > self.cumulative;
         let mut gaps = gaps.clone();
-        if !advanced && self.chunks.first().is_some_and(|chunk| !chunk.acked) {
-            // It may be older than the one before.
+        if self.may_be_old(advanced) {
             gaps.extend(self.chunks.iter().filter(|chunk| chunk.acked).map(|chunk| chunk.tsn));
         }
         self.cumulative = next;
@@ -393,8 +400,9 @@ impl Run {
         }
         let before: Vec<_> = self.model.chunks.iter().filter(|c| !c.acked).cloned().collect();
         let exit = self.model.recovery_exit.filter(|&exit| next <= exit);
+        let ahead = self.model.ahead || advanced;
         let mut expected = self.model.sack(next, &named);
-        self.model.recovery_exit = exit;
+        (self.model.recovery_exit, self.model.ahead) = (exit, ahead);
         for chunk in &mut self.model.chunks {
             if let Some(before) = before.iter().find(|before| before.tsn == chunk.tsn) {
                 (chunk.misses, chunk.marked, chunk.fast) = (before.misses, before.marked, before.fast);

@@ -250,6 +250,35 @@ fn shutdown_that_contradicts_gap_blocks_revokes_them() {
     }
 }
 
+/// The SACK behind a SHUTDOWN, often in the same packet, acknowledges as much, which is more than any SACK before: it
+/// is newer than those, and what it leaves out the peer no longer has.
+#[test]
+fn a_sack_behind_a_shutdown_is_newer() {
+    for mut fixture in [Fixture::with_outstanding(60), Fixture::with_rack(60)] {
+        fixture.wait(100);
+        fixture.sack(0, &[(3, 4), (6, 6), (9, 20)]);
+        let mut acks = Acks::default();
+        let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 1, &mut acks);
+        fixture.apply(&acks);
+        assert!(applied(outcome).cumulative_advanced);
+        let (_, acks) = fixture.sack(2, &[(4, 4), (9, 18)]);
+        assert_eq!(acks[0].lost.reneged_bytes, 4 * ROOM as u32, "3, 6, 19 and 20");
+        // Another one of this kind may be older.
+        for gaps in [&[(9, 12)][..], &[], &[(4, 4)]] {
+            let (_, acks) = fixture.sack(2, gaps);
+            assert_eq!(acks[0].lost.reneged_bytes, 0, "{gaps:?}");
+        }
+        // So may one that acknowledges as much as a SACK has since.
+        let mut acks = Acks::default();
+        let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 2, &mut acks);
+        fixture.apply(&acks);
+        assert!(applied(outcome).cumulative_advanced);
+        fixture.sack(6, &[(9, 18), (20, 20)]);
+        let (_, acks) = fixture.sack(6, &[(9, 9)]);
+        assert_eq!(acks[0].lost.reneged_bytes, 0);
+    }
+}
+
 /// Idle associations process SACKs too, without any heap.
 #[test]
 fn sack_with_nothing_outstanding() {
