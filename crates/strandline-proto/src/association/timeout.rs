@@ -16,7 +16,7 @@ use super::{Association, State, asconf, auth, reconfig, sack_size, stream_credit
 use crate::outbound::partial::{forward_again, forward_len};
 use crate::outbound::stream_credit as outgoing;
 use crate::outbound::{marked_chunks, waits_for_credit};
-use crate::path::{PathState, defer_probe};
+use crate::path::{PathState, defer_probe, on_window_probes_lost};
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
@@ -218,12 +218,10 @@ impl Association {
         self.judge_ecn(now, index, None, true);
         // A peer that answers with a closed window is alive (section 6.1 rule A).
         if self.outbound.zero_window_probing() {
-            return probe_closed_window(self, now, index);
+            return probe_closed_window(self, cx, now, index);
         }
-        // Without another path only the first packet is retransmitted, to find out about the others (RFC
-        // 5682). Data of an ambiguous path takes another one if there is one, because the time-out ends that state.
-        let ambiguous = self.paths.get(index).state == PathState::Ambiguous && self.paths.has_several();
-        let first_only = !ambiguous && self.paths.alternate(index).is_none();
+        let was_ambiguous = self.paths.get(index).state == PathState::Ambiguous;
+        let stays = self.paths.alternate(index).is_none();
         let path = self.paths.get(index);
         // A FORWARD TSN is not in flight, and may be too long like any packet.
         let bytes = path.flight.saturating_add(forward_len(&self.outbound, index));
@@ -235,8 +233,11 @@ impl Association {
         }
         // Before chunks are marked: path and size of the retransmission depend on it.
         self.on_path_error(cx, index, outcome.change);
+        // Without another path only the first packet is retransmitted, to find out about the others (RFC 5682). The
+        // time-out has ended the ambiguous state, so that data which was kept on this path takes another confirmed one.
+        let stays = if was_ambiguous { self.paths.alternate(index).is_none() } else { stays };
         let marked_before = marked_chunks(&self.outbound);
-        let bytes = match first_only {
+        let bytes = match stays {
             true => self.outbound.on_first_timeout(index, again, room_after_timeout(self, index)),
             false => self.outbound.on_timeout(index, again),
         };
@@ -366,7 +367,15 @@ pub(super) fn room_after_timeout(association: &Association, index: PathIndex) ->
 }
 
 /// Handles an expiry of T3-rtx while the peer answers that its window is closed: the lowest chunks probe it.
-fn probe_closed_window(association: &mut Association, now: Time, index: PathIndex) {
+fn probe_closed_window(association: &mut Association, cx: &mut EndpointContext, now: Time, index: PathIndex) {
+    let path = association.paths.get(index);
+    let bytes = path.flight.saturating_add(forward_len(&association.outbound, index));
+    let (lost, before) = (auth::lost_len(association, bytes), path.pmtu.mtu());
+    let path = association.paths.get_mut(index);
+    if on_window_probes_lost(path, lost, &association.config) {
+        cx.known.forget_mtu(path.remote.ip());
+        log_mtu_change(association, index, before);
+    }
     let room = room_after_timeout(association, index);
     let Association { outbound, paths, config, .. } = association;
     let marked_before = marked_chunks(outbound);

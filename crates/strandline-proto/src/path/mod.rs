@@ -50,3 +50,4 @@ pub(crate) use self::set::{PathSet, is_dormant, substitute};
 pub(crate) use self::state::PathState;
 pub(crate) use self::tlp::{defer_probe, take_repetition};
 pub(crate) use self::verification::VerificationBudget;
+pub(crate) use self::window_probe::on_window_probes_lost;

@@ -52,3 +52,16 @@ impl Path {
         }
     }
 }
+
+/// Handles packets of `lost` bytes in all that probed a closed window in vain. Returns true if the PMTU fell because of
+/// that. An answer shows that a single packet has arrived, as loss detection by time sends it. With miss indications
+/// everything outstanding is sent again, and the peer may answer a short packet while all longer ones are too long for
+/// the path.
+pub(crate) fn on_window_probes_lost(path: &mut Path, lost: u32, config: &AssociationConfig) -> bool {
+    let several = path.recovery() == Recovery::Rfc9260 && lost > path.data_chunk_len_max();
+    let fell = several && config.probes_mtu() && path.pmtu.on_timeout(lost as usize);
+    if fell {
+        path.on_mtu();
+    }
+    fell
+}

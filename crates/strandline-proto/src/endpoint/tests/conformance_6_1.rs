@@ -411,3 +411,28 @@ fn section_6_5_stream_numbers_count_ordered_messages() {
     let refused = raw.pair.hosts[SERVER].endpoint.send(raw.pair.now, raw.server, info, "x".into());
     assert!(refused.is_err());
 }
+
+/// Rule A: the window is closed, and the packets that probe it are too long for the path, except the last one, which is
+/// answered. The path MTU falls, so that the lowest chunk arrives.
+#[test]
+fn rule_a_window_probes_may_be_too_long() {
+    let mut raw = Raw::configured(|config| config.to_the_letter = false);
+    for len in [1000, 1000, 10] {
+        raw.server_sends(len);
+    }
+    assert!(raw.say_sack(0, 0, &[(3, 3)]).is_empty());
+    let mtu = |raw: &Raw| raw.server().paths(raw.server).unwrap()[0].mtu;
+    let before = mtu(&raw);
+    let mut again = Vec::new();
+    for _ in 0..600 {
+        let sent = raw.wait(Duration::from_millis(100));
+        if !sent.is_empty() {
+            raw.say_sack(0, 0, &[(3, 3)]);
+        }
+        again.extend(sent);
+    }
+    let is_first = |sent: &&Sent| tsns(core::slice::from_ref(sent)) == [[raw.server_tsn]];
+    assert!(again.iter().filter(is_first).any(|sent| sent.fragment), "{again:?}");
+    assert!(mtu(&raw) < before);
+    assert_eq!(raw.state(), "ESTABLISHED");
+}

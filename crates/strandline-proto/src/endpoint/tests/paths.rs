@@ -1,7 +1,10 @@
 //! Multi-homing: RFC 9260 sections 5.4, 6.4, 8.2 and 8.3.
 
 use super::*;
+use crate::config::SackFrequency;
 use crate::event::PathChange;
+use crate::path::PathState;
+use crate::path_index::PathIndex;
 use crate::stats::Reachability;
 
 fn two_paths(change: impl Fn(&mut AssociationConfig)) -> (Pair, AssociationId, AssociationId) {
@@ -288,4 +291,39 @@ fn window_probe_fits_its_path() {
     assert!(probes.len() > 3 && probes.len() < 20, "{probes:?}");
     assert!(probes.iter().all(|(second, len)| !second || *len <= SHORT), "{probes:?}");
     assert!(probes.iter().any(|(second, len)| *second && *len + 20 > SHORT), "{probes:?}");
+}
+
+/// The path of the data is ambiguous, and the other one takes no data. At a time-out only the first packet is
+/// retransmitted, and a late SACK shows that nothing else is lost (RFC 5682).
+#[test]
+fn beside_an_unconfirmed_path_the_first_packet_asks() {
+    for state in [PathState::Active, PathState::Ambiguous] {
+        let (mut pair, client, _) = two_paths(|config| config.sack_frequency = SackFrequency::Every(1));
+        pair.pass(Duration::from_secs(2));
+        let association = pair.hosts[CLIENT].endpoint.table.at_mut(0).unwrap();
+        association.paths.get_mut(PathIndex::FIRST).state = state;
+        association.paths.get_mut(PathIndex::P1).state = PathState::Unconfirmed;
+        for _ in 0..4 {
+            pair.send(CLIENT, client, 0, &[0; 1000]);
+            pair.collect();
+        }
+        let mut sacks = Vec::new();
+        pair.run_dropping(|sent| {
+            let is_sack = has(kind::SACK)(sent);
+            sacks.extend(is_sack.then(|| sent.clone()));
+            is_sack
+        });
+        assert_eq!(sacks.len(), 4);
+        let stats = |pair: &Pair| pair.hosts[CLIENT].endpoint.status(client).unwrap().stats;
+        while stats(&pair).timeouts == 0 {
+            pair.pass_dropping(Duration::from_millis(1), |_| true);
+        }
+        pair.send(CLIENT, client, 0, &[1; 1000]);
+        let before = stats(&pair).retransmissions;
+        for sack in &sacks {
+            pair.deliver(sack);
+            assert_eq!(stats(&pair).retransmissions, before, "{state:?}");
+        }
+        assert_eq!(stats(&pair).data_sent, u64::from(5 + before), "{state:?}");
+    }
 }
