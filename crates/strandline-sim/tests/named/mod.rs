@@ -363,4 +363,17 @@ pub const SEEDS: &[(u64, &str)] = &[
         30_000_126_385,
         "a copy of data from before a reset of all numbers arrived before the next SACK, and counted as new (of the checker)",
     ),
+    (
+        30_000_010_332,
+        "the SACK behind a SHUTDOWN left out what the peer had discarded, and counted as one that may be older",
+    ),
+    (30_000_010_588, "the same, with several paths"),
+    (
+        30_000_026_531,
+        "the pace timer ran although nothing but credit was waited for, and allowed a burst as if it had been late",
+    ),
+    (
+        31_000_504_329,
+        "packets that probed a closed window were too long for the path, but for a short one that was answered",
+    ),
 ];
