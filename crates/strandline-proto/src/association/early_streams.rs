@@ -4,8 +4,9 @@
 use strandline_wire::number::VerificationTag;
 
 use super::context::EndpointContext;
+use super::cookie::Cookie;
 use super::offer::Offer;
-use super::state::State;
+use super::state::{Setup, State};
 use super::{Association, reconfig};
 use crate::event::{CloseReason, Event};
 use crate::number::Tsn;
@@ -66,23 +67,34 @@ pub(super) fn ask_for_other_tags(association: &mut Association, cx: &mut Endpoin
     association.send_init(cx, now);
 }
 
-/// Refuses a COOKIE ECHO of a restarted peer while data of dynamic streams is under way: an earlier process of the peer
-/// may have it, and another one would get it a second time. Returns false if there is no such data.
+/// Refuses a COOKIE ECHO of a peer that may have restarted while data of dynamic streams is under way: an earlier
+/// process of the peer may have it, and another one would get it a second time. Returns false if there is no such
+/// data, or no process has it.
 pub(super) fn refuse_other_peer(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
-    tag: VerificationTag,
+    cookie: &Cookie,
 ) -> bool {
     let State::CookieEchoed(setup) = &association.state else { return false };
-    if setup.even.is_none() || association.outbound.next_tsn() == association.initial_tsn {
+    let is_sent = setup.even.is_some() && association.outbound.next_tsn() != association.initial_tsn;
+    if !is_sent || crossed(association, setup, cookie) {
         return false;
     }
     // The ABORT goes to the process that waits for an answer now.
-    let before = core::mem::replace(&mut association.peer_tag, tag);
+    let before = core::mem::replace(&mut association.peer_tag, cookie.peer_tag);
     association.abort_for_violation(cx, now, "restarted during the set-up, and may have got data before");
     if !association.state.is_closed() {
         association.peer_tag = before;
     }
     true
+}
+
+/// True if the peer's INIT came so soon that our COOKIE ECHO can't have been at the peer before: within half a round
+/// trip. The same process has answered our INIT and sent its own then (section 5.2.4 action B), and it discards a
+/// COOKIE ECHO with the tag of its INIT ACK. Dynamic streams that the new tag gives to the peer can't be kept.
+fn crossed(association: &Association, setup: &Setup, cookie: &Cookie) -> bool {
+    let keeps = setup.even == is_lower(association, cookie.peer_tag, cookie.peer_initial_tsn);
+    let round_trip = association.paths.get(association.control_path).rto.srtt().unwrap_or_default();
+    keeps && setup.stale == 0 && cookie.created.since(setup.sent_at) < round_trip / 2
 }

@@ -25,6 +25,7 @@ use crate::event::{Event, FailureCause};
 use crate::inbound::i_data::{charged_bytes, partly_delivered};
 use crate::inbound::stream_credit as incoming;
 use crate::outbound::Outbound;
+use crate::outbound::interleaving::may_interleave;
 use crate::outbound::scheduling::keep_settings;
 use crate::outbound::stream_credit as outgoing;
 use crate::path::{Path, PathSet, take_repetition};
@@ -99,7 +100,9 @@ impl Association {
                 self.restart(cx, now, cookie);
             }
             CookieAction::Collision => {
-                if early_streams::refuse_other_peer(self, cx, now, cookie.peer_tag) {
+                if early_streams::refuse_other_peer(self, cx, now, cookie)
+                    || refuse_other_kind(self, cx, now, cookie)
+                {
                     return false;
                 }
                 self.collide(cx, now, cookie);
@@ -252,9 +255,8 @@ impl Association {
             config.receive_buffer_start(),
         );
         reconfig::adopt_peers_tsn(self);
-        if !adopt_interleaving(self) {
-            return refuse_other_chunks(self, cx, now);
-        }
+        let adopted = adopt_interleaving(self);
+        debug_assert!(adopted, "refuse_other_kind has checked it");
         for failed in self.outbound.set_peer(cookie.peer_rwnd, cookie.outbound_streams) {
             cx.on_send_bytes_gone(failed.data.len());
             cx.event(self.id, Event::SendFailed(failed));
@@ -269,4 +271,26 @@ impl Association {
         }
         self.establish(cx, now);
     }
+}
+
+/// Refuses a collision after which the peer expects the other kind of chunks than those that went with the COOKIE ECHO:
+/// I-DATA or DATA. Returns false if there is no such data.
+fn refuse_other_kind(
+    association: &mut Association,
+    cx: &mut EndpointContext,
+    now: Time,
+    cookie: &Cookie,
+) -> bool {
+    let interleaves = cookie.features.has(Extensions::INTERLEAVING);
+    if !association.state.in_setup() || may_interleave(&association.outbound, interleaves) {
+        return false;
+    }
+    // The ABORT goes to the process that waits for an answer now.
+    let before = (association.peer_tag, association.features);
+    (association.peer_tag, association.features) = (cookie.peer_tag, cookie.features);
+    refuse_other_chunks(association, cx, now);
+    if !association.state.is_closed() {
+        (association.peer_tag, association.features) = before;
+    }
+    true
 }

@@ -186,6 +186,11 @@ pub(crate) fn wire_bytes(outbound: &Outbound, bytes: u32) -> u32 {
     if interleaves(outbound) { bytes.saturating_add(bytes / 5) } else { bytes }
 }
 
+/// True if messages can go in I-DATA chunks from now on, or in DATA chunks: nothing of the other kind is outstanding.
+pub(crate) fn may_interleave(outbound: &Outbound, wanted: bool) -> bool {
+    wanted == interleaves(outbound) || outbound.sent().is_none_or(|sent| sent.outstanding.is_empty())
+}
+
 /// Sends messages in I-DATA chunks, or in DATA chunks. Returns false without a change if it differs while anything is
 /// outstanding.
 #[must_use]
@@ -193,7 +198,7 @@ pub(crate) fn set_interleaving(outbound: &mut Outbound, wanted: bool) -> bool {
     if wanted == interleaves(outbound) {
         return true;
     }
-    if outbound.sent().is_some_and(|sent| !sent.outstanding.is_empty()) {
+    if !may_interleave(outbound, wanted) {
         return false;
     }
     outbound.numbers.state_or_default().interleaving = wanted.then(Box::default);

@@ -299,6 +299,7 @@ fn unanswered(sends: bool) -> (Pair, AssociationId) {
 fn a_restarted_peer_gets_no_second_request() {
     for (seed, sends) in [(90, true), (91, true), (92, true), (93, true), (94, false), (95, false)] {
         let (mut pair, client) = unanswered(sends);
+        pair.now += HALF;
         pair.hosts[SERVER].endpoint = Endpoint::new(config(1, SERVER), [seed; 32], pair.now).unwrap();
         pair.hosts[SERVER].events.clear();
         pair.log.clear();
@@ -358,6 +359,48 @@ fn a_peer_that_restarts_behind_its_cookie_ack() {
             assert_eq!(pair.recv(to, other).unwrap().data, &b"anew"[..]);
         }
     }
+}
+
+/// The peer answers an INIT and then begins a set-up itself, before the COOKIE ECHO has come, which it discards. Both
+/// set-ups become one association (section 5.2.4 action B) that delivers the request once, unless the peer's new tag
+/// gives the stream to the peer.
+#[test]
+fn a_peers_set_up_may_cross_a_request() {
+    let mut established = 0;
+    for seed in 60..76 {
+        let mut pair = Pair::new();
+        pair.hosts[SERVER].endpoint = Endpoint::new(config(1, SERVER), [seed; 32], pair.now).unwrap();
+        pair.hosts[SERVER].endpoint.listen(PORT).unwrap();
+        let client = connect(&mut pair);
+        pair.run_to(kind::INIT);
+        pair.now += HALF;
+        pair.run_to(kind::INIT_ACK);
+        let init_ack = pair.wire.pop_front().unwrap();
+        pair.now += HALF;
+        let remotes = vec![address(CLIENT, 0)];
+        let request = Connect { local_port: PORT, peer_port: 5000, remotes, local: Vec::new(), config: None };
+        let now = pair.now;
+        let server = pair.hosts[SERVER].endpoint.connect(now, request).unwrap();
+        hand_over(&mut pair, &init_ack);
+        let stream = own_stream(&mut pair, client);
+        pair.send(CLIENT, client, stream, b"request");
+        pair.log.clear();
+        pair.collect();
+        assert!(pair.log.iter().any(|sent| has(kind::COOKIE_ECHO)(sent) && has(kind::DATA)(sent)));
+        pair.pass(Duration::from_secs(10));
+        if pair.closed(CLIENT).is_some() {
+            assert!(matches!(pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })), "seed {seed}");
+            assert_eq!(pair.recv(SERVER, server), None, "seed {seed}");
+            continue;
+        }
+        established += 1;
+        assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("ESTABLISHED", "ESTABLISHED"));
+        assert_eq!(own_stream(&mut pair, client), stream, "seed {seed}");
+        assert_eq!(pair.recv(SERVER, server).unwrap().data, "request", "seed {seed}");
+        assert_eq!(pair.recv(SERVER, server), None, "seed {seed}");
+        assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+    }
+    assert!(established > 0, "the tag keeps the stream at some seeds");
 }
 
 /// A peer that always answers with the same tag, by which the streams are its own. The INIT is sent again at once, and

@@ -196,6 +196,35 @@ fn collision_keeps_what_was_agreed_on() {
     assert_eq!(after.peer_tag, RAW_TAG);
 }
 
+/// A request went with the COOKIE ECHO in an I-DATA chunk, and the peer restarts without I-DATA and sets up an
+/// association itself. That ends the set-up: nothing behind the COOKIE ECHO is answered.
+#[test]
+fn collision_with_other_chunks_ends_the_set_up() {
+    let interleaving = |config: &mut AssociationConfig| config.extensions.interleaving = true;
+    let mut pair = Pair::configured(interleaving);
+    let client = pair.connect();
+    pair.send(CLIENT, client, 0, b"request");
+    pair.run_dropping(|sent| has(kind::COOKIE_ACK)(sent) || has(kind::SACK)(sent));
+    assert_eq!(pair.state(CLIENT, client), "COOKIE-ECHOED");
+    pair.hosts[SERVER].endpoint = Endpoint::new(config(1, SERVER), [99; 32], pair.now).unwrap();
+    let remotes = vec![address(CLIENT, 0)];
+    let request = Connect { local_port: PORT, peer_port: 5000, remotes, local: Vec::new(), config: None };
+    let now = pair.now;
+    pair.hosts[SERVER].endpoint.connect(now, request).unwrap();
+    pair.run_to(kind::COOKIE_ECHO);
+    let echo = pair.wire.pop_front().unwrap();
+    let packet = Packet::parse(&echo.bytes).unwrap();
+    let raw = packet.chunks().next().unwrap().unwrap();
+    let again = pair.forge(SERVER, (PORT, 5000), echo.tag(), |packet| {
+        assert!(packet.push(&CookieEcho { cookie: raw.value }));
+        assert!(packet.push(&AnyChunk { kind: kind::HEARTBEAT, flags: 0, value: &[0, 1, 0, 8, 1, 2, 3, 4] }));
+    });
+    pair.log.clear();
+    pair.deliver(&again);
+    assert!(matches!(pair.closed(CLIENT), Some(CloseReason::ProtocolViolation(_))), "{:?}", pair.kinds());
+    assert_eq!(pair.kinds(), [[kind::ABORT]]);
+}
+
 /// A peer does not lose authentication by a collision.
 #[test]
 fn collision_keeps_authentication() {
