@@ -149,16 +149,21 @@ fn opening(kind: u8, to: SocketAddr, fields: &[u8], data: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Starts a far gateway with these limits, and connects a peer to it.
+fn limited(name: &str, allowed: SocketAddr, limits: &str) -> (Gateway, Bare) {
+    let (listen, home) = (free_address(), Home::new(name));
+    let file = home.write("far.toml", &format!("[limits]\n{limits}"));
+    let far = Gateway::start(&format!("--listen {listen} --allow {allowed} --shards 1 --config {file}"));
+    (far, Bare::connect(listen))
+}
+
 /// Connections beyond a limit hold nothing here, however much comes with their openings.
 #[test]
 fn refused_streams_hold_nothing() {
     const COUNT: usize = 1500;
-    let (server, listen, home) =
-        (TcpListener::bind("127.0.0.1:0").unwrap(), free_address(), Home::new("refused-streams"));
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = server.local_addr().unwrap();
-    let file = home.write("far.toml", "[limits]\nconnections_max = 1\nbuffer_mib = 16\n");
-    let far = Gateway::start(&format!("--listen {listen} --allow {to} --shards 1 --config {file}"));
-    let mut peer = Bare::connect(listen);
+    let (far, mut peer) = limited("refused-streams", to, "connections_max = 1\nbuffer_mib = 16\n");
     assert_eq!(peer.open(opening(1, to, &[], b"data")), 0);
     let before = far.memory();
     let codes = peer.open_many(COUNT, &opening(1, to, &[], &[7; 64 << 10]), COUNT);
@@ -170,12 +175,9 @@ fn refused_streams_hold_nothing() {
 /// Requests to report, and to listen, take no connection's place, also while it is not known what a stream is for.
 #[test]
 fn requests_are_no_connections() {
-    let (server, listen, home) =
-        (TcpListener::bind("127.0.0.1:0").unwrap(), free_address(), Home::new("requests"));
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = server.local_addr().unwrap();
-    let file = home.write("far.toml", "[limits]\nconnections_max = 1\n");
-    let _far = Gateway::start(&format!("--listen {listen} --allow {to} --shards 1 --config {file}"));
-    let mut peer = Bare::connect(listen);
+    let (_far, mut peer) = limited("requests", to, "connections_max = 1\n");
     for _ in 0..100 {
         peer.begin(vec![1, REPORT, 0, 4]);
     }
@@ -187,11 +189,8 @@ fn requests_are_no_connections() {
 #[test]
 fn openings_share_a_limit() {
     const COUNT: usize = 1500;
-    let (listen, home) = (free_address(), Home::new("openings"));
     let (silent, _full) = silent_server();
-    let file = home.write("far.toml", "[limits]\nbuffer_mib = 16\nconnect_timeout_secs = 600\n");
-    let far = Gateway::start(&format!("--listen {listen} --allow {silent} --shards 1 --config {file}"));
-    let mut peer = Bare::connect(listen);
+    let (far, mut peer) = limited("openings", silent, "buffer_mib = 16\nconnect_timeout_secs = 600\n");
     assert_eq!(peer.open(opening(9, silent, &[], b"data")), 8);
     let before = far.memory();
     // 4 MiB wait, the rest is refused.

@@ -104,8 +104,13 @@ fn shuts_down_in(board: &mut Board, state: AssociationState, ms: u64, cumulative
 
 /// Returns a board with TSNs 1 to 5 in flight and a round-trip time of 10 ms.
 fn five() -> Board {
+    in_flight(5)
+}
+
+/// Returns a board with TSNs from 1 on in flight, as many as this, and a round-trip time of 10 ms.
+fn in_flight(count: u32) -> Board {
     let mut board = Board::default();
-    for tsn in 1..=5 {
+    for tsn in 1..=count {
         sends(&mut board, 0, tsn).expect("new data");
     }
     board.set_times(at(0), TO.into(), Some(Duration::from_millis(10)), Duration::from_secs(1));

@@ -24,12 +24,7 @@ fn shutdown_may_contradict_gap_blocks() {
 /// Returns a board with TSNs 1 to 60 in flight, of which a full SACK has acknowledged the even ones from 2 to 40, and
 /// the next one, which moves the cumulative TSN, those from 4 to 36.
 fn sixty() -> Board {
-    let mut board = Board::default();
-    for tsn in 1..=60 {
-        sends(&mut board, 0, tsn).expect("new data");
-    }
-    board.set_times(at(0), TO.into(), Some(Duration::from_millis(10)), Duration::from_secs(1));
-    board.set_mtu_min(1500);
+    let mut board = in_flight(60);
     set_by_time(&mut board, true);
     let blocks: Vec<_> = (1..=20).map(|block| (2 * block, 2 * block)).collect();
     hears(&mut board, 10, 0, &blocks);
