@@ -135,7 +135,7 @@ async fn data_travels_both_ways() {
     assert_eq!(client.paths()[0].mtu, 16_384, "a record's limit, on the loopback interface");
     assert!(client.status().unwrap().sends_zero_checksum, "DTLS protects packets better than the checksum");
     assert_eq!(client.shutdown().await, Ended::ShutDown);
-    assert_eq!(there.stats().out_of_the_blue, 0);
+    assert!(there.stats().out_of_the_blue <= 1, "a SHUTDOWN COMPLETE may be repeated after a probe");
     assert_eq!(there.encryption_stats().unwrap().established, 1);
 }
 
