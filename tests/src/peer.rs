@@ -17,8 +17,9 @@ pub struct PeerProcess {
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     seen: Vec<String>,
-    /// False if nothing answers for an association that has ended. Its SHUTDOWN COMPLETE must not be lost then.
-    pub answers_after_the_end: bool,
+    /// False if the last packets of an association with messages given up must not be lost, because this stack
+    /// would not repeat them.
+    pub ends_under_losses: bool,
 }
 
 impl PeerProcess {
@@ -28,7 +29,10 @@ impl PeerProcess {
     /// If the program doesn't exist: `make test-deps` builds it.
     #[must_use]
     pub fn usrsctp(arguments: &str) -> Self {
-        Self::start(&built("usrsctp-peer", "make test-deps"), arguments)
+        let mut peer = Self::start(&built("usrsctp-peer", "make test-deps"), arguments);
+        // A FORWARD TSN up to a chunk that was never sent has no timer.
+        peer.ends_under_losses = false;
+        peer
     }
 
     /// Starts the peer on usrsctp, on a separate host that tests/interop/run-all created: `10.132.1.2` and
@@ -50,7 +54,8 @@ impl PeerProcess {
     #[must_use]
     pub fn pion(arguments: &str) -> Self {
         let mut peer = Self::start(&built("pion-peer", "make test-deps"), arguments);
-        peer.answers_after_the_end = false;
+        // Nothing answers for an association that has ended: the SHUTDOWN COMPLETE comes once.
+        peer.ends_under_losses = false;
         peer
     }
 
@@ -85,7 +90,7 @@ impl PeerProcess {
             }
         });
         let name = format!("{} {arguments}", program.display());
-        let mut peer = Self { name, child, input, lines, seen: Vec::new(), answers_after_the_end: true };
+        let mut peer = Self { name, child, input, lines, seen: Vec::new(), ends_under_losses: true };
         peer.expect("READY");
         peer
     }

@@ -134,7 +134,8 @@ impl Session {
     }
 
     /// Receives messages with a limit of a peer that sends them once told to, while all packets are lost
-    /// until it gives some up, and then three of a hundred in each direction. `reports` is true if that stack
+    /// until it gives some up, and then three of a hundred in each direction, to the end if the stack
+    /// [ends under losses](crate::peer::PeerProcess::ends_under_losses). `reports` is true if that stack
     /// reports messages that it has given up. Returns the PPIDs of those that arrived.
     ///
     /// # Panics
@@ -166,7 +167,7 @@ impl Session {
     /// Makes the peer shut down after what it has sent with limits. Returns the PPIDs of what arrived.
     fn receive_rest_with_limits(mut self, plan: &[Planned], skips: u8, reports: bool) -> Vec<u32> {
         let (mut received, mut parts) = (Vec::new(), Vec::new());
-        if !self.peer.answers_after_the_end {
+        if !self.peer.ends_under_losses {
             self.driver.lose(0);
         }
         self.peer.tell("shutdown");
