@@ -10,7 +10,7 @@ use std::thread;
 use strandline_io::{Carrier, IcmpKind, RecvBatch};
 
 /// Maximum time in milliseconds that a test waits for something that must arrive.
-pub const TIMEOUT_MS: i32 = 5_000;
+pub const TIMEOUT_MS: i32 = 60_000;
 
 /// Waits until the descriptor is readable (or has a pending error). Returns false after the timeout.
 pub fn wait_readable(fd: &impl AsFd, timeout_ms: i32) -> bool {
@@ -97,6 +97,9 @@ impl Namespace {
         let name = format!("slio-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         run(&format!("ip netns add {name}"));
         let namespace = Self { name };
+        // A router asks for its neighbours from its link-local address, which else it has only after up to two seconds:
+        // when it has asked three times in vain.
+        namespace.exec("sysctl -qw net.ipv6.conf.default.accept_dad=0");
         namespace.ip("link set lo up");
         namespace
     }
