@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use crate::driver::TIMEOUT;
+
 /// A running peer. If dropped, it ends without notifying its own peer.
 #[derive(Debug)]
 pub struct PeerProcess {
@@ -104,7 +106,7 @@ impl PeerProcess {
     /// Waits for a line with this prefix, and returns it. `BAD` lines and the end of the program fail the
     /// test.
     pub fn expect(&mut self, start: &str) -> String {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
