@@ -142,16 +142,17 @@ fn slow_reader_gets_all_responses_in_order() {
         let text = answer(&mut stream);
         assert!(is_ok(&text, cseq), "{text}");
     }
+    // Requests that are handled however many wait. A busy host makes the server refuse others.
     for cseq in 3..=LAST {
-        stream.write_all(register("heidi", cseq).as_bytes()).unwrap();
+        stream.write_all(register("heidi", cseq).replace("REGISTER", "BYE").as_bytes()).unwrap();
     }
     let mut text = String::new();
-    while !text.contains(&format!("\r\nCSeq: {LAST} REGISTER\r\n")) {
+    while !text.contains(&format!("\r\nCSeq: {LAST} BYE\r\n")) {
         text.push_str(&answer(&mut stream));
     }
-    let numbers = text.lines().filter_map(|line| line.strip_prefix("CSeq: ")?.strip_suffix(" REGISTER"));
+    let numbers = text.lines().filter_map(|line| line.strip_prefix("CSeq: ")?.strip_suffix(" BYE"));
     assert!(numbers.map(|number| number.parse::<u32>().unwrap()).eq(3..=LAST));
-    assert_eq!(text.matches("SIP/2.0 200 OK\r\n").count() as u32, LAST - 2);
+    assert_eq!(text.matches("SIP/2.0 404 ").count() as u32, LAST - 2);
 }
 
 /// Limits the files that the server can open to this many more.

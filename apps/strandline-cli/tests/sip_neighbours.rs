@@ -67,8 +67,12 @@ fn neighbour_reporting_overload_gets_less() {
         alice.recv(&mut room).ok().map(|len| String::from_utf8(room[..len].to_vec()).unwrap())
     };
     at_last("somebody answers", || answer().is_some_and(|answer| answer.starts_with("SIP/2.0 404")));
-    // Both have negotiated overload control, and there is nothing to control yet.
-    assert!(upstream.metrics("/metrics").contains("strandline_sip_withheld_total{reason=\"overload\"} 0\n"));
+    // Both have negotiated overload control, and there is nothing to control yet, unless a busy host has let the first
+    // requests wait.
+    let is_zero = |page: &str, metric: &str| page.contains(&format!("strandline_sip_{metric} 0\n"));
+    let withheld = "withheld_total{reason=\"overload\"}";
+    let has_refused = !is_zero(&busy.metrics("/metrics"), "refused_total");
+    assert!(has_refused || is_zero(&upstream.metrics("/metrics"), withheld));
     let heeded = |page: &str| !page.contains("strandline_sip_neighbour_limits_total 0\n");
     assert!(heeded(&upstream.metrics("/metrics")));
     let flood = Flood::start(busy.address("udp"));

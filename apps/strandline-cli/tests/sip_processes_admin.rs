@@ -48,7 +48,7 @@ fn they_are_drained_and_read_the_configuration_again(world: &mut World, phones: 
     // While draining, no process accepts registrations.
     assert_eq!(world.told("drain")["draining"], true);
     for phone in phones.iter_mut() {
-        assert!(phone.register().starts_with("SIP/2.0 503"));
+        assert!(phone.try_register(3600).unwrap().starts_with("SIP/2.0 503"));
     }
     assert_eq!(world.told("drain --off")["draining"], false);
     // All processes reload the configuration; an invalid one changes nothing.

@@ -19,7 +19,7 @@ fn phones(world: &World) -> Vec<Phone> {
     let mut phones = Vec::new();
     at_last("both processes have some", || {
         let mut phone = Phone::new(&format!("udp{}", phones.len()), Carrier::Udp, &world.server);
-        assert!(phone.register_patiently().starts_with("SIP/2.0 200"));
+        assert!(phone.register().starts_with("SIP/2.0 200"));
         phones.push(phone);
         phones.len() >= 6 && metric(&world.server, "registered_total").iter().all(|count| *count > 0.0)
     });
@@ -43,7 +43,7 @@ fn both_die(world: &World) {
 fn all_register(world: &World, phones: &mut [Phone], secs: u32) {
     let before = metric(&world.server, "registered_total");
     for phone in phones {
-        let answer = phone.register_patiently();
+        let answer = phone.register();
         let wanted = format!("expires={secs}");
         assert!(answer.starts_with("SIP/2.0 200") && answer.contains(&wanted), "{secs}: {answer}");
     }
@@ -141,7 +141,7 @@ fn replacement_process_accepts_nothing_while_draining() {
     assert_eq!(world.told("drain")["draining"], true);
     both_die(&world);
     for phone in &mut phones {
-        assert!(phone.register().starts_with("SIP/2.0 503"));
+        assert!(phone.try_register(3600).unwrap().starts_with("SIP/2.0 503"));
     }
     assert_eq!(world.told("drain --off")["draining"], false);
     both_die(&world);

@@ -168,11 +168,14 @@ fn phones_authenticate_at_all_processes() {
         let (world, users) = world(&format!("load{}", what.len()), "");
         let protocol = if what.contains("udp") { "udp" } else { "tcp" };
         let arguments = format!("{what} --users 100 --outstanding 8 --password secret");
-        let report = crate::sip_generator::succeeded(&world.server.address(protocol).to_string(), &arguments);
-        let count = |name: &str| report[name].as_u64().unwrap();
-        assert!(count("succeeded") > 0 && count("challenged") > 0, "{what}: {report}");
-        let registered = metric(&world.server, "registered_total");
-        assert!(registered.iter().all(|count| *count > 0.0), "{what}: {registered:?}");
+        let to = world.server.address(protocol).to_string();
+        // The few phones that register in so short a time on a busy host may all come to one process.
+        at_last("phones register at both processes", || {
+            let report = crate::sip_generator::succeeded(&to, &arguments);
+            let count = |name: &str| report[name].as_u64().unwrap();
+            assert!(count("succeeded") > 0 && count("challenged") > 0, "{what}: {report}");
+            metric(&world.server, "registered_total").iter().all(|count| *count > 0.0)
+        });
         std::fs::remove_file(users).unwrap();
     }
 }

@@ -15,7 +15,7 @@ fn node(database: &Database, number: u8) -> Server {
     let text = format!(
         "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"{address}:{udp}\"\n\
          [[listen]]\nprotocol = \"tcp\"\naddress = \"{address}:{tcp}\"\n[metrics]\naddress = \"127.0.0.1:0\"\n\
-         [server]\nprocesses = 2\n[node]\nname = \"p{number}\"\naddress = \"tcp:{address}:{tcp}\"\nlease_ms = 1500\n{}",
+         [server]\nprocesses = 2\n[node]\nname = \"p{number}\"\naddress = \"tcp:{address}:{tcp}\"\nlease_ms = 5000\n{}",
         database.config()
     );
     let config = database.folder.join(format!("p{number}.toml"));

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tungstenite::{Error, Message};
 
 use crate::certificates::Folder;
-use crate::processes::{kill, metric, workers};
+use crate::processes::{kill, metric, restarts, workers};
 use crate::sip_server::{Server, again};
 use crate::waiting::at_last;
 use crate::wire::{READ_TIMEOUT, next};
@@ -193,16 +193,24 @@ fn websocket_phones_are_called_through_their_process() {
     }
     // Phones connected to a process that dies become unreachable, those of the other process don't.
     kill(workers(&server)[1]);
-    at_last("another has taken its place", || metric(&server, "users") == [phones.len() as f64; 2]);
-    let mut lost = 0;
-    for (user, phone) in &mut phones {
-        phone.get_mut().set_nonblocking(true).unwrap();
-        let stands = |error| matches!(error, Error::Io(error) if error.kind() == ErrorKind::WouldBlock);
-        if !phone.read().is_err_and(stands) {
-            lost += 1;
-            let answer = asked(&askers[0], &server, user, &format!("lost-{user}"));
-            assert!(answer.starts_with("SIP/2.0 480"), "{answer}");
-        }
+    at_last("another has taken its place", || {
+        restarts(&server) == 1 && metric(&server, "users") == [phones.len() as f64; 2]
+    });
+    let count = phones.len() - metric(&server, "connections")[0] as usize;
+    assert!((1..phones.len()).contains(&count), "{count} of {}", phones.len());
+    let mut lost = Vec::new();
+    at_last("its connections have ended", || {
+        phones.retain_mut(|(user, phone)| {
+            phone.get_mut().set_nonblocking(true).unwrap();
+            let stands = |error| matches!(error, Error::Io(error) if error.kind() == ErrorKind::WouldBlock);
+            let is_there = phone.read().is_err_and(stands);
+            lost.extend((!is_there).then(|| user.clone()));
+            is_there
+        });
+        lost.len() == count
+    });
+    for user in lost {
+        let answer = asked(&askers[0], &server, &user, &format!("lost-{user}"));
+        assert!(answer.starts_with("SIP/2.0 480"), "{answer}");
     }
-    assert!((1..phones.len()).contains(&lost), "{lost} of {}", phones.len());
 }

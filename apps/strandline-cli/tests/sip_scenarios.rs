@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::sip_generator::load;
 use crate::sip_server::Server;
+use crate::waiting::found_at_last;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../strandline-load/scenarios");
 
@@ -52,16 +53,22 @@ fn several_processes_do_together_what_one_does() {
     let reinvite = format!("--scenario {SCENARIOS}/reinvite.toml --rate 40");
     for what in ["register --rate 1000", "call --rate 60", "call", reinvite.as_str()] {
         let server = Server::start(&[]);
-        let report = succeeded(
-            &server.address("udp").to_string(),
-            &format!("{what} --processes 3 --users 30 --sources 6 --outstanding 6"),
-        );
-        assert_eq!((&report["processes"], &report["users"]), (&3.into(), &30.into()));
-        // The report covers all three processes: that of one would be a third of it.
-        let within = report["within_each_second"].as_f64().unwrap() * report["seconds"].as_f64().unwrap();
-        let succeeded = report["succeeded"].as_f64().unwrap();
-        assert!(within > succeeded * 0.5, "{what}: {report}");
-        assert!(report["response_within"]["count"].as_f64().unwrap() > succeeded * 0.5, "{what}: {report}");
+        // The report covers all three processes: that of one would be a third of it. On a busy host much ends only
+        // after the time of the load.
+        let covers_all = |report: &Value| {
+            let number = |value: &Value| value.as_f64().unwrap();
+            let within = number(&report["within_each_second"]) * number(&report["seconds"]);
+            let half = number(&report["succeeded"]) * 0.5;
+            within > half && report["response_within"]["count"].as_f64() > Some(half)
+        };
+        let report = found_at_last("a report of all three processes", || {
+            let report = succeeded(
+                &server.address("udp").to_string(),
+                &format!("{what} --processes 3 --users 300 --sources 6 --outstanding 6"),
+            );
+            if covers_all(&report) { Ok(report) } else { Err(report.to_string()) }
+        });
+        assert_eq!((&report["processes"], &report["users"]), (&3.into(), &300.into()));
         if let Some((_, rate)) = what.split_once("--rate ") {
             let offered = (rate.parse::<f64>().unwrap() * 0.3).round() as u64;
             let begun = report["begun"].as_u64().unwrap();

@@ -11,11 +11,19 @@ use crate::waiting::at_last;
 
 /// Writes a configuration with this database, beside its folder.
 fn configuration(database: &Database, more: &str) -> PathBuf {
+    configuration_of(database, &database.config(), more)
+}
+
+/// Writes one whose REGISTERs don't wait for long for a database that stalls.
+fn impatient(database: &Database) -> PathBuf {
+    configuration_of(database, &database.config_with_timeout(3000), "")
+}
+
+fn configuration_of(database: &Database, store: &str, more: &str) -> PathBuf {
     let text = format!(
         "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n\
          [[listen]]\nprotocol = \"tcp\"\naddress = \"127.0.0.1:0\"\n[metrics]\naddress = \"127.0.0.1:0\"\n\
-         {}{more}",
-        database.config()
+         {store}{more}"
     );
     let path = database.folder.join("sip.toml");
     std::fs::write(&path, text).unwrap();
@@ -95,7 +103,7 @@ fn what_is_acknowledged_survives(kind: Kind) {
 /// While the database stalls or is gone, phones are found, and a REGISTER is refused temporarily.
 fn stalls_are_survived(kind: Kind) {
     let mut database = Database::start(kind);
-    let config = configuration(&database, "");
+    let config = impatient(&database);
     let mut server = Server::configured(&config);
     let (mut bob, mut eve, caller) = (Phone::new(), Phone::new(), Phone::new());
     bob.register_at_last(&server, "bob");
@@ -147,7 +155,7 @@ fn journals_are_folded(kind: Kind) {
 fn redis_waits_for_its_replica() {
     let database = Database::start(Kind::Redis);
     let mut replica = database.replica();
-    let config = configuration(&database, "");
+    let config = impatient(&database);
     let text = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, text.replace("timeout_ms", "replicas_min = 1\ntimeout_ms")).unwrap();
     let server = Server::configured(&config);

@@ -97,7 +97,7 @@ fn callees_are_told_from_nobody(server: &Server) {
 
 fn subscribers_of(kind: Kind) {
     let mut database = Database::start(kind);
-    let more = format!("subscribers = \"store\"\n{}", database.config());
+    let more = format!("subscribers = \"store\"\n{}", database.config_with_timeout(3000));
     let config = configuration(&database.folder, &more);
     let server = Server::configured(&config);
     database.sql(&statements("sip_subscribers"));

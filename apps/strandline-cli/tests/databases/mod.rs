@@ -279,8 +279,14 @@ impl Database {
         self.child.take().unwrap().wait().unwrap();
     }
 
-    /// Returns the store's configuration, with the password in a file if there is one.
+    /// Returns the store's configuration, with the password in a file if there is one. Its time-out is long, because a
+    /// busy host makes the database slow.
     pub fn config(&self) -> String {
+        self.config_with_timeout(20_000)
+    }
+
+    /// Returns the configuration with another time-out in milliseconds.
+    pub fn config_with_timeout(&self, timeout_ms: u32) -> String {
         let (kind, port) = (self.kind.name(), self.port);
         let password = self.folder.join("password");
         fs::write(&password, "wonder:land@\n").unwrap();
@@ -293,7 +299,7 @@ impl Database {
             Kind::PostgreSql => String::new(),
             _ => format!("password_file = \"{}\"\n", password.display()),
         };
-        format!("[store]\nkind = \"{kind}\"\nurl = \"{url}\"\n{password}timeout_ms = 1000\n")
+        format!("[store]\nkind = \"{kind}\"\nurl = \"{url}\"\n{password}timeout_ms = {timeout_ms}\n")
     }
 
     /// Executes SQL statements (not for Redis).

@@ -9,6 +9,10 @@ use super::sip_server::{Server, again};
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit for a response that may never arrive.
 const SHORT_READ_TIMEOUT: Duration = Duration::from_millis(2500);
+/// Maximum number of transmissions of a REGISTER over UDP, of which an overloaded server drops some.
+const TRANSMISSIONS_MAX: usize = 20;
+/// Maximum number of requests until the server refuses none: a busy host lets them wait for so long that it does.
+const REQUESTS_MAX: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
@@ -182,14 +186,26 @@ impl Phone {
         )
     }
 
-    /// Sends a REGISTER and returns its response; `None` if none arrives within some seconds.
+    /// Sends a REGISTER and returns its response; `None` if none arrives within some seconds. Over UDP, a patient phone
+    /// sends it again until it is answered.
     pub fn try_register(&mut self, expires: u32) -> Option<String> {
         let contact = format!("Contact: {}\r\n", self.contact());
         let text = self.register_text(&contact, expires);
-        if let (false, Socket::Udp(socket)) = (self.is_patient, &self.socket) {
-            socket.set_read_timeout(Some(SHORT_READ_TIMEOUT)).unwrap();
+        let is_udp = matches!(self.socket, Socket::Udp(_));
+        if is_udp {
+            self.set_timeout(Some(SHORT_READ_TIMEOUT));
         }
-        self.send(&text);
+        let transmissions = if is_udp && self.is_patient { TRANSMISSIONS_MAX } else { 1 };
+        let answer = (0..transmissions).find_map(|_| {
+            self.send(&text);
+            self.response_to_register()
+        });
+        self.set_timeout(Some(READ_TIMEOUT));
+        answer
+    }
+
+    /// Returns the response to the last REGISTER.
+    fn response_to_register(&mut self) -> Option<String> {
         let cseq = format!("CSeq: {} REGISTER", self.cseq);
         loop {
             let came = self.receive_any()?;
@@ -204,32 +220,22 @@ impl Phone {
         self.receive_any().is_none()
     }
 
+    /// Registers, and repeats that while the server refuses it, as one on a busy host does.
     pub fn register(&mut self) -> String {
-        self.try_register(3600).unwrap()
-    }
-
-    /// Registers, and repeats that while the server is overloaded, as on a busy machine.
-    pub fn register_patiently(&mut self) -> String {
-        let answers = std::iter::repeat_with(|| self.register());
-        answers.take(1000).find(|answer| !answer.starts_with("SIP/2.0 503")).unwrap()
+        unrefused(|| self.try_register(3600).unwrap())
     }
 
     pub fn unregister(&mut self) -> String {
-        self.try_register(0).unwrap()
+        unrefused(|| self.try_register(0).unwrap())
     }
 
     /// Sends a REGISTER without contacts and returns its response.
     pub fn query(&mut self) -> String {
-        loop {
+        unrefused(|| {
             let text = self.register_text("", 3600);
             self.send(&text);
-            let answer = self.receive(" REGISTER");
-            // On a busy machine the server may delay a request for longer than it lets requests wait, and
-            // refuse it.
-            if !answer.starts_with("SIP/2.0 503") {
-                return answer;
-            }
-        }
+            self.receive(" REGISTER")
+        })
     }
 
     fn invite(&mut self, to: &str) -> String {
@@ -271,8 +277,18 @@ impl Phone {
     }
 }
 
+/// Repeats a request until its response is no 503.
+fn unrefused(ask: impl FnMut() -> String) -> String {
+    let mut answers = std::iter::repeat_with(ask).take(REQUESTS_MAX);
+    answers.find(|answer| !answer.starts_with("SIP/2.0 503")).expect("a response that is no 503")
+}
+
 /// Makes a call that doesn't reach anybody, and returns its final response.
 pub fn refused(caller: &mut Phone, to: &str) -> String {
+    unrefused(|| try_refused(caller, to))
+}
+
+fn try_refused(caller: &mut Phone, to: &str) -> String {
     let invite = caller.invite(to);
     let answer = caller.receive(" INVITE");
     let ack = format!(
@@ -289,6 +305,10 @@ pub fn refused(caller: &mut Phone, to: &str) -> String {
 
 /// Makes a call and returns its final response. An answered call is acknowledged, and ended by the callee.
 pub fn try_call(phones: &mut [Phone], caller: usize, callee: usize) -> String {
+    unrefused(|| try_call_once(phones, caller, callee))
+}
+
+fn try_call_once(phones: &mut [Phone], caller: usize, callee: usize) -> String {
     let to = phones[callee].name.clone();
     let name = phones[caller].name.clone();
     phones[caller].invite(&to);

@@ -39,6 +39,21 @@ pub fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
     found_at_last(what, || if is_so() { Ok(()) } else { Err(String::new()) });
 }
 
+/// Checks until a number that grows is larger than `most`. The time limit counts from its last change: a busy host
+/// takes longer.
+pub fn exceeds_at_last(what: &str, most: f64, mut number: impl FnMut() -> f64) {
+    let (mut end, mut before) = (Instant::now() + READ_TIMEOUT, number());
+    while before <= most {
+        // Sleeps because another program is observed from outside, without a notification of changes.
+        std::thread::sleep(PAUSE);
+        let now = number();
+        if now != before {
+            (end, before) = (Instant::now() + READ_TIMEOUT, now);
+        }
+        assert!(Instant::now() < end, "never: {what}: {now}");
+    }
+}
+
 /// Waits for a condition at the end of a test, which does not fail without it.
 #[cfg(feature = "full-interop")]
 pub fn is_so_at_last(mut is_so: impl FnMut() -> bool) -> bool {

@@ -58,6 +58,8 @@ struct Report {
 struct Calls {
     transport: String,
     succeeded: u64,
+    /// Calls that the server refused because it was overloaded.
+    refused: u64,
     begun: u64,
     succeeded_each_second: f64,
     p50_ms: Option<f64>,
@@ -198,6 +200,7 @@ impl Loads<'_> {
         Ok(Calls {
             transport: protocol.to_ascii_uppercase(),
             succeeded: number("succeeded"),
+            refused: number("refused"),
             begun: number("begun"),
             succeeded_each_second: report["succeeded_each_second"].as_f64().unwrap_or_default(),
             p50_ms: report["response"]["p50_ms"].as_f64(),

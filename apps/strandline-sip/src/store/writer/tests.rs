@@ -33,7 +33,7 @@ struct World {
     done: Receiver<Done>,
 }
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn world() -> World {
     let (orders, told) = channel();

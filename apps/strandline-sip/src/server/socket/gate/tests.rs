@@ -13,7 +13,7 @@ impl Pair {
     fn new(share: f64) -> Self {
         let (from, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         from.connect(to.local_addr().unwrap()).unwrap();
-        to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        to.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         socket2::SockRef::from(&to).attach_filter(&filter(share)).unwrap();
         Self { from, to }
     }
