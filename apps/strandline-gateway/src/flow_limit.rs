@@ -91,6 +91,18 @@ impl FlowLimit {
         (own < share).then(|| self.open(&mut usage))
     }
 
+    /// Returns how many flows of a socket that has `own` must end before one more has room.
+    pub(crate) fn lacks(&self, own: usize, most: FlowsMax) -> usize {
+        // After `ended` it has `own - ended`, which must be less than its share of `free + ended`.
+        let free = i64::from(most.open) - i64::from(self.lock().open);
+        let share = free.saturating_mul(i64::from(SHARE));
+        let beyond = i64::try_from(own).unwrap_or(i64::MAX).saturating_sub(share);
+        if beyond < 0 {
+            return 0;
+        }
+        usize::try_from(beyond / i64::from(SHARE + 1) + 1).unwrap_or(usize::MAX)
+    }
+
     fn open(self: &Arc<Self>, usage: &mut Usage) -> FlowPermit {
         usage.open += 1;
         FlowPermit(Arc::new(Slot { limit: Arc::clone(self), is_held: AtomicBool::new(true) }))

@@ -80,5 +80,6 @@ mod shards;
 mod signals;
 mod socks;
 mod stacks;
+mod start_check;
 mod status;
 mod udp_clients;

@@ -34,7 +34,7 @@ use crate::protocol::Opening;
 use crate::registry::Registry;
 use crate::running::Running;
 use crate::signals::Signals;
-use crate::{init, shards, stacks};
+use crate::{init, shards, stacks, start_check};
 
 /// Exit code for wrong options, which is that of the parser of the command line, too.
 const WRONG_OPTIONS: u8 = 2;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     if args.check {
-        return Ok(strandline_ops::report(&settings.flaws));
+        return Ok(strandline_ops::report(&[settings.flaws.clone(), start_check::flaws(&settings)].concat()));
     }
     if init::is_first() {
         return init::run(&Program::current()?);

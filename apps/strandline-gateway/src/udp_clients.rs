@@ -125,7 +125,8 @@ impl Clients {
 
     /// Returns a place for one more client: a free one, or that of a client that was never answered, as those
     /// with a forged address are, or of the one that was silent for the longest time. `None` if all of them are
-    /// in use.
+    /// in use. Several clients give way if the socket has more than its share: other sockets have grown, or the limit
+    /// was lowered. None of them does for nothing.
     fn place(&mut self, limit: &Arc<FlowLimit>, most: FlowsMax, now: Instant) -> Option<FlowPermit> {
         if let Some(free) = self.free(limit, most) {
             return Some(free);
@@ -139,17 +140,27 @@ impl Clients {
         if let Some(free) = self.free(limit, most) {
             return Some(free);
         }
-        let oldest = self.all.iter().min_by_key(|(_, client)| (client.entry.is_answered(), client.seen));
-        let (address, client) = oldest?;
-        if client.entry.is_answered() && now.saturating_duration_since(client.seen) < KEPT {
+        let own = self.all.len();
+        let lacking = limit.lacks(own, most).max((own + 1).saturating_sub(CLIENTS_MAX));
+        let yielding = |client: &Client| {
+            !client.entry.is_answered() || now.saturating_duration_since(client.seen) >= KEPT
+        };
+        let oldest = self.all.iter().filter(|(_, client)| yielding(client));
+        let mut oldest: Vec<_> =
+            oldest.map(|(at, client)| (client.entry.is_answered(), client.seen, *at)).collect();
+        if oldest.len() < lacking {
             self.found_full = Some(now);
             return None;
         }
-        let address = *address;
-        if let Some(client) = self.all.remove(&address) {
-            client.slot.release();
-            // Its flow may have ended meanwhile.
-            let _ = client.displaces.send(());
+        if lacking < oldest.len() {
+            oldest.select_nth_unstable(lacking);
+        }
+        for (.., address) in oldest.into_iter().take(lacking) {
+            if let Some(client) = self.all.remove(&address) {
+                client.slot.release();
+                // Its flow may have ended meanwhile.
+                let _ = client.displaces.send(());
+            }
         }
         self.free(limit, most)
     }

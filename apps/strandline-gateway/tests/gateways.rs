@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod bare_peer;
+mod checks;
 mod common;
 mod datagrams;
 mod encryption;

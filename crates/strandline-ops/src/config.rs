@@ -1,5 +1,6 @@
 //! Checks of a configuration, and reloads while the server runs.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::process::ExitCode;
@@ -10,8 +11,8 @@ use strandline_output::{errln, outln};
 /// A flaw of a configuration that parses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    /// The key, as `table.key`.
-    pub key: &'static str,
+    /// The key, as `table.key` or `table[0].key`.
+    pub key: Cow<'static, str>,
     /// What is wrong, and what is expected.
     pub message: String,
     /// True if `--check` reports an error. A running server continues without the feature.

@@ -38,6 +38,22 @@ pub enum ConfigError {
         /// What is wrong, and what is expected.
         message: String,
     },
+    /// Several errors, in the order in which they are reported, each on lines of its own.
+    #[error("{}", Lines(.0))]
+    Several(Vec<ConfigError>),
+}
+
+/// Errors, each on lines of its own.
+struct Lines<'a>(&'a [ConfigError]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, error) in self.0.iter().enumerate() {
+            let end = if at > 0 { "\n" } else { "" };
+            write!(f, "{end}{}", error.to_string().trim_end())?;
+        }
+        Ok(())
+    }
 }
 
 /// The place in front of a message.
@@ -59,16 +75,37 @@ impl ConfigError {
         Self::Value { place: None, key: key.into(), message: message.into() }
     }
 
+    /// Changes it, or each of several.
+    #[must_use]
+    pub fn map(self, mut change: impl FnMut(Self) -> Self) -> Self {
+        match self {
+            Self::Several(all) => Self::Several(all.into_iter().map(change).collect()),
+            one => change(one),
+        }
+    }
+
+    /// Orders several by their lines; those without one come last.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        if let Self::Several(all) = &mut self {
+            all.sort_by_key(|error| match error {
+                Self::Value { place: Some((_, line)), .. } => *line,
+                _ => usize::MAX,
+            });
+        }
+        self
+    }
+
     /// Adds the line of the key, or of the table that lacks it, if it is in this file.
     #[must_use]
     pub fn in_file(self, path: &Path, text: &str) -> Self {
-        match self {
+        self.map(|error| match error {
             Self::Value { place: None, key, message } => {
                 let place = line_of(text, &key).map(|line| (path.to_owned(), line));
                 Self::Value { place, key, message }
             }
             other => other,
-        }
+        })
     }
 }
 

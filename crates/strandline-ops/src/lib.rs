@@ -4,6 +4,7 @@
 
 mod config;
 mod config_error;
+mod config_errors;
 mod files;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -14,13 +15,16 @@ pub mod http;
 pub mod metrics;
 mod process;
 mod source;
+mod start_check;
 mod tcp;
 mod window;
 
 pub use config::{Document, Flaw, Reload, Reloads, report};
 pub use config_error::{ConfigError, line_of};
+pub use config_errors::{ConfigErrors, parse_document};
 pub use files::{Files, Unreadable};
 pub use process::raise_open_files;
 pub use source::Network;
+pub use start_check::{StartAddress, bind_hint, not_opened, overlap};
 pub use tcp::{TcpFigures, tcp_figures};
 pub use window::{narrow_window, open_window};

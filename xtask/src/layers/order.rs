@@ -252,7 +252,7 @@ pub(super) const CRATES: [Rules; 10] = [
             apart(&["peer_requests", "far"]),
             apart(&["link"]),
             apart(&["listeners"]),
-            apart(&["desired_listeners", "hot_restart"]),
+            apart(&["desired_listeners", "hot_restart", "start_check"]),
             apart(&["running"]),
             apart(&["admin"]),
             apart(&["run"]),

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use strandline::encryption::{Encryption, Fingerprint, KnownHosts, Options};
-use strandline_ops::Flaw;
+use strandline_ops::{ConfigErrors, Flaw};
 
 use super::file::{Fallback, File};
-use super::{ConfigError, Peer, Security, flaw, wrong};
+use super::{Peer, Security, flaw, wrong};
 use crate::protocol::{Destination, Host};
 
 /// The encryption of a gateway.
@@ -18,68 +18,111 @@ pub(crate) struct Encrypted {
     pub(crate) known: KnownHosts,
 }
 
-/// Returns how to encrypt: with the key that is named, or else with the default one if it exists. `None` if nothing is.
-pub(super) fn check(file: &File, default_key: Option<PathBuf>) -> Result<Option<Encrypted>, ConfigError> {
+/// What the check of a configuration knows of its encryption.
+pub(super) enum Trusted {
+    Plain,
+    Encrypted(Box<Encrypted>),
+    /// It is wrong, which is noted: nothing else is wrong for that reason.
+    Unknown,
+}
+
+impl Trusted {
+    /// Returns whether nothing is encrypted.
+    pub(super) const fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain)
+    }
+
+    /// Returns how to encrypt.
+    pub(super) fn encryption(self) -> Option<Encrypted> {
+        match self {
+            Self::Encrypted(encrypted) => Some(*encrypted),
+            Self::Plain | Self::Unknown => None,
+        }
+    }
+}
+
+/// Returns how to encrypt: with the key that is named, or else with the default one if it exists.
+pub(super) fn check(file: &File, default_key: Option<PathBuf>, errors: &mut ConfigErrors) -> Trusted {
     let table = file.encryption.clone().unwrap_or_default();
     let is_named = file.encryption.is_some() || file.peer.iter().any(|peer| !peer.trust.is_empty());
-    if file.insecure {
-        if is_named {
-            let message = "nothing is encrypted with it: remove it, or [encryption] and the peers' trust";
-            return Err(wrong("insecure", message));
-        }
-        return Ok(None);
+    if file.insecure && is_named {
+        let message = "nothing is encrypted with it: remove it, or [encryption] and the peers' trust";
+        errors.add(wrong("insecure", message));
+        return Trusted::Unknown;
     }
     let key = table.key.or_else(|| default_key.filter(|path| path.exists()));
-    if key.is_none() && !is_named {
-        return Ok(None);
+    if file.insecure || (key.is_none() && !is_named) {
+        return Trusted::Plain;
     }
-    let failed = |error: strandline::encryption::OptionsError| wrong("encryption", error.to_string());
-    let shared = Options { key, trust: table.trust }.load().map_err(failed)?;
-    let known = shared.known_hosts().unwrap_or_default();
-    Ok(Some(Encrypted { shared, known }))
+    match (Options { key, trust: table.trust }).load() {
+        Ok(shared) => {
+            let known = shared.known_hosts().unwrap_or_default();
+            Trusted::Encrypted(Box::new(Encrypted { shared, known }))
+        }
+        Err(error) => {
+            errors.add(wrong("encryption", error.to_string()));
+            Trusted::Unknown
+        }
+    }
 }
 
 /// Returns how the association with a peer is encrypted, and adds the names in its own list to those that are known.
 pub(super) fn check_peer(
     at: usize,
     file: &File,
-    encrypted: &mut Option<Encrypted>,
-) -> Result<Security, ConfigError> {
-    let Some(peer) = file.peer.get(at) else { return Ok(Security::Plain) };
+    trusted: &mut Trusted,
+    errors: &mut ConfigErrors,
+) -> Security {
+    let Some(peer) = file.peer.get(at) else { return Security::Plain };
     let key = |name: &str| format!("peer[{at}].{name}");
-    let encrypted = match encrypted {
-        None => return Ok(Security::Plain),
-        Some(_) if peer.insecure && peer.trust.is_empty() => return Ok(Security::Plain),
-        Some(_) if peer.insecure => {
-            return Err(wrong(key("insecure"), "nothing is encrypted with it: remove it, or trust"));
-        }
-        Some(encrypted) => encrypted,
+    if peer.insecure && !peer.trust.is_empty() && !trusted.is_plain() {
+        errors.add(wrong(key("insecure"), "nothing is encrypted with it: remove it, or trust"));
+        return Security::Plain;
+    }
+    let encrypted = match trusted {
+        Trusted::Encrypted(encrypted) if !peer.insecure => encrypted,
+        _ => return Security::Plain,
     };
     if peer.trust.is_empty() {
-        return Ok(Security::Shared);
+        return Security::Shared;
     }
     let table = file.encryption.clone().unwrap_or_default();
-    let own = Options { key: table.key, trust: peer.trust.clone() }.load();
-    let own = own.map_err(|error| wrong(key("trust"), error.to_string()))?;
-    if let Some(listed) = own.known_hosts() {
-        encrypted.known.extend(listed.hosts().cloned());
+    match (Options { key: table.key, trust: peer.trust.clone() }).load() {
+        Ok(own) => {
+            if let Some(listed) = own.known_hosts() {
+                encrypted.known.extend(listed.hosts().cloned());
+            }
+            Security::Own(Box::new(own))
+        }
+        Err(error) => {
+            errors.add(wrong(key("trust"), error.to_string()));
+            Security::Plain
+        }
     }
-    Ok(Security::Own(Box::new(own)))
 }
 
 /// Returns the keys that a rule is for: fingerprints, and all those of known hosts by their names.
 pub(super) fn check_keys(
     key: &str,
     texts: &[String],
-    encrypted: Option<&Encrypted>,
-) -> Result<Vec<Fingerprint>, ConfigError> {
+    trusted: &Trusted,
+    errors: &mut ConfigErrors,
+) -> Vec<Fingerprint> {
+    let encrypted = match trusted {
+        Trusted::Encrypted(encrypted) => encrypted,
+        Trusted::Unknown => return Vec::new(),
+        Trusted::Plain => {
+            if !texts.is_empty() {
+                errors.add(wrong(key, "peers have no keys: nothing is encrypted"));
+            }
+            return Vec::new();
+        }
+    };
     let mut keys = Vec::new();
     for text in texts {
-        let Some(encrypted) = encrypted else {
-            return Err(wrong(key, "peers have no keys: nothing is encrypted"));
-        };
         if text.starts_with("SHA256:") {
-            keys.push(text.parse().map_err(|error| wrong(key, format!("`{text}`: {error}")))?);
+            let parsed: Result<Fingerprint, _> = text.parse();
+            keys.extend(errors.take(parsed.map_err(|error| wrong(key, format!("`{text}`: {error}")))));
             continue;
         }
         let before = keys.len();
@@ -88,10 +131,10 @@ pub(super) fn check_keys(
         if keys.len() == before {
             let message =
                 format!("no known host has the name `{text}`: strandline trust add {text} SHA256:...");
-            return Err(wrong(key, message));
+            errors.add(wrong(key, message));
         }
     }
-    Ok(keys)
+    keys
 }
 
 /// Returns what is allowed, but worth a warning.

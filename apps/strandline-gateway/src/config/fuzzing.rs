@@ -27,12 +27,18 @@ pub fn run(bytes: &[u8]) {
         Err(error) => {
             let path = Path::new("gateway.toml");
             let error = error.in_file(path, text);
-            if let ConfigError::Value { place: Some((of, line)), .. } = &error {
-                assert!(of == path && (1..=text.split('\n').count()).contains(line), "line {line}");
+            let all = match error {
+                ConfigError::Several(all) => all,
+                one => vec![one],
+            };
+            for error in all {
+                if let ConfigError::Value { place: Some((of, line)), .. } = &error {
+                    assert!(of == path && (1..=text.split('\n').count()).contains(line), "line {line}");
+                }
+                let said = error.to_string();
+                // Quoted text may need escapes.
+                assert!(!said.is_empty() && said.len() <= 12 * bytes.len() + 4096, "{said}");
             }
-            let said = error.to_string();
-            // Quoted text may need escapes.
-            assert!(!said.is_empty() && said.len() <= 12 * bytes.len() + 4096, "{said}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use strandline_ops::ConfigError;
+use strandline_ops::ConfigErrors;
 
 use super::{file, seconds, wrong};
 use crate::flow_limit::FlowsMax;
@@ -72,49 +72,50 @@ impl Limits {
     }
 }
 
-pub(super) fn check(limits: &file::Limits) -> Result<Limits, ConfigError> {
-    let at_least_one = |key: &str, value: Option<u32>, default| match value {
-        Some(0) => Err(wrong(key, "a number from 1 on")),
-        other => Ok(other.unwrap_or(default)),
-    };
+/// Checks the limits.
+pub(super) fn check(limits: &file::Limits, errors: &mut ConfigErrors) -> Limits {
     let buffer_mib = limits.buffer_mib.unwrap_or(BUFFER_MIB);
-    if !(4..=1024).contains(&buffer_mib) {
-        return Err(wrong("limits.buffer_mib", "a number from 4 to 1024"));
+    let is_buffer = (4..=1024).contains(&buffer_mib);
+    if !is_buffer {
+        errors.add(wrong("limits.buffer_mib", "a number from 4 to 1024"));
     }
     let buffer_total_mib = limits.buffer_total_mib.unwrap_or(BUFFER_TOTAL_MIB.max(buffer_mib));
-    if !(buffer_mib..=BUFFER_TOTAL_MIB_MAX).contains(&buffer_total_mib) {
+    if is_buffer && !(buffer_mib..=BUFFER_TOTAL_MIB_MAX).contains(&buffer_total_mib) {
         let message = format!("a number from {buffer_mib}, that of `buffer_mib`, to {BUFFER_TOTAL_MIB_MAX}");
-        return Err(wrong("limits.buffer_total_mib", message));
+        errors.add(wrong("limits.buffer_total_mib", message));
     }
     let bytes_per_sec = limits.bytes_per_sec.unwrap_or(0);
     if bytes_per_sec != 0 && bytes_per_sec < BYTES_PER_SEC_MIN {
-        return Err(wrong(
-            "limits.bytes_per_sec",
-            format!("a number from {BYTES_PER_SEC_MIN} on; 0: no limit"),
-        ));
+        let message = format!("a number from {BYTES_PER_SEC_MIN} on; 0: no limit");
+        errors.add(wrong("limits.bytes_per_sec", message));
     }
     let keepalive = match limits.keepalive_secs {
         Some(KEEPALIVE_SECS_MAX..) => {
-            return Err(wrong(
-                "limits.keepalive_secs",
-                format!("a number below {KEEPALIVE_SECS_MAX}; 0: none"),
-            ));
+            let message = format!("a number below {KEEPALIVE_SECS_MAX}; 0: none");
+            errors.add(wrong("limits.keepalive_secs", message));
+            None
         }
         Some(0) => None,
         given => Some(given.map_or(KEEPALIVE, seconds)),
     };
-    Ok(Limits {
-        associations_max: at_least_one("limits.associations_max", limits.associations_max, ASSOCIATIONS_MAX)?,
-        connections_max: at_least_one("limits.connections_max", limits.connections_max, CONNECTIONS_MAX)?,
+    let mut at_least_one = |key: &str, value: Option<u32>, default| {
+        if value == Some(0) {
+            errors.add(wrong(key, "a number from 1 on"));
+        }
+        value.unwrap_or(default)
+    };
+    Limits {
+        associations_max: at_least_one("limits.associations_max", limits.associations_max, ASSOCIATIONS_MAX),
+        connections_max: at_least_one("limits.connections_max", limits.connections_max, CONNECTIONS_MAX),
         connections_per_sec: at_least_one(
             "limits.connections_per_sec",
             limits.connections_per_sec,
             CONNECTIONS_PER_SEC,
-        )?,
+        ),
         bytes_per_sec,
         connect_timeout: limits.connect_timeout_secs.map_or(CONNECT_TIMEOUT, seconds),
         keepalive,
         buffer_mib,
         buffer_total_mib,
-    })
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use strandline_ops::{ConfigErrors, Flaw};
+
 use super::file::{self, File};
-use super::{ConfigError, Fallback, Peer, flaw, wrong};
+use super::{Fallback, Peer, flaw, wrong};
 use crate::mapping::Map;
 use crate::protocol::Destination;
 use crate::rules::{Rule, RuleMatch, Rules};
-use strandline_ops::Flaw;
 
 /// Associations with a peer, unless the file says otherwise.
 const CONTEXTS_MAX: u32 = 4;
@@ -60,44 +61,43 @@ pub(crate) fn ruled(rules: &[Arc<MapRule>], peer: &Peer, listener: &str, to: &De
 }
 
 /// Returns what a peer's table says: the word, and the most associations.
-pub(super) fn check_peer(at: usize, peer: &file::Peer) -> Result<(Map, u32), ConfigError> {
+pub(super) fn check_peer(at: usize, peer: &file::Peer, errors: &mut ConfigErrors) -> (Map, u32) {
     let map = peer.map.unwrap_or(match peer.fallback {
         Fallback::Tcp => Map::Auto,
         Fallback::None => Map::Always,
     });
     if map == Map::Auto && peer.fallback == Fallback::None {
-        return Err(wrong(format!("peer[{at}].map"), NEEDS_FALLBACK));
+        errors.add(wrong(format!("peer[{at}].map"), NEEDS_FALLBACK));
     }
     let contexts_max = peer.contexts_max.unwrap_or(CONTEXTS_MAX);
     if !(1..=CONTEXTS_LIMIT).contains(&contexts_max) {
-        return Err(wrong(
-            format!("peer[{at}].contexts_max"),
-            format!("a number from 1 to {CONTEXTS_LIMIT}"),
-        ));
+        let message = format!("a number from 1 to {CONTEXTS_LIMIT}");
+        errors.add(wrong(format!("peer[{at}].contexts_max"), message));
     }
-    Ok((map, contexts_max))
+    (map, contexts_max)
 }
 
 const NEEDS_FALLBACK: &str =
     "\"auto\" needs fallback = \"tcp\": without it no connection goes directly unless a rule says \"never\"";
 
 /// Checks the rules.
-pub(super) fn check(
-    file: &File,
-    peers: &[Peer],
-    flaws: &mut Vec<Flaw>,
-) -> Result<Vec<Arc<MapRule>>, ConfigError> {
-    let rules = file.map.iter().enumerate().map(|(at, rule)| check_rule(at, rule, peers));
-    let rules = rules.collect::<Result<Vec<_>, _>>()?;
-    if let Some(at) = rules.iter().position(MapRule::is_for_any).filter(|at| at + 1 < rules.len()) {
+pub(super) fn check(file: &File, errors: &mut ConfigErrors) -> Vec<Arc<MapRule>> {
+    let rules = file.map.iter().enumerate();
+    rules.map(|(at, rule)| Arc::new(check_rule(at, rule, &file.peer, errors))).collect()
+}
+
+/// Returns what rules make useless.
+pub(super) fn flaws(rules: &[Arc<MapRule>], peers: &[Peer]) -> Vec<Flaw> {
+    let mut flaws = Vec::new();
+    let is_for_any = |rule: &Arc<MapRule>| rule.is_for_any();
+    if let Some(at) = rules.iter().position(is_for_any).filter(|at| at + 1 < rules.len()) {
         let text = format!("rules behind map[{at}] never count, because that one is for any connection");
         flaws.push(flaw("map", &text));
     }
-    let rules: Vec<_> = rules.into_iter().map(Arc::new).collect();
-    for peer in peers.iter().filter(|peer| !may_be_stream(&rules, peer)) {
+    for peer in peers.iter().filter(|peer| !may_be_stream(rules, peer)) {
         flaws.push(flaw("peer.map", &format!("no connection becomes a stream to `{}`", peer.name)));
     }
-    Ok(rules)
+    flaws
 }
 
 /// Returns whether a connection may become a stream to the peer.
@@ -106,30 +106,27 @@ pub(super) fn may_be_stream(rules: &[Arc<MapRule>], peer: &Peer) -> bool {
     peer.map != Map::Never || rules.iter().any(|rule| rule.map != Map::Never && is_for(rule))
 }
 
-fn check_rule(at: usize, rule: &file::MapRule, peers: &[Peer]) -> Result<MapRule, ConfigError> {
+fn check_rule(at: usize, rule: &file::MapRule, peers: &[file::Peer], errors: &mut ConfigErrors) -> MapRule {
     let key = |key: &str| format!("map[{at}].{key}");
-    let to = rule.to.0.iter().map(|text| text.parse::<Rule>()).collect::<Result<Vec<_>, _>>();
-    let to = to.map_err(|message| wrong(key("to"), message))?;
-    if let Some(listener) = rule.listener.0.iter().find(|listener| !LISTENERS.contains(&listener.as_str())) {
-        return Err(wrong(
-            key("listener"),
-            format!("there is no listener `{listener}`, only: {}", LISTENERS.join(", ")),
-        ));
+    let to = errors.take_all(&key("to"), rule.to.0.iter().map(|text| text.parse::<Rule>()));
+    for listener in rule.listener.0.iter().filter(|listener| !LISTENERS.contains(&listener.as_str())) {
+        let message = format!("there is no listener `{listener}`, only: {}", LISTENERS.join(", "));
+        errors.add(wrong(key("listener"), message));
     }
     if let Some(name) = &rule.peer
         && !peers.iter().any(|peer| peer.name == *name)
     {
         let known = peers.iter().map(|peer| peer.name.as_str()).collect::<Vec<_>>().join(", ");
-        return Err(wrong(key("peer"), format!("there is no peer `{name}`, only: {known}")));
+        errors.add(wrong(key("peer"), format!("there is no peer `{name}`, only: {known}")));
     }
-    let is_for = |peer: &&Peer| rule.peer.as_ref().is_none_or(|name| *name == peer.name);
+    let is_for = |peer: &&file::Peer| rule.peer.as_ref().is_none_or(|name| *name == peer.name);
     if rule.map == Map::Auto && peers.iter().filter(is_for).any(|peer| peer.fallback == Fallback::None) {
-        return Err(wrong(key("map"), NEEDS_FALLBACK));
+        errors.add(wrong(key("map"), NEEDS_FALLBACK));
     }
-    Ok(MapRule {
+    MapRule {
         to: (!to.is_empty()).then(|| Rules::new(to)),
         listeners: rule.listener.0.clone(),
         peer: rule.peer.clone(),
         map: rule.map,
-    })
+    }
 }

@@ -1,5 +1,6 @@
 //! The configuration: a TOML file and the options of the command line, checked as a whole before anything starts.
 
+mod access;
 mod addresses;
 mod args;
 mod duplicates;
@@ -10,6 +11,7 @@ pub(crate) mod fuzzing;
 mod limits;
 mod mapping;
 mod mapping_args;
+mod peers;
 mod priority;
 mod ways;
 
@@ -20,13 +22,13 @@ use std::time::Duration;
 
 use strandline::encryption::{Encryption, Fingerprint, default_key};
 use strandline::{Algorithm, Multipath, socket_address};
-use strandline_ops::{ConfigError, Files, Flaw};
+use strandline_ops::{ConfigError, ConfigErrors, Files, Flaw, parse_document};
 
 pub(crate) use self::addresses::Listen;
 pub use self::args::Args;
 pub(crate) use self::encryption::Encrypted;
+use self::file::File;
 pub(crate) use self::file::{Fallback, Keep};
-use self::file::{File, Protocol};
 pub(crate) use self::limits::{Limits, flows_max};
 pub(crate) use self::mapping::{MapRule, ruled};
 pub(crate) use self::priority::{PriorityRule, beginning};
@@ -36,7 +38,7 @@ use crate::capture::Capture;
 use crate::mapping::Map;
 use crate::peer_identity::PeerIdentity;
 use crate::protocol::Destination;
-use crate::rules::{Network, Rule, Rules};
+use crate::rules::{Network, Rules};
 use crate::ruleset::OWN_MARK;
 
 /// SCTP port of gateways.
@@ -120,6 +122,8 @@ pub(crate) enum Security {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListenerConfig {
     pub(crate) kind: ListenerKind,
+    /// The number of its entry in the table of its kind.
+    pub(crate) place: usize,
     pub(crate) listen: SocketAddr,
     /// Index in [`Settings::peers`].
     pub(crate) peer: usize,
@@ -182,6 +186,8 @@ pub(crate) struct FlowTimes {
 /// A socket whose datagrams go to a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UdpForward {
+    /// The number of its entry in the table of forwards.
+    pub(crate) place: usize,
     pub(crate) listen: SocketAddr,
     pub(crate) peer: usize,
     pub(crate) to: Destination,
@@ -251,68 +257,71 @@ impl Settings {
             return check(&file, default_key);
         };
         let text = Files::of_disk().text(path)?;
-        let malformed = |cause| ConfigError::Malformed { path: path.clone(), cause: Box::new(cause) };
-        let mut file = toml::from_str(&text).map_err(malformed)?;
-        let document = toml::from_str(&text).map_err(malformed)?;
+        let mut file = parse_document(path, &text)?;
+        let document = parse_document(path, &text)?;
         args.add_to(&mut file);
-        // Values of options replace those of the file, or are behind them.
-        let settings = check(&file, default_key).map_err(|error| match error {
-            ConfigError::Value { ref key, .. } if args.replaces(key) => error,
-            other => other.in_file(path, &text),
+        let settings = check(&file, default_key).map_err(|errors| {
+            let placed = errors.map(|error| match error {
+                // Values of options replace those of the file, or are behind them.
+                ConfigError::Value { ref key, .. } if args.replaces(key) => error,
+                other => other.in_file(path, &text),
+            });
+            placed.in_order()
         })?;
         Ok(Self { document, ..settings })
     }
 }
 
+/// Checks all of it, and reports all errors.
 fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigError> {
-    let listen = file.listen.as_deref().map(addresses::listen).transpose()?;
+    let mut errors = ConfigErrors::default();
     let mut flaws = Vec::new();
-    let mut encryption = encryption::check(file, default_key)?;
-    if let Some(listen) = listen.as_ref().filter(|_| encryption.is_none()) {
-        flaws.extend(check_plain(file, listen.socket)?);
+    let listen = errors.take_or(file.listen.as_deref().map(addresses::listen).transpose(), None);
+    let mut trusted = encryption::check(file, default_key, &mut errors);
+    if let Some(listen) = listen.as_ref().filter(|_| trusted.is_plain()) {
+        flaws.extend(errors.take(check_plain(file, listen.socket)).flatten());
     }
-    let peers = (0..file.peer.len()).map(|at| {
-        let security = encryption::check_peer(at, file, &mut encryption)?;
-        check_peer(at, file, security)
-    });
-    let mut peers = peers.collect::<Result<Vec<_>, _>>()?;
-    flaws.extend(encryption::flaws(file, encryption.as_ref(), &peers));
-    let map = mapping::check(file, &peers, &mut flaws)?;
-    duplicates::check(file, listen.as_ref().map(|listen| listen.socket))?;
-    let (listeners, udp_forwards) = ways::check(file, &peers, &mut flaws)?;
-    let reverses = check_reverses(file, &peers)?;
-    note_needed(&mut peers, &map, &reverses, &udp_forwards);
-    if listen.is_none() && peers.is_empty() {
-        return Err(wrong(
+    let mut check_peer = |at: usize| {
+        let security = encryption::check_peer(at, file, &mut trusted, &mut errors);
+        peers::check_peer(at, file, security, &mut errors)
+    };
+    let mut peers: Vec<Peer> = (0..file.peer.len()).filter_map(&mut check_peer).collect();
+    let map = mapping::check(file, &mut errors);
+    duplicates::check(file, listen.as_ref().map(|listen| listen.socket), &mut errors);
+    let (listeners, udp_forwards) = ways::check(file, &mut errors, &mut flaws);
+    let reverses = peers::check_reverses(file, &mut errors);
+    if file.listen.is_none() && peers.is_empty() {
+        errors.add(wrong(
             "peer",
             "nothing to do: give --listen ADDRESS:PORT, or --peer NAME=HOST:PORT and a listener",
         ));
     }
-    if listeners.is_empty() && udp_forwards.is_empty() && reverses.is_empty() && listen.is_none() {
-        flaws.push(flaw("peer", "no listener: give --socks, --http-connect, --forward or another one"));
-    }
-    let check_access = |(at, access)| check_access(at, access, encryption.as_ref());
-    let access = file.access.iter().enumerate().map(check_access).collect::<Result<Vec<_>, _>>()?;
-    if let Some(at) = access.iter().position(Access::is_for_any).filter(|at| at + 1 < access.len()) {
-        let text = format!("tables behind access[{at}] never count, because that one is for any peer");
-        flaws.push(flaw("access", &text));
-    }
-    if listen.is_some() && !access.iter().any(Access::allows_something) {
-        flaws
-            .push(flaw("access.allow", "peers can reach nothing: allow destinations with --allow HOST:PORT"));
-    }
+    let check_access = |(at, access)| access::check(at, access, &trusted, &mut errors);
+    let access: Vec<Access> = file.access.iter().enumerate().map(check_access).collect();
     if file.shards.is_some_and(|shards| !(1..=64).contains(&shards)) {
-        return Err(wrong("shards", "a number from 1 to 64"));
+        errors.add(wrong("shards", "a number from 1 to 64"));
     }
-    Ok(Settings {
+    let sctp_port = errors.take_or(sctp_port("sctp_port", file.sctp_port), SCTP_PORT);
+    let congestion = errors.take_or(congestion(file), Algorithm::Bbr);
+    let multipath = errors.take_or(multipath(file.multipath.as_deref()), Multipath::Off);
+    let admin = errors.take(file.admin.as_deref().map(|text| local("admin", text)).transpose()).flatten();
+    let admin_token = errors.take(file.admin_token.as_deref().map(AdminToken::read).transpose()).flatten();
+    let priority = priority::check(file, &mut errors);
+    let limits = limits::check(&file.limits, &mut errors);
+    errors.finish()?;
+    let encryption = trusted.encryption();
+    flaws.extend(encryption::flaws(file, encryption.as_ref(), &peers));
+    flaws.extend(mapping::flaws(&map, &peers));
+    peers::note_needed(&mut peers, &map, &reverses, &udp_forwards);
+    let settings = Settings {
         listen,
-        sctp_port: sctp_port("sctp_port", file.sctp_port)?,
+        sctp_port,
         encryption,
         shards: file.shards,
-        congestion: congestion(file)?,
-        multipath: multipath(file.multipath.as_deref())?,
-        admin: file.admin.as_deref().map(|text| local("admin", text)).transpose()?,
-        admin_token: file.admin_token.as_deref().map(AdminToken::read).transpose()?,
+        congestion,
+        multipath,
+        admin,
+        admin_token,
         access_log: file.access_log.clone(),
         restart_timeout: file.restart_timeout_secs.map_or(RESTART_TIMEOUT, seconds),
         drain_timeout: file.drain_timeout_secs.map_or(DRAIN_TIMEOUT, seconds),
@@ -322,21 +331,31 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
         reverses,
         access: access.into_iter().map(Arc::new).collect(),
         map,
-        priority: priority::check(file)?,
-        limits: limits::check(&file.limits)?,
+        priority,
+        limits,
         document: toml::Table::new(),
         flaws,
-    })
+    };
+    Ok(Settings { flaws: [settings.flaws.clone(), use_flaws(&settings)].concat(), ..settings })
 }
 
-/// Notes which peers may need an association.
-fn note_needed(peers: &mut [Peer], map: &[Arc<MapRule>], reverses: &[Reverse], udp_forwards: &[UdpForward]) {
-    for (at, peer) in peers.iter_mut().enumerate() {
-        peer.is_needed = mapping::may_be_stream(map, peer)
-            || reverses.iter().any(|reverse| reverse.peer == at)
-            || udp_forwards.iter().any(|forward| forward.peer == at);
-        peer.identity += if peer.is_needed { "" } else { " not needed" };
+/// Returns what makes a configuration useless, at least in part.
+fn use_flaws(settings: &Settings) -> Vec<Flaw> {
+    let Settings { listeners, udp_forwards, reverses, access, listen, .. } = settings;
+    let mut flaws = Vec::new();
+    if listeners.is_empty() && udp_forwards.is_empty() && reverses.is_empty() && listen.is_none() {
+        flaws.push(flaw("peer", "no listener: give --socks, --http-connect, --forward or another one"));
     }
+    let is_for_any = |access: &Arc<Access>| access.is_for_any();
+    if let Some(at) = access.iter().position(is_for_any).filter(|at| at + 1 < access.len()) {
+        let text = format!("tables behind access[{at}] never count, because that one is for any peer");
+        flaws.push(flaw("access", &text));
+    }
+    if listen.is_some() && !access.iter().any(|access| access.allows_something()) {
+        flaws
+            .push(flaw("access.allow", "peers can reach nothing: allow destinations with --allow HOST:PORT"));
+    }
+    flaws
 }
 
 fn congestion(file: &File) -> Result<Algorithm, ConfigError> {
@@ -369,7 +388,7 @@ fn check_plain(file: &File, listen: SocketAddr) -> Result<Option<Flaw>, ConfigEr
 }
 
 fn flaw(key: &'static str, message: &str) -> Flaw {
-    Flaw { key, message: message.to_owned(), is_error: false }
+    Flaw { key: key.into(), message: message.to_owned(), is_error: false }
 }
 
 fn seconds(seconds: u32) -> Duration {
@@ -390,120 +409,6 @@ fn sctp_port(key: &str, port: Option<u16>) -> Result<u16, ConfigError> {
         0 => Err(wrong(key, "a number from 1 to 65535")),
         port => Ok(port),
     }
-}
-
-fn check_peer(at: usize, file: &File, security: Security) -> Result<Peer, ConfigError> {
-    let all = &file.peer;
-    let Some(peer) = all.get(at) else { return Err(wrong("peer", "there is none")) };
-    let key = |key: &str| format!("peer[{at}].{key}");
-    let is_name = peer.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    if peer.name.is_empty() || !is_name {
-        let message = format!("`{}` is not a name of letters, digits, `-`, `_` and `.`", peer.name);
-        return Err(wrong(key("name"), message));
-    }
-    if all.iter().take(at).any(|other| other.name == peer.name) {
-        return Err(wrong(key("name"), format!("`{}` is the name of another peer, too", peer.name)));
-    }
-    if peer.addresses.is_empty() {
-        return Err(wrong(key("addresses"), "at least one HOST:PORT of the far gateway's --listen"));
-    }
-    let (map, contexts_max) = mapping::check_peer(at, peer)?;
-    let addresses = peer.addresses.iter().map(|text| text.parse());
-    let addresses = addresses.collect::<Result<_, String>>();
-    Ok(Peer {
-        name: peer.name.clone(),
-        addresses: addresses.map_err(|message| wrong(key("addresses"), message))?,
-        sctp_port: sctp_port(&key("sctp_port"), peer.sctp_port)?,
-        keep: peer.keep,
-        idle_timeout: peer.idle_timeout_secs.map_or(IDLE_TIMEOUT, seconds),
-        fallback: peer.fallback,
-        wait: peer.wait_ms.map_or(WAIT, |ms| Duration::from_millis(ms.into())),
-        map,
-        contexts_max,
-        security,
-        is_needed: true,
-        identity: identity(at, file),
-    })
-}
-
-/// Returns all that is said of a peer: an association with it is kept as long as that is the same.
-fn identity(at: usize, file: &File) -> String {
-    let name = file.peer.get(at).map(|peer| peer.name.as_str());
-    let is_of_it = |reverse: &&file::Forward| reverse.peer.as_deref().is_none_or(|peer| Some(peer) == name);
-    let reverses: Vec<_> = file.reverse.iter().filter(is_of_it).collect();
-    format!("{:?} {reverses:?}", file.peer.get(at))
-}
-
-fn check_reverses(file: &File, peers: &[Peer]) -> Result<Vec<Reverse>, ConfigError> {
-    let mut reverses = Vec::new();
-    for (at, reverse) in file.reverse.iter().enumerate() {
-        if !reverse.from.is_empty() {
-            return Err(wrong(
-                format!("reverse[{at}].from"),
-                "its clients are the peer's: there is no such key",
-            ));
-        }
-        reverses.push(Reverse {
-            listen: local(&format!("reverse[{at}].listen"), &reverse.listen)?,
-            peer: find_peer("reverse", at, reverse.peer.as_deref(), peers)?,
-            to: reverse.to.parse().map_err(|error: String| wrong(format!("reverse[{at}].to"), error))?,
-            udp: flow_times("reverse", at, reverse)?,
-        });
-    }
-    Ok(reverses)
-}
-
-/// Returns the times of UDP flows; TCP has none.
-fn flow_times(table: &str, at: usize, forward: &file::Forward) -> Result<Option<FlowTimes>, ConfigError> {
-    if forward.protocol == Protocol::Udp {
-        return Ok(Some(FlowTimes {
-            lifetime: forward.lifetime_ms.map_or(LIFETIME, |ms| Duration::from_millis(ms.into())),
-            idle_timeout: forward.idle_timeout_secs.map_or(FLOW_IDLE_TIMEOUT, seconds),
-        }));
-    }
-    let given = [("lifetime_ms", forward.lifetime_ms), ("idle_timeout_secs", forward.idle_timeout_secs)];
-    match given.iter().find(|(_, value)| value.is_some()) {
-        Some((key, _)) => Err(wrong(format!("{table}[{at}].{key}"), "only for protocol = \"udp\"")),
-        None => Ok(None),
-    }
-}
-
-fn find_peer(table: &str, at: usize, name: Option<&str>, peers: &[Peer]) -> Result<usize, ConfigError> {
-    let key = format!("{table}[{at}].peer");
-    let known = || peers.iter().map(|peer| peer.name.as_str()).collect::<Vec<_>>().join(", ");
-    match (name, peers) {
-        (_, []) => Err(wrong(key, "no peer is defined: give --peer NAME=HOST:PORT, or a table [[peer]]")),
-        (None, [_]) => Ok(0),
-        (None, _) => {
-            Err(wrong(key, format!("there are several peers, so it must be one of them: {}", known())))
-        }
-        (Some(name), _) => peers
-            .iter()
-            .position(|peer| peer.name == name)
-            .ok_or_else(|| wrong(key, format!("there is no peer `{name}`, only: {}", known()))),
-    }
-}
-
-fn check_access(
-    at: usize,
-    access: &file::Access,
-    encrypted: Option<&Encrypted>,
-) -> Result<Access, ConfigError> {
-    let key = |key: &str| format!("access[{at}].{key}");
-    let rules = |name: &str, texts: &[String]| {
-        let rules = texts.iter().map(|text| text.parse::<Rule>()).collect::<Result<Vec<_>, _>>();
-        rules.map(Rules::new).map_err(|message| wrong(key(name), message))
-    };
-    let from = access.from.iter().map(|text| text.parse()).collect::<Result<Vec<Network>, String>>();
-    Ok(Access {
-        from: from.map_err(|message| wrong(key("from"), message))?,
-        keys: encryption::check_keys(&key("key"), &access.key.0, encrypted)?,
-        allow: rules("allow", &access.allow)?,
-        allow_udp: rules("allow_udp", &access.allow_udp)?,
-        allow_listen: rules("allow_listen", &access.allow_listen)?,
-        allow_listen_udp: rules("allow_listen_udp", &access.allow_listen_udp)?,
-        proxy_protocol: access.proxy_protocol,
-    })
 }
 
 fn socket(key: &str, text: &str) -> Result<SocketAddr, ConfigError> {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use strandline_ops::ConfigErrors;
+
 use super::file::{File, PriorityClass};
-use super::{ConfigError, wrong};
+use super::wrong;
 use crate::protocol::Destination;
 use crate::rules::{Rule, Rules};
 
@@ -25,18 +27,20 @@ pub(crate) fn beginning(rules: &[Arc<PriorityRule>], to: &Destination) -> u64 {
 }
 
 /// Checks the rules.
-pub(super) fn check(file: &File) -> Result<Vec<Arc<PriorityRule>>, ConfigError> {
+pub(super) fn check(file: &File, errors: &mut ConfigErrors) -> Vec<Arc<PriorityRule>> {
     let check_one = |(at, rule): (usize, &super::file::PriorityRule)| {
         let key = |key: &str| format!("priority[{at}].{key}");
-        let to = rule.to.0.iter().map(|text| text.parse::<Rule>()).collect::<Result<Vec<_>, _>>();
-        let to = to.map_err(|message| wrong(key("to"), message))?;
+        let to = errors.take_all(&key("to"), rule.to.0.iter().map(|text| text.parse::<Rule>()));
         let beginning = match (rule.class, rule.first_kib) {
             (Some(PriorityClass::Interactive), None) => u64::MAX,
             (Some(PriorityClass::Bulk), None) => 0,
             (None, Some(kib)) => u64::from(kib) << 10,
-            _ => return Err(wrong(key("class"), "either class or first_kib")),
+            _ => {
+                errors.add(wrong(key("class"), "either class or first_kib"));
+                0
+            }
         };
-        Ok(Arc::new(PriorityRule { to: (!to.is_empty()).then(|| Rules::new(to)), beginning }))
+        Arc::new(PriorityRule { to: (!to.is_empty()).then(|| Rules::new(to)), beginning })
     };
     file.priority.iter().enumerate().map(check_one).collect()
 }

@@ -258,6 +258,7 @@ fn addresses_are_given_once() {
         ("--socks 0.0.0.0:1080 --http-connect 1080", "http_connect[0].listen"),
         ("--socks 1080 --admin 127.0.0.1:1080", "socks[0].listen"),
         ("--forward udp/53=h:53 --forward udp/53=h:54", "forward[1].listen"),
+        ("--socks [::]:1080 --http-connect 1080 --from ::/0", "http_connect[0].listen"),
         ("--listen 127.0.0.1:9899 --forward udp/9899=h:53", "forward[0].listen"),
         ("--peer b=192.0.2.2:1,192.0.2.1:9899", "peer[1].addresses"),
         ("--peer b=192.0.2.2:1,192.0.2.2:1", "peer[1].addresses"),
@@ -289,6 +290,71 @@ fn errors_have_file_and_line() {
         "[[peer]]\nname = \"a\"\naddresses = [\"h:1\"]\n[[forward]]\nlisten = \"1\"\nto = \"nowhere\"\n";
     let error = read_file("to", text).unwrap_err().to_string();
     assert!(error.contains(".toml:6: forward[0].to: "), "{error}");
+}
+
+/// Each line of a file that is wrong is reported, in one run.
+#[test]
+fn all_errors_are_reported() {
+    let text = "sctp_port = 0\nlisten = \"nowhere\"\nshards = 65\nmultipath = \"both\"\nadmin_token = \"/nonexistent\"\n\
+                [encryption]\nkey = \"/nonexistent/key.pem\"\n\
+                [limits]\nbuffer_mib = 1\nconnections_max = 0\nkeepalive_secs = 40000\n\
+                [[peer]]\nname = \"a b\"\naddresses = [\"h:1\", \"h\"]\ncontexts_max = 0\n\
+                [[peer]]\nname = \"c\"\naddresses = [\"h:1\"]\nmap = \"auto\"\n\
+                [[socks]]\nlisten = \"1080\"\npeer = \"b\"\nfrom = [\"x\"]\n\
+                [[forward]]\nlisten = \"1080\"\npeer = \"c\"\nto = \"h\"\nlifetime_ms = 1\n\
+                [[reverse]]\nlisten = \"x\"\nto = \"h\"\n\
+                [[redirect]]\nlisten = \"y\"\npeer = \"c\"\ncapture = [\"z\"]\n\
+                [[access]]\nkey = \"laptop\"\nfrom = [\"x\"]\nallow = [\"h\", \"h:1\", \"i\"]\nallow_udp = [\"h\"]\n\
+                [[map]]\nto = [\"h\"]\nlistener = \"x\"\npeer = \"y\"\nmap = \"never\"\n\
+                [[priority]]\nto = \"h\"\n";
+    let error = read_file("all", text).unwrap_err().to_string();
+    let mut said: Vec<(usize, &str)> = Vec::new();
+    for line in error.lines() {
+        if let Some((_, place)) = line.split_once(".toml:") {
+            let (number, rest) = place.split_once(": ").unwrap();
+            said.push((number.parse().unwrap(), rest.split_once(": ").unwrap().0));
+        }
+    }
+    assert!(said.is_sorted_by_key(|(line, _)| *line), "{error}");
+    said.sort_unstable();
+    let expected = [
+        (1, "sctp_port"),
+        (2, "listen"),
+        (3, "shards"),
+        (4, "multipath"),
+        (6, "encryption"),
+        (9, "limits.buffer_mib"),
+        (10, "limits.connections_max"),
+        (11, "limits.keepalive_secs"),
+        (13, "peer[0].name"),
+        (14, "peer[0].addresses"),
+        (15, "peer[0].contexts_max"),
+        (18, "peer[1].addresses"),
+        (19, "peer[1].map"),
+        (22, "socks[0].peer"),
+        (23, "socks[0].from"),
+        (25, "forward[0].listen"),
+        (27, "forward[0].to"),
+        (28, "forward[0].lifetime_ms"),
+        (29, "reverse[0].peer"),
+        (30, "reverse[0].listen"),
+        (31, "reverse[0].to"),
+        (33, "redirect[0].listen"),
+        (35, "redirect[0].capture"),
+        (38, "access[0].from"),
+        (39, "access[0].allow"),
+        (39, "access[0].allow"),
+        (40, "access[0].allow_udp"),
+        (42, "map[0].to"),
+        (43, "map[0].listener"),
+        (44, "map[0].peer"),
+        (46, "priority[0].class"),
+        (47, "priority[0].to"),
+    ];
+    assert_eq!(said, expected, "{error}");
+    // That of a file, which has no line in this one.
+    assert!(error.lines().any(|line| line.starts_with("/nonexistent: ")), "{error}");
+    assert_eq!(error.lines().count(), expected.len() + 1, "{error}");
 }
 
 #[test]

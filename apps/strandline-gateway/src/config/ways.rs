@@ -3,12 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use strandline_ops::Flaw;
+use strandline_ops::{ConfigErrors, Flaw};
 
 use super::file::{self, File};
-use super::{
-    ConfigError, ListenerConfig, ListenerKind, Peer, UdpForward, find_peer, flaw, flow_times, local, wrong,
-};
+use super::peers::{find_peer, flow_times};
+use super::{ConfigError, ListenerConfig, ListenerKind, UdpForward, flaw, local, wrong};
 use crate::capture::Capture;
 use crate::protocol::Destination;
 use crate::rules::Network;
@@ -65,84 +64,104 @@ ways! {
     file::Transparent, true;
 }
 
-/// Checks where a way in listens, and whom it is for. Where other machines can reach it, that must be said.
-fn check_clients(
-    (table, at): Place,
-    way: &dyn Way,
-    is_insecure: bool,
-    flaws: &mut Vec<Flaw>,
-) -> Result<(SocketAddr, Clients), ConfigError> {
-    let key = |key: &str| format!("{table}[{at}].{key}");
-    let listen = local(&key("listen"), way.listen())?;
-    let from = way.clients().iter().map(|text| text.parse()).collect::<Result<Vec<Network>, String>>();
-    let from = from.map_err(|message| wrong(key("from"), message))?;
-    if from.is_empty() && !listen.ip().to_canonical().is_loopback() && !way.is_transparent() {
-        let what = format!("{listen} is reachable from other machines, and all of them may use it");
-        if !is_insecure {
-            let how = "name the networks of its clients, as from = [\"192.0.2.0/24\"] or --from 192.0.2.0/24, or listen on 127.0.0.1";
-            return Err(wrong(key("listen"), format!("{what}: {how}")));
-        }
-        flaws.push(flaw(table, &what));
-    }
-    Ok((listen, Clients(from.into())))
+/// Where a way in listens, for whom, and the number of its peer.
+type Checked = (SocketAddr, Clients, usize);
+
+/// The check of all ways in, and what it has found.
+struct Check<'a> {
+    file: &'a File,
+    errors: &'a mut ConfigErrors,
+    flaws: &'a mut Vec<Flaw>,
+    listeners: Vec<ListenerConfig>,
+    udp_forwards: Vec<UdpForward>,
 }
 
-fn destination(at: usize, forward: &file::Forward) -> Result<Destination, ConfigError> {
-    forward.to.parse().map_err(|error: String| wrong(format!("forward[{at}].to"), error))
+impl Check<'_> {
+    /// Checks where a way in listens, and whom it is for. Where other machines can reach it, that must be said.
+    fn clients(&mut self, (table, at): Place, way: &dyn Way) -> Option<(SocketAddr, Clients)> {
+        let key = |key: &str| format!("{table}[{at}].{key}");
+        let from: Vec<Network> =
+            self.errors.take_all(&key("from"), way.clients().iter().map(|text| text.parse()));
+        let listen = self.errors.take(local(&key("listen"), way.listen()))?;
+        let is_reachable = !listen.ip().to_canonical().is_loopback() && !way.is_transparent();
+        if way.clients().is_empty() && is_reachable {
+            let what = format!("{listen} is reachable from other machines, and all of them may use it");
+            if self.file.insecure {
+                self.flaws.push(flaw(table, &what));
+            } else {
+                let how = "name the networks of its clients, as from = [\"192.0.2.0/24\"] or --from 192.0.2.0/24, or listen on 127.0.0.1";
+                self.errors.add(wrong(key("listen"), format!("{what}: {how}")));
+            }
+        }
+        Some((listen, Clients(from.into())))
+    }
+
+    /// Checks what all ways in have.
+    fn way(&mut self, (table, at): Place, way: &dyn Way) -> Option<Checked> {
+        let peer = self.errors.take(find_peer(table, at, way.peer(), &self.file.peer));
+        let (listen, from) = self.clients((table, at), way)?;
+        Some((listen, from, peer?))
+    }
+
+    fn add(&mut self, (table, at): Place, way: &dyn Way, kind: ListenerKind) {
+        if let Some((listen, from, peer)) = self.way((table, at), way) {
+            self.listeners.push(ListenerConfig { kind, place: at, listen, peer, from });
+        }
+    }
+
+    fn forward(&mut self, at: usize, entry: &file::Forward) {
+        let to: Result<Destination, String> = entry.to.parse();
+        let to = self.errors.take(to.map_err(|error| wrong(format!("forward[{at}].to"), error)));
+        let times = self.errors.take(flow_times("forward", at, entry));
+        let checked = self.way(("forward", at), entry);
+        let (Some((listen, from, peer)), Some(to), Some(times)) = (checked, to, times) else { return };
+        match times {
+            Some(times) => self.udp_forwards.push(UdpForward { place: at, listen, peer, to, times, from }),
+            None => {
+                let kind = ListenerKind::Forward { to };
+                self.listeners.push(ListenerConfig { kind, place: at, listen, peer, from });
+            }
+        }
+    }
 }
 
 /// Checks all ways in.
 pub(super) fn check(
     file: &File,
-    peers: &[Peer],
+    errors: &mut ConfigErrors,
     flaws: &mut Vec<Flaw>,
-) -> Result<(Vec<ListenerConfig>, Vec<UdpForward>), ConfigError> {
-    let mut udp_forwards = Vec::new();
-    let mut listeners = Vec::new();
-    let mut add = |(table, at): Place, way: &dyn Way, kind: ListenerKind| {
-        let (listen, from) = check_clients((table, at), way, file.insecure, flaws)?;
-        let peer = find_peer(table, at, way.peer(), peers)?;
-        listeners.push(ListenerConfig { kind, listen, peer, from });
-        Ok::<(), ConfigError>(())
-    };
+) -> (Vec<ListenerConfig>, Vec<UdpForward>) {
+    let mut check = Check { file, errors, flaws, listeners: Vec::new(), udp_forwards: Vec::new() };
     for (at, entry) in file.socks.iter().enumerate() {
-        add(("socks", at), entry, ListenerKind::Socks { early_reply: entry.early_reply })?;
+        check.add(("socks", at), entry, ListenerKind::Socks { early_reply: entry.early_reply });
     }
     for (at, entry) in file.http_connect.iter().enumerate() {
-        add(("http_connect", at), entry, ListenerKind::HttpConnect { early_reply: entry.early_reply })?;
+        check.add(("http_connect", at), entry, ListenerKind::HttpConnect { early_reply: entry.early_reply });
     }
     for (at, entry) in file.preload.iter().enumerate() {
-        let listen = local(&format!("preload[{at}].listen"), &entry.listen)?;
-        if !listen.ip().to_canonical().is_loopback() && !file.insecure {
-            let message = format!(
-                "{listen} is reachable from other machines: `strandline run` uses a gateway of its own host"
-            );
-            return Err(wrong(format!("preload[{at}].listen"), message));
+        let key = format!("preload[{at}].listen");
+        match local(&key, &entry.listen) {
+            Ok(listen) if !listen.ip().to_canonical().is_loopback() && !file.insecure => {
+                let message = format!(
+                    "{listen} is reachable from other machines: `strandline run` uses a gateway of its own host"
+                );
+                check.errors.add(wrong(key, message));
+            }
+            _ => check.add(("preload", at), entry, ListenerKind::Preload { early_reply: entry.early_reply }),
         }
-        let kind = ListenerKind::Preload { early_reply: entry.early_reply };
-        add(("preload", at), entry, kind)?;
     }
     for (at, entry) in file.forward.iter().enumerate() {
-        let to = destination(at, entry)?;
-        if flow_times("forward", at, entry)?.is_none() {
-            add(("forward", at), entry, ListenerKind::Forward { to })?;
-        }
+        check.forward(at, entry);
     }
     for (at, entry) in file.redirect.iter().enumerate() {
-        let capture = check_captures("redirect", at, entry)?;
-        add(("redirect", at), entry, ListenerKind::Redirect { capture })?;
+        let capture = check.errors.take_or(check_captures("redirect", at, entry), Vec::new());
+        check.add(("redirect", at), entry, ListenerKind::Redirect { capture });
     }
     for (at, entry) in file.tproxy.iter().enumerate() {
-        let capture = check_captures("tproxy", at, entry)?;
-        add(("tproxy", at), entry, ListenerKind::Tproxy { capture })?;
+        let capture = check.errors.take_or(check_captures("tproxy", at, entry), Vec::new());
+        check.add(("tproxy", at), entry, ListenerKind::Tproxy { capture });
     }
-    for (at, entry) in file.forward.iter().enumerate() {
-        let Some(times) = flow_times("forward", at, entry)? else { continue };
-        let (listen, from) = check_clients(("forward", at), entry, file.insecure, flaws)?;
-        let peer = find_peer("forward", at, entry.peer.as_deref(), peers)?;
-        udp_forwards.push(UdpForward { listen, peer, to: destination(at, entry)?, times, from });
-    }
-    Ok((listeners, udp_forwards))
+    (check.listeners, check.udp_forwards)
 }
 
 /// Checks which connections rules are to bring to a socket. They need an address of their IP version there.
@@ -150,10 +169,11 @@ fn check_captures(table: &str, at: usize, entry: &file::Transparent) -> Result<V
     let key = || format!("{table}[{at}].capture");
     let captures = entry.capture.iter().map(|text| text.parse()).collect::<Result<Vec<Capture>, String>>();
     let captures = captures.map_err(|message| wrong(key(), message))?;
+    // An address that can't be parsed is reported by itself.
+    let Ok(listen) = local(&format!("{table}[{at}].listen"), &entry.listen) else { return Ok(captures) };
     if captures.is_empty() {
         return Ok(captures);
     }
-    let listen = local(&format!("{table}[{at}].listen"), &entry.listen)?;
     let is_dual = listen.is_ipv6() && listen.ip().is_unspecified() && table == "redirect";
     if let Some(other) =
         captures.iter().find(|capture| capture.network.is_ipv6() != listen.is_ipv6() && !is_dual)

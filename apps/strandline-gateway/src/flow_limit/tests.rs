@@ -41,3 +41,27 @@ fn new_flows_have_a_rate() {
     };
     assert_eq!([come(0), come(0), come(1), come(9)], [100, 0, 100, 100]);
 }
+
+#[test]
+fn another_flow_needs_the_ends_of_several() {
+    for open in 0..20_u32 {
+        for others in 0..20_u32 {
+            for own in 0..20_usize {
+                let (limit, most) = (Arc::<FlowLimit>::default(), FlowsMax { open, per_sec: 1 });
+                let any = FlowsMax { open: u32::MAX, per_sec: 1 };
+                let mut flows: Vec<_> =
+                    (0..others as usize + own).map(|_| limit.take(any).unwrap()).collect();
+                let lacks = limit.lacks(own, most);
+                for left in (0..=lacks.min(own)).rev() {
+                    let fits = limit.take_beside(own - (lacks.min(own) - left), most).is_some();
+                    assert_eq!(
+                        fits,
+                        left == 0 && lacks <= own,
+                        "{own} and {others} of {open}: {lacks}, {left}"
+                    );
+                    drop(flows.pop());
+                }
+            }
+        }
+    }
+}

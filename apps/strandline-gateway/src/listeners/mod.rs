@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use strandline_ops::bind_hint;
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -42,8 +43,27 @@ const BACKLOG: i32 = 4096;
 
 /// Binds the socket of a listener. Sockets that are `leaving` may have its address.
 pub(crate) fn bind(config: &ListenerConfig, leaving: &[OwnedFd]) -> Result<TcpListener> {
-    let bound = beside(config.listen.port(), leaving, |shares| listener(config, shares));
-    bound.with_context(|| format!("listening on TCP {} for {}", config.listen, config.kind.name()))
+    let open = |shares| TcpListener::from_std(listener(config, shares)?.into());
+    beside(config.listen.port(), leaving, open).map_err(|error| {
+        let (at, name) = (config.listen, config.kind.name());
+        anyhow!("listening on TCP {at} for {name}: {error}{}", hint(config, &error))
+    })
+}
+
+/// Binds the socket of a listener, and closes it.
+///
+/// # Errors
+/// Why it can't be bound now.
+pub(crate) fn try_bind(config: &ListenerConfig) -> io::Result<()> {
+    listener(config, false).map(drop)
+}
+
+/// Returns the advice for an error of the socket of a listener, with a colon before it; empty if there is none.
+pub(crate) fn hint(config: &ListenerConfig, error: &io::Error) -> &'static str {
+    match (&config.kind, error.kind()) {
+        (ListenerKind::Tproxy { .. }, io::ErrorKind::PermissionDenied) => ": TPROXY needs CAP_NET_ADMIN",
+        _ => bind_hint(error),
+    }
 }
 
 /// Binds a socket, also if its address is one of sockets that are closed soon: of listeners that a change of
@@ -85,12 +105,17 @@ pub(crate) fn bind_admin(address: SocketAddr, leaving: &[OwnedFd]) -> io::Result
     })
 }
 
-fn listener(config: &ListenerConfig, shares_port: bool) -> io::Result<TcpListener> {
+fn listener(config: &ListenerConfig, shares_port: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(config.listen), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shares_port)?;
-    if matches!(config.kind, ListenerKind::Tproxy { .. }) {
+    let is_tproxy = matches!(config.kind, ListenerKind::Tproxy { .. });
+    if config.listen.is_ipv6() && !is_tproxy {
+        // Of both IP versions, whatever net.ipv6.bindv6only says.
+        socket.set_only_v6(false)?;
+    }
+    if is_tproxy {
         if config.listen.is_ipv4() {
             socket.set_ip_transparent_v4(true)?
         } else {
@@ -102,7 +127,7 @@ fn listener(config: &ListenerConfig, shares_port: bool) -> io::Result<TcpListene
     }
     socket.bind(&config.listen.into())?;
     socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    Ok(socket)
 }
 
 /// Where the connections of a listener go. A reload may change it.

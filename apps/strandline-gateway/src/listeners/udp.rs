@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use socket2::{Domain, Protocol, Socket, Type};
+use strandline_ops::bind_hint;
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
 
@@ -35,10 +36,15 @@ pub(crate) fn bind_udp(forward: &UdpForward, leaving: &[OwnedFd]) -> Result<UdpS
         let socket = Socket::new(Domain::for_address(forward.listen), Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_nonblocking(true)?;
         socket.set_reuse_port(shares_port)?;
+        if forward.listen.is_ipv6() {
+            // Of both IP versions, whatever net.ipv6.bindv6only says.
+            socket.set_only_v6(false)?;
+        }
         socket.bind(&forward.listen.into())?;
         UdpSocket::from_std(socket.into())
     });
-    bound.with_context(|| format!("listening on UDP {} for forward", forward.listen))
+    let at = forward.listen;
+    bound.map_err(|error| anyhow!("listening on UDP {at} for forward: {error}{}", bind_hint(&error)))
 }
 
 /// Passes datagrams until the sender of the target is dropped.

@@ -21,6 +21,8 @@ struct Served {
     begun: RefCell<Vec<Begun>>,
     lost: AtomicU64,
     limit: Arc<FlowLimit>,
+    /// The limit that a reload has set.
+    reloaded: Cell<Option<FlowsMax>>,
 }
 
 impl Served {
@@ -30,6 +32,7 @@ impl Served {
             begun: RefCell::default(),
             lost: AtomicU64::new(0),
             limit: Arc::default(),
+            reloaded: Cell::default(),
         }
     }
 
@@ -60,8 +63,9 @@ impl Served {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let socket = ClientSocket::new(socket, address);
+        let most = || self.reloaded.get().unwrap_or(most);
         tokio::select! {
-            () = serve(&socket, (|| Arc::clone(&self.limit), || most), &self.lost, |_| true, |client| self.begin(client)) => {}
+            () = serve(&socket, (|| Arc::clone(&self.limit), most), &self.lost, |_| true, |client| self.begin(client)) => {}
             () = sending(address) => {}
         }
     }
@@ -182,4 +186,48 @@ async fn flooded_sockets_leave_new_flows_to_others() {
         served.run(FlowsMax { open: 1000, per_sec: 8 }, async |to| drop(served.send(to).await)).await;
         assert_eq!(served.begun.borrow().len(), begun + 1, "with room for {open}");
     }
+}
+
+/// After the limit was lowered, clients give way for another one: as many as it takes, or none.
+#[tokio::test(start_paused = true)]
+async fn no_client_gives_way_for_nothing() {
+    let most = |open| FlowsMax { open, per_sec: u32::MAX };
+    let served = Served::new();
+    served
+        .run(most(16), async |to| {
+            for at in 0..12 {
+                if at == 3 {
+                    tokio::time::advance(KEPT).await;
+                }
+                served.send(to).await;
+                served.begun.borrow()[at].0.entry.add_received(1);
+            }
+            served.reloaded.set(Some(most(8)));
+            served.send(to).await;
+            assert_eq!((served.begun.borrow().len(), served.lost.load(Ordering::Relaxed)), (12, 1));
+        })
+        .await;
+    for (tracked, flow) in served.begun.take() {
+        assert_eq!(flow.await.unwrap(), None, "three silent ones are not enough");
+        drop(tracked);
+    }
+    let served = Served::new();
+    served
+        .run(most(16), async |to| {
+            for at in 0..12 {
+                served.send(to).await;
+                served.begun.borrow()[at].0.entry.add_received(1);
+            }
+            served.reloaded.set(Some(most(8)));
+            tokio::time::advance(KEPT).await;
+            served.send(to).await;
+        })
+        .await;
+    assert_eq!((served.begun.borrow().len(), served.lost.load(Ordering::Relaxed)), (13, 0));
+    let mut displaced = 0;
+    for (tracked, flow) in served.begun.take() {
+        displaced += usize::from(flow.await.unwrap().is_some());
+        drop(tracked);
+    }
+    assert_eq!(displaced, 7, "5 are less than three times what is left of 8");
 }

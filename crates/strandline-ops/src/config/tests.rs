@@ -39,7 +39,8 @@ fn reloads_are_counted_with_the_last_error() {
 
 #[test]
 fn only_errors_fail_a_check() {
-    let flaw = |is_error| Flaw { key: "tls.certificate", message: "it ends soon".to_owned(), is_error };
+    let flaw =
+        |is_error| Flaw { key: "tls.certificate".into(), message: "it ends soon".to_owned(), is_error };
     assert_eq!(flaw(true).to_string(), "tls.certificate: it ends soon");
     let code = |flaws: &[Flaw]| format!("{:?}", report(flaws));
     assert_eq!(code(&[]), code(&[flaw(false)]));

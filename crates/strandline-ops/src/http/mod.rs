@@ -20,6 +20,7 @@ use std::rc::Rc;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
+use crate::bind_hint;
 pub use answer::Answer;
 use hosts::Hosts;
 pub use request::{Request, escape};
@@ -77,16 +78,7 @@ pub async fn listen_for(
 pub async fn bind_for(what: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     listener.map_err(|error| {
-        let hint = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                ": is another server running there, or does another entry of this configuration use the address?"
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                ": this machine does not have the address; `ip address` lists those it has"
-            }
-            io::ErrorKind::PermissionDenied => ": ports below 1024 need CAP_NET_BIND_SERVICE",
-            _ => "",
-        };
+        let hint = bind_hint(&error);
         anyhow::Error::new(error).context(format!("listening for {what} on TCP {address}{hint}"))
     })
 }

@@ -33,7 +33,7 @@ impl Config {
         ];
         pages.into_iter().filter_map(|(key, address)| {
             let message = exposure(address?)?;
-            Some(Flaw { key, message, is_error: false })
+            Some(Flaw { key: key.into(), message, is_error: false })
         })
     }
 
@@ -50,7 +50,7 @@ impl Config {
         let secure = self.listen.iter().filter(|listen| listen.protocol.is_secure());
         let told = secure.filter(|listen| listen.host().parse::<IpAddr>().is_ok());
         told.map(|listen| Flaw {
-            key: "listen.advertise",
+            key: "listen.advertise".into(),
             message: format!(
                 "{} on {} is advertised as {}: advertise a name, such as sip.example.com, so that peers can verify the certificate",
                 listen.protocol.name(),
@@ -94,7 +94,7 @@ impl Config {
             "the certificate is not valid for {}{more}: TLS peers that expect these names may reject it (RFC 5922 section 7.1{wildcard})",
             told.join(", ")
         );
-        Some(Flaw { key: "tls.certificate", message, is_error: false })
+        Some(Flaw { key: "tls.certificate".into(), message, is_error: false })
     }
 }
 
@@ -104,7 +104,7 @@ fn of_time((not_before, not_after): (u64, u64), unix_secs: u64) -> Option<Flaw> 
         1 => "1 day".to_owned(),
         days => format!("{days} days"),
     };
-    let flaw = |message, is_error| Some(Flaw { key: "tls.certificate", message, is_error });
+    let flaw = |message, is_error| Some(Flaw { key: "tls.certificate".into(), message, is_error });
     if unix_secs > not_after {
         let ago = days(not_after, unix_secs);
         return flaw(format!("the certificate expired {ago} ago: peers reject it"), true);

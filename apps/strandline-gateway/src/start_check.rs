@@ -1,0 +1,52 @@
+//! `--check` tries what a start would do: it binds the addresses and opens the access log. All failures are reported,
+//! not only the first.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+
+use strandline_ops::{Flaw, StartAddress, bind_hint, not_opened};
+
+use crate::config::Settings;
+use crate::listeners;
+
+/// Returns why a gateway could not start now.
+pub(crate) fn flaws(settings: &Settings) -> Vec<Flaw> {
+    let mut flaws = listen_flaws(settings);
+    for listener in &settings.listeners {
+        let name = listener.kind.name();
+        let address = address(format!("{name}[{}].listen", listener.place), name, listener.listen);
+        let error = listeners::try_bind(listener).err();
+        flaws.extend(error.map(|error| address.failed(&error, |error| listeners::hint(listener, error))));
+    }
+    for forward in &settings.udp_forwards {
+        let key = format!("forward[{}].listen", forward.place);
+        let address = StartAddress { is_udp: true, ..address(key, "forward of UDP", forward.listen) };
+        flaws.extend(address.not_bound(bind_hint));
+    }
+    let admin = settings.admin.map(|at| address("admin".to_owned(), "admin", at));
+    flaws.extend(admin.and_then(|admin| admin.not_bound(bind_hint)));
+    if let Some(log) = settings.access_log.as_deref().filter(|path| *path != Path::new("-")) {
+        flaws.extend(not_opened("access_log", log, OpenOptions::new().append(true)));
+    }
+    flaws
+}
+
+fn address(key: String, name: &str, address: SocketAddr) -> StartAddress {
+    StartAddress { key: key.into(), name: name.to_owned(), address, is_udp: false }
+}
+
+/// Returns why associations can't be accepted. The socket has all addresses if several are listed, which must be those
+/// of this host nevertheless.
+fn listen_flaws(settings: &Settings) -> Vec<Flaw> {
+    let Some(listen) = &settings.listen else { return Vec::new() };
+    let at = |at| StartAddress { is_udp: true, ..address("listen".to_owned(), "associations", at) };
+    let missing = listen.addresses.iter().filter_map(|ip| {
+        let any_port: io::Result<UdpSocket> = UdpSocket::bind((*ip, 0));
+        Some(at((*ip, listen.socket.port()).into()).failed(&any_port.err()?, bind_hint))
+    });
+    let mut flaws: Vec<Flaw> = missing.collect();
+    flaws.extend(at(listen.socket).not_bound(bind_hint));
+    flaws
+}

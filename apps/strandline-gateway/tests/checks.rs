@@ -1,0 +1,92 @@
+//! `--check`: what is wrong with a configuration, and what would keep a gateway from starting.
+
+use std::net::{TcpListener, UdpSocket};
+use std::process::Command;
+
+use crate::common::{Home, PROGRAM, free_address, free_port};
+
+/// Runs the program to its end. Returns its exit code, and what it says.
+fn run(options: &str) -> (i32, String) {
+    let mut command = Command::new(PROGRAM);
+    command.args(options.split_whitespace()).env("XDG_CONFIG_HOME", "/nonexistent");
+    let output = command.output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code().unwrap(), text)
+}
+
+fn contains(text: &str, parts: &[&str]) -> bool {
+    text.lines().any(|line| parts.iter().all(|part| line.contains(part)))
+}
+
+/// All that would keep a gateway from starting is reported at once.
+#[test]
+fn a_check_tries_what_a_start_would_do() {
+    let home = Home::new("check");
+    let (tcp, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let (tcp, udp) =
+        (tcp.local_addr().map(|at| (at, tcp)).unwrap(), udp.local_addr().map(|at| (at, udp)).unwrap());
+    let port = free_port();
+    let config = home.write(
+        "all.toml",
+        &format!(
+            "listen = \"127.0.0.1:{port},192.0.2.77:{port}\"\ninsecure = true\nadmin = \"192.0.2.77:9898\"\n\
+             access_log = \"/nonexistent/access.log\"\n[[peer]]\nname = \"a\"\naddresses = [\"127.0.0.1:9\"]\n\
+             [[socks]]\nlisten = \"{}\"\n[[socks]]\nlisten = \"192.0.2.77:1080\"\nfrom = [\"192.0.2.0/24\"]\n\
+             [[forward]]\nlisten = \"192.0.2.77:80\"\nto = \"h:1\"\nfrom = [\"192.0.2.0/24\"]\n\
+             [[forward]]\nprotocol = \"udp\"\nlisten = \"{}\"\nto = \"h:1\"\n\
+             [[access]]\nallow = [\"h:1\"]\n",
+            tcp.0, udp.0
+        ),
+    );
+    let (code, said) = run(&format!("--config {config} --check"));
+    assert_eq!(code, 1, "{said}");
+    let lacks = "this machine does not have the address";
+    for parts in [
+        ["error: listen: ", "192.0.2.77", lacks],
+        ["error: admin: ", "192.0.2.77:9898", lacks],
+        ["error: access_log: ", "/nonexistent", "create it first"],
+        ["warning: socks[0].listen: ", &tcp.0.to_string(), "by this server if it is running"],
+        ["error: socks[1].listen: ", "192.0.2.77:1080", lacks],
+        ["error: forward[0].listen: ", "192.0.2.77:80", lacks],
+        ["warning: forward[1].listen: ", &udp.0.to_string(), "by this server if it is running"],
+    ] {
+        assert!(contains(&said, &parts), "{parts:?}: {said}");
+    }
+    let (log, at) = (home.write("access.log", ""), free_address());
+    let peer = "--peer a=127.0.0.1:9 --socks 0 --forward udp/0=h:1 --admin 127.0.0.1:0";
+    let (code, said) = run(&format!("--listen {at} --allow h:1 {peer} --access-log {log} --check"));
+    assert_eq!((code, said.trim()), (0, "The configuration is valid."));
+}
+
+/// Files that can't be read are reported, each with what reads it.
+#[test]
+fn a_check_reads_keys() {
+    let (code, said) = run("--listen 127.0.0.1:0 --allow h:1 --key /nonexistent/key.pem --check");
+    assert!(
+        code == 2 && contains(&said, &["encryption: /nonexistent/key.pem", "strandline keygen"]),
+        "{said}"
+    );
+    let home = Home::new("check-keys");
+    let key = home.write("broken.pem", "no key\n");
+    let (code, said) = run(&format!("--listen 127.0.0.1:0 --allow h:1 --key {key} --check"));
+    assert!(code == 2 && contains(&said, &["encryption: ", &key]), "{said}");
+    let (code, said) = run("--listen 127.0.0.1:0 --allow h:1 --admin-token /nonexistent/token --check");
+    assert!(code == 2 && contains(&said, &["/nonexistent/token"]), "{said}");
+}
+
+/// A start that fails says what to do about it.
+#[test]
+fn a_start_says_why_it_fails() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    let (code, said) = run(&format!("--listen {at} --allow h:1"));
+    let parts =
+        ["listening on UDP", &at.to_string(), "choose another port, or stop the program that uses it"];
+    assert!(code == 1 && contains(&said, &parts), "{said}");
+    let (code, said) = run(&format!("--peer a=127.0.0.1:9 --forward udp/{at}=h:1"));
+    let parts = ["listening on UDP", &at.to_string(), "is another server running there"];
+    assert!(code == 1 && contains(&said, &parts), "{said}");
+    let (code, said) = run("--peer a=127.0.0.1:9 --socks 192.0.2.77:1080 --from 192.0.2.0/24");
+    let parts = ["listening on TCP 192.0.2.77:1080", "this machine does not have the address"];
+    assert!(code == 1 && contains(&said, &parts), "{said}");
+}
