@@ -249,7 +249,7 @@ impl Bounds {
             return;
         };
         self.bucket = Some(match self.bucket.take() {
-            None => Bucket { used: false, rate, changed: false, bytes: 0, at: now },
+            None => Bucket::begin(rate, now),
             Some(before) => Bucket {
                 rate: rate.max(before.rate),
                 changed: before.used && (before.changed || rate != before.rate),
@@ -342,6 +342,11 @@ impl Bounds {
     fn pacing(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let exempt = step.exempt();
         let Some(bucket) = &mut self.bucket else { return Ok(()) };
+        if step.traffic.set_up {
+            // What goes with a COOKIE ECHO is not paced, and pacing begins after it (decision 114).
+            *bucket = Bucket::begin(step.was.pacing_rate.unwrap_or(bucket.rate), step.events.now);
+            return Ok(());
+        }
         let starts_anew = bucket.idle_ended(step);
         // The rate that applied to the last packet is unknown here.
         let changed = u32::from(step.was.pacing_rate != Some(bucket.rate) || bucket.changed);
@@ -356,7 +361,7 @@ impl Bounds {
         let in_window = step.path.flight < step.path.cwnd + step.mtu * (1 + step.events.exempt);
         // Packets sent regardless of the rate need not be made up for twice.
         bucket.bytes = left.max(-i64::from(step.mtu));
-        demand(left >= least || step.traffic.set_up || (starts_anew && in_window), || {
+        demand(left >= least || (starts_anew && in_window), || {
             format!("{:?} at once, {left} below what pacing allows: {:?}", step.traffic, step.path)
         })
     }
@@ -425,6 +430,10 @@ impl Reduction {
 }
 
 impl Bucket {
+    fn begin(rate: u64, now: Time) -> Self {
+        Self { used: false, rate, changed: false, bytes: 0, at: now }
+    }
+
     /// True if the first packet of this step ended an idle period and reduced cwnd (RFC 9260 section 7.2.1), so that
     /// the path is in slow start with a small window. That is not paced (decision 114): the reduced window and
     /// Max.Burst limit the rest.

@@ -191,6 +191,25 @@ fn a_new_bucket_is_full_when_first_used() {
     }
 }
 
+/// Data goes with COOKIE ECHOs after a SACK has measured the round-trip time: it is not paced, and takes nothing from
+/// the ten packets of saved credit with which pacing begins.
+#[test]
+fn pacing_begins_after_the_set_up() {
+    for (packets, keeps) in [(11, true), (12, false)] {
+        let mut was = path(400 * MTU, 10 * MTU);
+        was.pacing_rate = Some(100_000);
+        let mut bounds = Bounds::default();
+        bounds.before((0, 0), &was, events(1), Marks::default()).expect("it keeps the bounds");
+        let traffic = Traffic { sent: 20 * MTU, packets: 20, set_up: true, ..Traffic::default() };
+        let (config, events) = (&AssociationConfig::default(), events(1));
+        let (path, lost, marked) = (&was, None, None);
+        let step = Step { was: &was, path, traffic, mtu: MTU, events, config, lost, marked };
+        bounds.after(step).expect("the set-up is not paced");
+        let outcome = send_again(&mut bounds, &was, packets, events);
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "pacing") }
+    }
+}
+
 /// The first packet after an idle period halves the window, which is in slow start then and is not paced. Without
 /// Max.Burst the whole of it may go at once.
 #[test]

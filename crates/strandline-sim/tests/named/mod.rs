@@ -376,4 +376,5 @@ pub const SEEDS: &[(u64, &str)] = &[
         31_000_504_329,
         "packets that probed a closed window were too long for the path, but for a short one that was answered",
     ),
+    (34_000_049_420, "data that went with a COOKIE ECHO counted as paced (of the checker)"),
 ];
