@@ -8,6 +8,7 @@ mod credit;
 mod granted;
 mod late;
 mod quiet;
+mod removed;
 mod renumbered;
 mod silence;
 #[cfg(test)]
@@ -459,23 +460,6 @@ impl Board {
         recovers.into_iter().for_each(|of| self.recovers(of));
     }
 
-    /// Allows the retransmission of everything outstanding at an address that the peer has deleted, and of
-    /// what a SACK for the first transmission makes look lost afterwards. If the address comes back, nothing
-    /// is known of its round trips.
-    pub(crate) fn on_removed(&mut self, address: IpAddr) {
-        self.excuse(Some(address));
-        self.late.remove(address);
-        self.silences.forget(address);
-        // The mark may have been of that path.
-        self.echoed = self.echoed.map(|(tsn, _)| (tsn, None));
-        for chunk in &mut self.chunks {
-            chunk.moved_from.retain(|before| *before != address);
-            if chunk.to == address {
-                (chunk.orphaned, chunk.forgotten) = (true, true);
-            }
-        }
-    }
-
     /// Allows retransmissions after T3-rtx of the only path expired, if losses are detected by time: as many
     /// of the lowest chunks as fit a packet of `mtu` bytes, on the path that it takes. The answer shows the
     /// fate of the others (RFC 5682 section 3.1 step 1). Chunks that an earlier SACK acknowledged and the
@@ -485,7 +469,7 @@ impl Board {
         self.least.clear();
         let mut room = mtu;
         for chunk in &mut self.chunks {
-            if chunk.to != to || chunk.named || chunk.abandoned {
+            if chunk.to != to || chunk.forgotten || chunk.named || chunk.abandoned {
                 continue;
             }
             if chunk.held {

@@ -31,8 +31,8 @@ const FORWARDS_MAX: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Abandoned {
     messages: BTreeSet<u32>,
-    /// The latest FORWARD TSN: destination, time, and its new cumulative TSN.
-    forward: Option<(IpAddr, Time, Tsn)>,
+    /// The latest FORWARD TSN: destination, unless that was removed since, time, and its new cumulative TSN.
+    forward: Option<(Option<IpAddr>, Time, Tsn)>,
     /// Destination and place of the messages that were begun and not sent to their ends.
     open: BTreeMap<u32, (IpAddr, Of)>,
     /// The messages by their places: only the first I-DATA chunk of a message has its PPID.
@@ -80,6 +80,13 @@ impl Abandoned {
     /// True if there may be any.
     pub(super) fn has_unseen(&self) -> bool {
         self.unseen > 0
+    }
+
+    /// Records that an address was removed: the acknowledgement of a FORWARD TSN shows nothing about it any more.
+    pub(super) fn on_removed(&mut self, address: IpAddr) {
+        if let Some((to, ..)) = &mut self.forward {
+            to.take_if(|to| *to == address);
+        }
     }
 
     pub(super) fn on_new_data(&mut self, to: IpAddr, of: Of) {
@@ -144,6 +151,7 @@ impl Board {
         let answered = self.abandoned.forward.take_if(|(_, _, tsn)| cumulative.is_at_or_after(*tsn));
         let Some((to, at, tsn)) = answered else { return };
         self.abandoned.allowed = FORWARDS_MAX;
+        let Some(to) = to else { return };
         self.late.of(to).on_acknowledged(now, (at, tsn), true);
         self.traffic.of(to).sacks += 1;
     }
@@ -179,8 +187,11 @@ impl Board {
         listed: Vec<(Row, u32)>,
         to: IpAddr,
     ) -> Result<(), Violation> {
-        let again =
-            self.abandoned.forward.replace((to, now, last)).is_some_and(|(_, _, before)| before == last);
+        let again = self
+            .abandoned
+            .forward
+            .replace((Some(to), now, last))
+            .is_some_and(|(_, _, before)| before == last);
         let left = if again { self.abandoned.allowed } else { FORWARDS_MAX };
         demand(left > 0, || format!("FORWARD TSN to {last:?} is sent again and again without a time-out"))?;
         self.abandoned.allowed = left - 1;

@@ -159,8 +159,9 @@ impl Board {
                 credit(now, &mut self.traffic, &mut self.late, chunk, (tsn, self.unnamed));
             }
             let newly = is_named && !chunk.acknowledged;
-            // What the address delivered was sent before data of another one was retransmitted there.
-            if is_named || chunk.moved_from.is_empty() {
+            // What the address delivered was sent before data of another one was retransmitted there. What was sent
+            // to it before it was removed shows nothing once it is back.
+            if !chunk.forgotten && (is_named || chunk.moved_from.is_empty()) {
                 self.behind.look(chunk.to, (tsn, chunk.bytes), is_named, newly);
             }
             chunk.acknowledged |= is_named;
@@ -227,10 +228,10 @@ fn credit(
     chunk: &Sent,
     (tsn, unnamed): (Tsn, Option<(Tsn, Tsn)>),
 ) {
-    traffic.of(chunk.to).delivered += chunk.bytes;
     if chunk.forgotten {
         return;
     }
+    traffic.of(chunk.to).delivered += chunk.bytes;
     let unnamed = unnamed.is_some_and(|(named, next)| tsn.is_after(named) && tsn.is_before(next));
     let path = late.of(chunk.to);
     if unnamed && !chunk.resent {

@@ -6,6 +6,7 @@ use strandline_wire::{GapBlock, PacketBuilder, Ppid, Ssn, StreamId, Verification
 
 use super::*;
 
+mod removed;
 mod shutdown;
 
 const TO: [u8; 4] = [10, 0, 0, 1];

@@ -377,4 +377,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         "packets that probed a closed window were too long for the path, but for a short one that was answered",
     ),
     (34_000_049_420, "data that went with a COOKIE ECHO counted as paced (of the checker)"),
+    (
+        34_000_054_449,
+        "a removed address came back, and what it had delivered before counted as delivered since (of the checker)",
+    ),
 ];

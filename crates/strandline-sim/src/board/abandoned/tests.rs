@@ -141,3 +141,17 @@ fn stream_that_was_given_up() {
     skips(&mut board, 1, &[(9, 0)]).expect("nothing was sent on it");
     sends(&mut board, 2, 0, true).expect("the next TSN");
 }
+
+/// It went to an address that was removed since, and the address is back.
+#[test]
+fn forward_tsn_of_removed_address_answers_nothing() {
+    for removed in [false, true] {
+        let mut board = three();
+        skips(&mut board, 1, &[(7, 0)]).expect("right");
+        if removed {
+            board.on_removed(TO);
+        }
+        board.on_skipped(Time::ZERO, Tsn(1));
+        assert_eq!(board.has_delivered(TO), !removed);
+    }
+}
