@@ -396,8 +396,8 @@ impl Board {
     /// Begins a recovery, which lasts until everything sent so far is acknowledged, with the TSNs of messages that
     /// never existed.
     fn recovers(&mut self, of: IpAddr) {
-        let next = self.next_tsn().map(|next| self.abandoned.beyond_unseen(next));
-        self.late.of(of).recovers_until = next;
+        let end = recovery_end(self);
+        self.late.of(of).recovers_until = end;
     }
 
     /// Checks the retransmission of a chunk that nothing indicates as lost: a tail-loss probe, after two round trips
@@ -561,6 +561,12 @@ impl Board {
             *traffic = Traffic { delivered: traffic.delivered, sacks: traffic.sacks, ..Traffic::default() };
         }
     }
+}
+
+/// Returns the TSN before which everything is acknowledged at the end of a recovery that begins now; `None` before the
+/// first TSN.
+pub(crate) fn recovery_end(board: &Board) -> Option<Tsn> {
+    board.next_tsn().map(|next| board.abandoned.beyond_unseen(next))
 }
 
 /// Sets whether losses are found by time.

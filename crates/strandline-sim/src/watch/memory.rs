@@ -1,5 +1,8 @@
 //! What is known of an association between steps.
 
+#[cfg(test)]
+mod tests;
+
 use core::net::IpAddr;
 
 use strandline_proto::stats::{PathStatus, Reachability, Status};
@@ -8,7 +11,7 @@ use strandline_wire::Tsn;
 
 use super::Before;
 use super::moves::Moves;
-use crate::board::{Board, set_by_time};
+use crate::board::{Board, recovery_end, set_by_time};
 use crate::bounds::{Bounds, Events};
 use crate::by_address::ByAddress;
 use crate::keys::KnownKeys;
@@ -52,7 +55,7 @@ pub(super) struct Memory {
 /// The F-RTO test: after T3-rtx one packet reveals what became of the others (RFC 5682).
 #[derive(Debug, Clone, Copy)]
 struct FrtoTest {
-    /// The test ends when everything before this is acknowledged.
+    /// The test ends when everything before this is acknowledged, with the TSNs of messages that never existed.
     until: Tsn,
     /// True if something has been acknowledged since.
     answered: bool,
@@ -119,7 +122,7 @@ impl Memory {
                 } else {
                     self.board.excuse(Some(address));
                 }
-                test = self.board.next_tsn().map(|until| FrtoTest { until, answered: delivered });
+                test = recovery_end(&self.board).map(|until| FrtoTest { until, answered: delivered });
             }
             self.timeouts_of.insert(address, (path.timeouts, test));
         }

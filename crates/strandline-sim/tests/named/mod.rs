@@ -381,4 +381,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         34_000_054_449,
         "a removed address came back, and what it had delivered before counted as delivered since (of the checker)",
     ),
+    (
+        34_000_022_204,
+        "T3-rtx expired after an answer, before a stream that was given up had been skipped (of the checker)",
+    ),
 ];
