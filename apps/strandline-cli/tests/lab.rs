@@ -156,7 +156,9 @@ fn plan_chooses_congestion_control_on_loopback_too() {
         let laboratory = Laboratory::new(&name, &LOOPBACK.replace("CONGESTION", congestion));
         let (code, _, told) = laboratory.run(&["run", "--all"]);
         assert_eq!(code, Some(0), "{told}");
-        let results = laboratory.results();
+        // What a busy host has disturbed is invalid, and was measured again.
+        let mut results = laboratory.results();
+        results.retain(|line| line["valid"] == true);
         assert_eq!(results.len(), 4);
         for line in results {
             let report = &line["client_report"];

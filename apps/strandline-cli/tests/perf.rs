@@ -8,6 +8,7 @@ use serde_json::Value;
 use strandline::{Association, Peer, SendInfo, Stack};
 
 use crate::perf_server::{Server, text};
+use crate::waiting::{at_last, found_at_last};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
@@ -195,13 +196,26 @@ fn timed_test_has_intervals_and_uncounted_warm_up() {
 fn a_rate_is_not_exceeded() {
     let server = Server::start(&[]);
     for transport in TRANSPORTS {
-        let report =
-            server.test(&["--transport", transport, "-t", "0.3", "--rate", "8M", "-l", "1000", "-P", "2"]);
-        let sent = &report["end"]["sum_sent"];
-        let (bytes, seconds) = (sent["bytes"].as_f64().unwrap(), sent["seconds"].as_f64().unwrap());
-        // The first message of each association is due at once.
-        assert!(bytes <= seconds * 1e6 + 2000.0, "{sent}");
-        assert!(bytes > 2000.0, "{sent}");
+        // In so short a time a busy host may send nothing else.
+        at_last("more than the first messages is sent", || {
+            let report = server.test(&[
+                "--transport",
+                transport,
+                "-t",
+                "0.3",
+                "--rate",
+                "8M",
+                "-l",
+                "1000",
+                "-P",
+                "2",
+            ]);
+            let sent = &report["end"]["sum_sent"];
+            let (bytes, seconds) = (sent["bytes"].as_f64().unwrap(), sent["seconds"].as_f64().unwrap());
+            // The first message of each association is due at once.
+            assert!(bytes <= seconds * 1e6 + 2000.0, "{sent}");
+            bytes > 2000.0
+        });
     }
 }
 
@@ -350,10 +364,14 @@ fn in_time_figure_excludes_buffered_data() {
         let by_bytes = server.test(&["--transport", transport, "-n", "1M"]);
         assert_eq!(by_bytes["end"]["sum_received"]["bytes_in_time"], 1 << 20, "{transport}");
 
-        let by_time = server.test(&["--transport", transport, "-t", "0.3", "-P", "2"]);
+        // A busy host may deliver nothing in so short a time.
+        let by_time = found_at_last("data arrives in time", || {
+            let by_time = server.test(&["--transport", transport, "-t", "0.3", "-P", "2"]);
+            let in_time = by_time["end"]["sum_received"]["bytes_in_time"].as_f64().unwrap();
+            if in_time > 0.0 { Ok(by_time) } else { Err(by_time["end"].to_string()) }
+        });
         let received = &by_time["end"]["sum_received"];
         let number = |key: &str| received[key].as_f64().unwrap();
-        assert!(number("bytes_in_time") > 0.0, "{received}");
         assert!(number("bytes_in_time") <= number("bytes"), "{received}");
         assert!(number("seconds_in_time") >= 0.3, "{received}");
         // Each flow was sampled at its own moment.

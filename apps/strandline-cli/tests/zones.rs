@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use crate::announced::announced;
+use crate::sip_generator::unrefused;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
@@ -170,31 +171,15 @@ fn phones_register_on_both_links() {
             "0",
             "register",
         ]);
-        let report = client.report(&load);
+        let report = unrefused(|| client.report(&load));
         assert_eq!((&report["succeeded"], &report["success"]), (&50.into(), &1.0.into()), "{report}");
     }
     let bound =
         ["load", "sip", "--json", "--server", "[fe80::2%v1]:5060", "--local", "fe80::1%v1", "--users", "5"];
     for transport in ["udp", "tcp"] {
-        let report = client.report(
-            &[
-                &bound[..],
-                &[
-                    "--transport",
-                    transport,
-                    "--sources",
-                    "2",
-                    "--rate",
-                    "50",
-                    "--time",
-                    "1",
-                    "--warm-up",
-                    "0",
-                    "register",
-                ],
-            ]
-            .concat(),
-        );
+        let how =
+            ["--transport", transport, "--sources", "2", "--rate", "50", "--time", "1", "--warm-up", "0"];
+        let report = unrefused(|| client.report(&[&bound[..], &how, &["register"]].concat()));
         assert_eq!(&report["succeeded"], 50, "{report}");
     }
     let error = server.error(&["sip", "--domain", "example.com", "--listen", "udp:[fe80::2]:5070"]);

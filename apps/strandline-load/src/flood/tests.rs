@@ -85,6 +85,9 @@ fn a_flood_leaves_nothing_behind() {
             echoes += 1;
         }
         let sent = flooding.await.unwrap().unwrap();
+        // What is sent now comes behind the flood: all of it has been received once this is answered.
+        association.send(b"the last", SendInfo::default()).await.unwrap();
+        assert_eq!(association.recv().await.unwrap().unwrap().data, "the last");
         assert!(sent.packets > 0 && echoes > 0, "{sent:?}");
         assert_eq!((sent.aborts, sent.other_answers, stack.association_count()), (0, 0, 1), "{sent:?}");
         assert!(stack.stats().inits > sent.init_acks, "the association's own INIT is one");
