@@ -18,6 +18,7 @@ use crate::config::Fallback;
 use crate::gateway::Gateway;
 use crate::link::Link;
 use crate::mapping::{Direct, Inputs, State, decide};
+use crate::reverse_states::ReverseState;
 use crate::running::Running;
 
 /// Connections that a status lists.
@@ -160,9 +161,13 @@ impl Admin {
         let links = self.running.links();
         let up = links.iter().map(|link| (&*link.name, f64::from(u8::from(link.is_up()))));
         page.gauges("peer_up", "1 if there is an association with the peer.", "peer", up);
-        let failed = self.running.announced().iter().filter(|listener| listener.failed).count();
+        let failed = self.running.announced().iter().filter(|listener| listener.failed).count()
+            + self.gateway.peer_listeners.failed();
         let help = "Listeners that accept nothing, because their sockets have failed.";
         page.gauge("listeners_failed", help, failed as f64);
+        let reverses = links.iter().flat_map(|link| link.reverses());
+        let down = reverses.filter(|(_, state)| *state != ReverseState::Listening).count();
+        page.gauge("reverses_down", "Listeners of --reverse that peers do not have.", down as f64);
         if let Some(are_set) = self.running.captures.are_set() {
             let help = "1 while the rules of captured connections are set.";
             page.gauge("capture_up", help, f64::from(u8::from(are_set)));
@@ -187,9 +192,12 @@ impl Admin {
         let links = self.running.links();
         let peers = links.iter().map(|link| peer(link));
         let associations = self.gateway.associations();
+        let mut listeners: Vec<Value> = self.running.announced().iter().map(|own| json!(own)).collect();
+        listeners.extend(self.gateway.peer_listeners.status());
         json!({
             "peers": peers.collect::<Vec<_>>(),
-            "listeners": self.running.announced(),
+            "listeners": listeners,
+            "reverses": links.iter().flat_map(|link| reverses(link)).collect::<Vec<_>>(),
             "reloads": self.running.reloads(),
             "former_processes": self.running.succession.status(),
             "associations": associations.iter().filter_map(association).collect::<Vec<_>>(),
@@ -231,6 +239,21 @@ fn peer(link: &Link) -> Value {
         "queued_down_bytes": health.down.map(|flow| flow.queued),
         "contexts": health.contexts,
         "contexts_max": health.contexts_max,
+    })
+}
+
+/// What a peer is asked to listen at, and what has become of that.
+fn reverses(link: &Link) -> impl Iterator<Item = Value> {
+    link.reverses().map(|(reverse, state)| {
+        let (state, reason) = state.name();
+        json!({
+            "listener": if reverse.udp.is_some() { "reverse_udp" } else { "reverse" },
+            "listen": reverse.listen,
+            "peer": &*link.name,
+            "to": reverse.to.to_string(),
+            "state": state,
+            "reason": reason,
+        })
     })
 }
 

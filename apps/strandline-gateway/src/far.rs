@@ -2,33 +2,36 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
-use strandline::{Association, OpenStreamError, RecvStream, SendStream, Stream};
-use strandline_tls::AcceptErrors;
+use strandline::{Association, OpenStreamError, RecvStream, SendStream, Stream, TakenBytes};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
+use crate::accept_queue::AcceptQueue;
 use crate::clock::now;
 use crate::config::{self, Reverse};
 use crate::dial;
 use crate::fair_sharing::ClientShare;
-use crate::far_peer::{FarPeer, LISTENERS_MAX, OPENING_TIMEOUT, refuse};
+use crate::far_peer::{self, FarPeer, LISTENERS_MAX, OPENING_TIMEOUT, refuse};
 use crate::far_udp;
-use crate::first_message::{Beginning, CountedData, FirstData, beginning};
-use crate::gateway::Stage;
+use crate::first_message::{CountedData, FirstData, beginning};
 use crate::health;
 use crate::limits::Permit;
 use crate::loss_meter::LossMeter;
+use crate::peer_listeners::PeerSocket;
 use crate::peer_rate::Direction;
 use crate::protocol::{Destination, Opening, Reason, Reply};
 use crate::proxy_protocol;
-use crate::registry::{CloseReason, Coming, ConnectionGuard, ConnectionInfo};
+use crate::registry::{CloseReason, Coming, ConnectionGuard};
 use crate::relay::{self, Preamble, arrived, prepare, reset};
 
 /// Interval of reports about the loss and the window of what this side sends.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// Why streams are refused at the end.
+const ENDING: &str = "this process ends";
 
 /// Accepts streams until the association ends.
 pub(crate) async fn accept_streams(association: &Association, peer: &Arc<FarPeer>) -> OpenStreamError {
@@ -47,94 +50,116 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, com
     let number = stream.id().0;
     let (mut recv, send) = stream.into_split();
     let Ok(Ok(begun)) = timeout(OPENING_TIMEOUT, beginning(&mut recv)).await else { return };
-    let (opening, place, data) = match admit(&peer, begun) {
-        Ok(Some(admitted)) => admitted,
-        Ok(None) => return,
-        Err((reason, text)) => return refuse(send, reason, text).await,
+    let opening = match Opening::decode(&begun.header) {
+        Ok((opening, _)) => opening,
+        Err(error) => {
+            drop(begun);
+            tracing::debug!(%error, peer = %peer.name, "a stream begins with something unknown");
+            return refuse(send, Reason::NotSupported, error.to_string()).await;
+        }
     };
-    let Some(place) = place else {
-        drop((coming, data));
+    let Some((listener, source, destination)) = connection_of(&peer, &opening) else {
+        drop((coming, begun));
         return serve_long(association, peer, opening, (recv, send)).await;
     };
+    let mut tracked = peer.track(listener, source, destination, number);
     let (services, unread) = (Arc::clone(&peer), peer.gateway.unread());
-    let Some(data) = services.services.waiting.hold(data, &unread) else {
-        return refuse(send, Reason::Limit, "too much data before connections are made".to_owned()).await;
+    let (place, data) = match admit(&services, &opening, begun.data, &unread) {
+        Ok(admitted) => admitted,
+        Err((reason, text)) => {
+            let end = CloseReason::Failed(reason);
+            tracked.set_end(if opening.is_flow() { end.of_flow() } else { end });
+            // Counted before the peer learns of it.
+            drop(tracked);
+            return refuse(send, reason, text).await;
+        }
     };
     match opening {
-        Opening::Connect { to, source } => {
-            let tracked = peer.track("onward", source, to.to_string(), number);
+        Opening::Connect { to, .. } => {
             connect(peer, to, source, true, data, (recv, send), (tracked, place)).await;
         }
-        Opening::Flow { to, source, token } => {
-            let mut tracked = peer.track("onward_udp", source, to.to_string(), number);
+        Opening::Flow { to, token, .. } => {
             let end = far_udp::flow(association, peer, (to, token), data, (recv, send), &tracked).await;
             tracked.set_end(end.of_flow());
             drop(place);
         }
-        Opening::AcceptedFlow { listener, source, token } => match reverse(&peer, listener) {
-            Some(Reverse { to, udp: Some(times), .. }) => {
-                let mut tracked = peer.track("reverse_udp", source, to.to_string(), number);
-                let (to, streams) = ((to, token), (recv, send));
-                let end = far_udp::flow_of(association, peer, to, times, data, streams, &tracked).await;
-                tracked.set_end(end.of_flow());
-                drop(place);
-            }
-            _ => refuse(send, Reason::NotAllowed, "no such reverse forward".to_owned()).await,
-        },
-        Opening::Accepted { token, source } => match reverse(&peer, token) {
-            Some(Reverse { to, udp: None, .. }) => {
-                let tracked = peer.track("reverse", source, to.to_string(), number);
-                connect(peer, to, source, false, data, (recv, send), (tracked, place)).await;
-            }
-            _ => refuse(send, Reason::NotAllowed, "no such reverse forward".to_owned()).await,
-        },
+        Opening::AcceptedFlow { listener, token, .. } => {
+            let Some(Reverse { to, udp: Some(times), .. }) = reverse(&peer, listener) else { return };
+            let (to, streams) = ((to, token), (recv, send));
+            let end = far_udp::flow_of(association, peer, to, times, data, streams, &tracked).await;
+            tracked.set_end(end.of_flow());
+            drop(place);
+        }
+        Opening::Accepted { token, .. } => {
+            let Some(Reverse { to, .. }) = reverse(&peer, token) else { return };
+            connect(peer, to, source, false, data, (recv, send), (tracked, place)).await;
+        }
         Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report | Opening::GoAway => {}
     }
 }
 
-/// Returns what a stream is for, and its data; `None` if it was for a notice. A connection or flow counts from now
-/// on. Requests to listen and to report do not: they hold little memory and have limits of their own, and what
-/// comes to a listener counts by itself. The data of a stream that is refused is dropped at once.
+/// Returns how a connection or flow comes, its client, and where it goes; `None` if a stream is for something else.
+fn connection_of(peer: &FarPeer, opening: &Opening) -> Option<(&'static str, Option<SocketAddr>, String)> {
+    let to_of = |token| reverse(peer, token).map_or_else(String::new, |reverse| reverse.to.to_string());
+    match opening {
+        Opening::Connect { to, source } => Some(("onward", *source, to.to_string())),
+        Opening::Flow { to, source, .. } => Some(("onward_udp", *source, to.to_string())),
+        Opening::Accepted { token, source } => Some(("reverse", *source, to_of(*token))),
+        Opening::AcceptedFlow { listener, source, .. } => Some(("reverse_udp", *source, to_of(*listener))),
+        Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report | Opening::GoAway => None,
+    }
+}
+
+/// Lets a connection or flow count from now on. Requests to listen and to report do not: they hold little memory and
+/// have limits of their own, and what comes to a listener counts by itself. The data of a stream that is refused is
+/// dropped at once.
 ///
 /// # Errors
 /// Why it is refused.
-fn admit(
-    peer: &FarPeer,
-    begun: Beginning,
-) -> Result<Option<(Opening, Option<Permit>, FirstData)>, (Reason, String)> {
-    let (opening, _) = Opening::decode(&begun.header).map_err(|error| {
-        tracing::debug!(%error, peer = %peer.name, "a stream begins with something unknown");
-        (Reason::NotSupported, error.to_string())
-    })?;
-    if opening == Opening::GoAway {
-        peer.moved.notify_one();
-        return Ok(None);
-    }
+fn admit<'a>(
+    peer: &'a FarPeer,
+    opening: &Opening,
+    data: FirstData,
+    unread: &'a TakenBytes,
+) -> Result<(Permit, CountedData<'a>), (Reason, String)> {
     let limits = &peer.gateway.limits;
-    let place = match opening {
-        Opening::Flow { .. } | Opening::AcceptedFlow { .. } => {
-            let flow = limits.take_flow(peer.who, now());
-            Some(flow.ok_or_else(|| (Reason::Limit, "too many UDP flows".to_owned()))?)
-        }
-        Opening::Connect { .. } | Opening::Accepted { .. } => {
-            let connection = limits.take(peer.who, now());
-            Some(connection.ok_or_else(|| (Reason::Limit, "too many connections".to_owned()))?)
-        }
-        Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report | Opening::GoAway => None,
+    let (permit, too_many) = if opening.is_flow() {
+        (limits.take_flow(peer.who, now()), "too many UDP flows")
+    } else {
+        (limits.take(peer.who, now()), "too many connections")
     };
+    let permit = permit.ok_or_else(|| (Reason::Limit, too_many.to_owned()))?;
     if peer.gateway.refuses_streams() {
-        return Err((Reason::Ending, "this process ends".to_owned()));
+        return Err((Reason::Ending, ENDING.to_owned()));
     }
-    Ok(Some((opening, place, begun.data)))
+    let is_known = match opening {
+        Opening::Accepted { token, .. } => reverse(peer, *token).is_some_and(|reverse| reverse.udp.is_none()),
+        Opening::AcceptedFlow { listener, .. } => {
+            reverse(peer, *listener).is_some_and(|reverse| reverse.udp.is_some())
+        }
+        _ => true,
+    };
+    if !is_known {
+        return Err((Reason::NotAllowed, "no such reverse forward".to_owned()));
+    }
+    let held = peer.services.waiting.hold(data, unread);
+    let held = held.ok_or_else(|| (Reason::Limit, "too much data before connections are made".to_owned()))?;
+    Ok((permit, held))
 }
 
-/// Serves a long-lived request of the peer: to listen here, or to report.
+/// Serves a notice, or a long-lived request of the peer: to listen here, or to report.
 async fn serve_long(
     association: Association,
     peer: Arc<FarPeer>,
     opening: Opening,
     (recv, send): (RecvStream, SendStream),
 ) {
+    if opening == Opening::GoAway {
+        return peer.moved.notify_one();
+    }
+    if peer.gateway.refuses_streams() {
+        return refuse(send, Reason::Ending, ENDING.to_owned()).await;
+    }
     let services = Arc::clone(&peer);
     if opening == Opening::Report {
         let Ok(_held) = services.services.reports.try_acquire() else {
@@ -228,43 +253,35 @@ async fn listen(
     if peer.gateway.is_ending() {
         return refuse(send, Reason::Ending, "the gateway ends".to_owned()).await;
     }
-    let listener = match TcpListener::bind(at).await {
-        Ok(listener) => listener,
+    let queue = match TcpListener::bind(at).await.and_then(AcceptQueue::new) {
+        Ok(queue) => queue,
         Err(error) => return refuse(send, Reason::of(&error), format!("{at}: {error}")).await,
     };
-    let done = Reply::Done { at: listener.local_addr().ok() };
-    if send.send(done.encode().into()).await.is_err() {
+    let local = queue.listener.local_addr().ok();
+    if send.send(Reply::Done { at: local }.encode().into()).await.is_err() {
         return;
     }
     tracing::info!(peer = %peer.name, %at, "listening for a peer");
-    let mut errors = AcceptErrors::default();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((tcp, source)) => {
-                    let place = peer.gateway.limits.take(peer.who, now());
-                    let Some(place) = place else {
-                        reset(tcp);
-                        continue;
-                    };
-                    let (association, peer) = (association.clone(), Arc::clone(&peer));
-                    let coming = peer.gateway.registry.coming();
-                    tokio::spawn(async move {
-                        arrive(association, peer, at, token, tcp, source, place).await;
-                        drop(coming);
-                    });
-                }
-                Err(error) => {
-                    if let Err(error) = errors.recover(error).await {
-                        tracing::error!(%error, peer = %peer.name, %at, "accepting TCP connections failed");
-                        break;
-                    }
-                }
-            },
-            _ = recv.recv() => break,
-            () = peer.gateway.reached(Stage::Draining) => break,
-        }
-    }
+    let has_failed = Arc::<AtomicBool>::default();
+    let _listed = peer.list("listen", local.unwrap_or(at), PeerSocket::Tcp(Arc::clone(&has_failed)));
+    let begin = |tcp: TcpStream, source: SocketAddr| {
+        let mut tracked = peer.track_arrived("listen", source, at);
+        let Some(place) = peer.gateway.limits.take(peer.who, now()) else {
+            tracked.set_end(CloseReason::Failed(Reason::Limit));
+            // Counted before the client learns of it.
+            drop(tracked);
+            return reset(tcp);
+        };
+        let (association, peer) = (association.clone(), Arc::clone(&peer));
+        let coming = peer.gateway.registry.coming();
+        tokio::spawn(async move {
+            arrive(association, peer, (at, token), tcp, source, (tracked, place)).await;
+            drop(coming);
+        });
+    };
+    let ended = far_peer::request_ended(&peer.gateway, &mut recv);
+    let why = queue.accept_until(ended, &has_failed, begin).await;
+    tracing::info!(peer = %peer.name, %at, why, "listening for a peer ended");
     let _ = send.finish();
 }
 
@@ -295,25 +312,15 @@ async fn report(association: Association, mut recv: RecvStream, mut send: SendSt
     let _ = send.finish();
 }
 
-/// Hands a connection to the peer that asked this side to listen.
+/// Hands a connection to the peer that asked this side to listen. If the association has ended, it is reset.
 async fn arrive(
     association: Association,
     peer: Arc<FarPeer>,
-    at: SocketAddr,
-    token: u32,
+    (at, token): (SocketAddr, u32),
     tcp: TcpStream,
     source: SocketAddr,
-    place: Permit,
+    (mut tracked, place): (ConnectionGuard, Permit),
 ) {
-    let about = ConnectionInfo {
-        listener: "listen",
-        peer: Arc::clone(&peer.name),
-        client: Some(source),
-        destination: at.to_string(),
-        is_near: true,
-    };
-    let mut tracked = peer.gateway.registry.begin(about);
-    peer.limit(&tracked);
     if prepare(&tcp, &peer.gateway.settings().limits).is_err() {
         return tracked.set_end(CloseReason::ResetHere);
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline::SendStream;
+use strandline::{RecvError, RecvStream, SendStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
@@ -13,8 +13,9 @@ use crate::config::{Limits, Reverse};
 use crate::fair_sharing::FairSharing;
 use crate::first_message::WaitingData;
 use crate::flows::Flows;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Stage};
 use crate::peer_identity::PeerIdentity;
+use crate::peer_listeners::{PeerListener, PeerListenerGuard, PeerSocket};
 use crate::protocol::{Reason, Reply};
 use crate::registry::{ConnectionGuard, ConnectionInfo};
 
@@ -82,9 +83,49 @@ impl FarPeer {
         tracked
     }
 
+    /// Adds a connection or flow that comes to a socket at which this side listens for the peer.
+    pub(crate) fn track_arrived(
+        &self,
+        listener: &'static str,
+        client: SocketAddr,
+        at: SocketAddr,
+    ) -> ConnectionGuard {
+        let tracked = self.gateway.registry.begin(ConnectionInfo {
+            listener,
+            peer: Arc::clone(&self.name),
+            client: Some(client),
+            destination: at.to_string(),
+            is_near: true,
+        });
+        self.limit(&tracked);
+        tracked
+    }
+
+    /// Lists a socket at which this side listens for the peer, until the returned value is dropped.
+    pub(crate) fn list(
+        &self,
+        listener: &'static str,
+        listen: SocketAddr,
+        socket: PeerSocket,
+    ) -> PeerListenerGuard {
+        let peer = Arc::clone(&self.name);
+        self.gateway.peer_listeners.add(PeerListener { listener, listen, peer, socket })
+    }
+
     /// Puts a connection under the limit of the peer's bytes.
     pub(crate) fn limit(&self, tracked: &ConnectionGuard) {
         tracked.entry.set_rate(self.gateway.limits.rate(self.who, now()));
+    }
+}
+
+/// Waits until a peer does not want a listener any more, or can't have it. Returns why.
+pub(crate) async fn request_ended(gateway: &Gateway, request: &mut RecvStream) -> &'static str {
+    tokio::select! {
+        ended = request.recv() => match ended {
+            Ok(_) | Err(RecvError::Unfinished | RecvError::Abandoned) => "the peer does not ask for it any more",
+            Err(_) => "the association has ended",
+        },
+        () = gateway.reached(Stage::Draining) => "this gateway takes nothing new any more",
     }
 }
 

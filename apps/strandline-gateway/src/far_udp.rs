@@ -13,12 +13,12 @@ use crate::client_socket::ClientSocket;
 use crate::clock::{now, unix_time};
 use crate::config::FlowTimes;
 use crate::dial;
-use crate::far_peer::{FarPeer, OPENING_TIMEOUT, refuse};
+use crate::far_peer::{self, FarPeer, OPENING_TIMEOUT, refuse};
 use crate::first_message::CountedData;
 use crate::flows::{self, Target, Way, buffer, idle};
-use crate::gateway::Stage;
+use crate::peer_listeners::PeerSocket;
 use crate::protocol::{Destination, Opening, Reason, Reply};
-use crate::registry::{CloseReason, ConnectionGuard, ConnectionInfo};
+use crate::registry::{CloseReason, ConnectionGuard};
 use crate::udp_clients::{self, ClientFlow, LAST_ANSWERS, NewClient};
 
 /// Of flows to destinations that the peer has chosen: it ends them sooner.
@@ -161,28 +161,22 @@ pub(crate) async fn listen(
         return;
     }
     tracing::info!(peer = %peer.name, %at, "listening on UDP for a peer");
+    let _listed = peer.list("listen_udp", local.unwrap_or(at), PeerSocket::Udp(Arc::clone(&socket)));
     let gateway = &peer.gateway;
     let flows = gateway.limits.arriving_flows(peer.who, now());
     let (limit, most) = (|| Arc::clone(&flows), || gateway.limits.flows_max());
     let begin = |client: NewClient| {
-        let tracked = gateway.registry.begin(ConnectionInfo {
-            listener: "listen_udp",
-            peer: Arc::clone(&peer.name),
-            client: Some(client.address),
-            destination: at.to_string(),
-            is_near: true,
-        });
-        peer.limit(&tracked);
+        let tracked = peer.track_arrived("listen_udp", client.address, at);
         let entry = Arc::clone(&tracked.entry);
         let served = (Arc::clone(&socket), client);
         tokio::spawn(arrive(association.clone(), Arc::clone(&peer), (listener, tracked), served));
         entry
     };
-    tokio::select! {
-        () = udp_clients::serve(&socket, (limit, most), &gateway.udp_lost, |_| true, begin) => {}
-        _ = recv.recv() => {}
-        () = peer.gateway.reached(Stage::Draining) => {}
-    }
+    let why = tokio::select! {
+        () = udp_clients::serve(&socket, (limit, most), &gateway.udp_lost, |_| true, begin) => "",
+        why = far_peer::request_ended(&peer.gateway, &mut recv) => why,
+    };
+    tracing::info!(peer = %peer.name, %at, why, "listening on UDP for a peer ended");
     let _ = send.finish();
 }
 

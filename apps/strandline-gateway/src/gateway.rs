@@ -14,6 +14,7 @@ use crate::config::{Access, Settings};
 use crate::direct::DirectNetworks;
 use crate::limits::PeerLimits;
 use crate::peer_identity::PeerIdentity;
+use crate::peer_listeners::PeerListeners;
 use crate::program_sockets::Sockets;
 use crate::questions::Questions;
 use crate::registry::Registry;
@@ -49,6 +50,8 @@ pub(crate) struct Gateway {
     pub(crate) unexpected: Unexpected,
     /// Datagrams of new UDP clients that were lost at a limit.
     pub(crate) udp_lost: AtomicU64,
+    /// Sockets at which this gateway listens for its peers.
+    pub(crate) peer_listeners: Arc<PeerListeners>,
 }
 
 /// Reports what strangers can bring about as often as they like: seldom, and then with the number of those in between.
@@ -98,6 +101,7 @@ impl Gateway {
             stage: watch::Sender::new(Stage::Running),
             unexpected: Unexpected::default(),
             udp_lost: AtomicU64::new(0),
+            peer_listeners: Arc::default(),
         }
     }
 

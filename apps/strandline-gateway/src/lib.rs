@@ -21,6 +21,7 @@
 //! | the association ends, a gateway ends or is killed | a reset, never an end |
 #![forbid(unsafe_code)]
 
+mod accept_queue;
 mod access_log;
 mod admin;
 mod admin_token;
@@ -61,6 +62,7 @@ mod loss_meter;
 mod mapping;
 mod pace;
 mod peer_identity;
+mod peer_listeners;
 mod peer_rate;
 mod peer_requests;
 mod preload_request;
@@ -72,6 +74,7 @@ mod questions;
 mod recent;
 mod registry;
 mod relay;
+mod reverse_states;
 mod rules;
 mod ruleset;
 mod run;

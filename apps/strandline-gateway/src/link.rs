@@ -26,6 +26,7 @@ use crate::pace::{Ending, Pace};
 use crate::peer_identity::PeerIdentity;
 use crate::peer_requests::{request_listener, request_reports};
 use crate::protocol::{Destination, Host, Reason};
+use crate::reverse_states::{ReverseState, ReverseStates};
 use crate::stacks::{StackFactory, check_extensions, dynamic_streams};
 
 /// Maximum time to set up an association.
@@ -47,6 +48,7 @@ pub(crate) struct Link {
     pub(crate) name: Arc<str>,
     /// Listeners that the peer is asked to open.
     reverses: Vec<config::Reverse>,
+    reverse_states: Arc<ReverseStates>,
     /// The stack of the association, and what opens one for the next process of a peer that restarts.
     stack: Mutex<Stack>,
     reopen: StackFactory,
@@ -100,6 +102,7 @@ impl Link {
             peer,
             name,
             reverses,
+            reverse_states: Arc::default(),
             stack: Mutex::new(stack),
             reopen,
             encryption: Mutex::new(encryption),
@@ -156,6 +159,12 @@ impl Link {
     /// Returns how long the association lasts. An association that no rule needs is set up on demand.
     fn keeps(&self) -> Keep {
         if self.peer.is_needed { self.peer.keep } else { Keep::OnDemand }
+    }
+
+    /// Returns the listeners that the peer is asked for, and what has become of each.
+    pub(crate) fn reverses(&self) -> impl Iterator<Item = (&config::Reverse, ReverseState)> {
+        let states = &self.reverse_states;
+        self.reverses.iter().zip(0..).map(|(reverse, token)| (reverse, states.of(token)))
     }
 
     /// Returns whether there is an association.
@@ -401,7 +410,7 @@ impl Link {
             let requesting = request_listener(
                 association.clone(),
                 reverse.clone(),
-                token as u32,
+                self.reverse_states.begin(token as u32),
                 Arc::clone(&self.name),
                 retired,
             );

@@ -14,6 +14,7 @@ use crate::health;
 use crate::pace::{BACK_OFF_MAX, STEADY};
 use crate::protocol::{Opening, Reason, Report};
 use crate::relay::reason;
+use crate::reverse_states::{ReverseRequest, ReverseState};
 
 /// Attempts to let a peer listen after which the time between two grows, and that time.
 const LISTEN_ATTEMPTS: u32 = 20;
@@ -23,10 +24,11 @@ const LISTEN_EVERY: Duration = Duration::from_millis(250);
 pub(crate) async fn request_listener(
     association: Association,
     reverse: config::Reverse,
-    token: u32,
+    state: ReverseRequest,
     name: Arc<str>,
     [mut retired, mut left]: [watch::Receiver<bool>; 2],
 ) {
+    let token = state.token();
     let request = async || {
         let (mut recv, mut send) =
             association.open_stream().await.map_err(|_| Reason::NoAssociation)?.into_split();
@@ -48,14 +50,17 @@ pub(crate) async fn request_listener(
             match request().await {
                 // Both are held until the peer listens no more: it reloads, or ends.
                 Ok((mut recv, _send)) => {
+                    state.set(ReverseState::Listening);
                     let _ = recv.recv().await;
+                    state.set(ReverseState::Waiting);
                     reported = None;
                 }
                 Err(Reason::NoAssociation) if association.status().is_none() => return,
                 // An association of before may still listen there.
                 Err(Reason::AddressInUse) if attempts < LISTEN_ATTEMPTS => {}
-                Err(reason) if reported == Some(reason) => {}
+                Err(reason) if reported == Some(reason) => state.set(ReverseState::Refused(reason)),
                 Err(reason) => {
+                    state.set(ReverseState::Refused(reason));
                     reported = Some(reason);
                     let reason = refusal(reason, reverse.udp.is_some());
                     tracing::error!(peer = %name, at = %reverse.listen, %reason, "the peer does not listen: it is asked again");

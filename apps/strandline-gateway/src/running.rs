@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 
+use crate::accept_queue::AcceptQueue;
 use crate::captures::{self, Captures};
 use crate::client_socket::ClientSocket;
 use crate::config::{Args, ListenerConfig, Reverse, Settings, UdpForward};
@@ -116,22 +117,22 @@ struct Bound {
 }
 
 enum BoundSocket {
-    /// With another descriptor, to make it listen again.
-    Tcp(TcpListener, std::net::TcpListener),
+    Tcp(AcceptQueue),
     Udp(UdpSocket),
 }
 
 impl BoundSocket {
     fn tcp(listener: TcpListener) -> Result<Self> {
-        let other = listener.as_fd().try_clone_to_owned().context("duplicating a socket")?;
-        Ok(Self::Tcp(listener, other.into()))
+        Ok(Self::Tcp(AcceptQueue::new(listener).context("duplicating a socket")?))
     }
 }
 
 impl Bound {
     fn new(id: ListenerId, socket: BoundSocket) -> std::io::Result<Self> {
         let (address, other) = match &socket {
-            BoundSocket::Tcp(listener, _) => (listener.local_addr()?, listener.as_fd().try_clone_to_owned()?),
+            BoundSocket::Tcp(AcceptQueue { listener, .. }) => {
+                (listener.local_addr()?, listener.as_fd().try_clone_to_owned()?)
+            }
             BoundSocket::Udp(socket) => (socket.local_addr()?, socket.as_fd().try_clone_to_owned()?),
         };
         Ok(Self { id, socket, address, other })
@@ -531,9 +532,9 @@ impl Running {
         let (gateway, has_failed) = (Arc::clone(&self.gateway), Arc::<AtomicBool>::default());
         let Bound { id, socket, address, other: other_descriptor } = bound;
         let (to, socket) = match (socket, desired) {
-            (BoundSocket::Tcp(listener, other), DesiredListener::Tcp(desired)) => {
+            (BoundSocket::Tcp(queue), DesiredListener::Tcp(desired)) => {
                 let (sender, target) = watch::channel(tcp_target(desired, link));
-                runtime.spawn(listeners::serve((listener, other), target, gateway, Arc::clone(&has_failed)));
+                runtime.spawn(listeners::serve(queue, target, gateway, Arc::clone(&has_failed)));
                 (TargetSender::Tcp(sender), ServedSocket::Tcp(other_descriptor))
             }
             (BoundSocket::Udp(socket), DesiredListener::Udp(forward)) => {

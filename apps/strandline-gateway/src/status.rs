@@ -201,6 +201,12 @@ fn table(status: &Value) -> String {
             word("listen")
         ));
     }
+    for reverse in status["reverses"].as_array().into_iter().flatten() {
+        let word = |name: &str| reverse[name].as_str().unwrap_or_default();
+        let reason = reverse["reason"].as_str().map_or_else(String::new, |reason| format!(": {reason}"));
+        let (name, listen, peer) = (word("listener"), word("listen"), word("peer"));
+        text.push_str(&format!("{name} {listen} at {peer}  {}{reason}\n", word("state")));
+    }
     for former in status["former_processes"].as_array().into_iter().flatten() {
         text.push_str(&format!("old process {}  {} connections\n", former["pid"], former["connections"]));
     }

@@ -14,6 +14,7 @@ use strandline::{
 use tokio::runtime::Runtime;
 
 use crate::common::{Gateway, Home, PATIENCE, PROGRAM, accept, at_last, free_address, patient, read_exactly};
+use crate::datagrams::metric;
 use crate::programs;
 
 /// Kinds of openings.
@@ -153,8 +154,9 @@ fn opening(kind: u8, to: SocketAddr, fields: &[u8], data: &[u8]) -> Vec<u8> {
 fn limited(name: &str, allowed: SocketAddr, limits: &str) -> (Gateway, Bare) {
     let (listen, home) = (free_address(), Home::new(name));
     let file = home.write("far.toml", &format!("[limits]\n{limits}"));
-    let far = Gateway::start(&format!("--listen {listen} --allow {allowed} --shards 1 --config {file}"));
-    (far, Bare::connect(listen))
+    let options =
+        format!("--listen {listen} --allow {allowed} --shards 1 --config {file} --admin 127.0.0.1:0");
+    (Gateway::start(&options), Bare::connect(listen))
 }
 
 /// Connections beyond a limit hold nothing here, however much comes with their openings.
@@ -168,6 +170,7 @@ fn refused_streams_hold_nothing() {
     let before = far.memory();
     let codes = peer.open_many(COUNT, &opening(1, to, &[], &[7; 64 << 10]), COUNT);
     assert_eq!(codes, [7; COUNT], "all but the first one are refused");
+    assert_eq!(metric(&far, "connection_ends_total{end=\"limit\"}"), COUNT as u64);
     let more = far.memory_most() - before;
     assert!(more < 48 << 20, "{more} bytes");
 }
@@ -196,6 +199,8 @@ fn openings_share_a_limit() {
     // 4 MiB wait, the rest is refused.
     let codes = peer.open_many(COUNT, &opening(1, silent, &[], &[7; 32 << 10]), COUNT / 2);
     assert_eq!(codes, [7; COUNT / 2]);
+    let refused = metric(&far, "connection_ends_total{end=\"limit\"}");
+    assert!(refused >= COUNT as u64 / 2, "{refused} are counted");
     let more = far.memory_most() - before;
     assert!(more < 48 << 20, "{more} bytes");
 }

@@ -176,7 +176,7 @@ fn floods_leave_connections_alone() {
 }
 
 /// Returns a number of the metrics, 0 if it is not there.
-fn metric(gateway: &Gateway, name: &str) -> u64 {
+pub fn metric(gateway: &Gateway, name: &str) -> u64 {
     let metrics = gateway.admin("metrics");
     let start = format!("strandline_gateway_{name} ");
     metrics.lines().find_map(|line| line.strip_prefix(&start)).map_or(0, |number| number.parse().unwrap())

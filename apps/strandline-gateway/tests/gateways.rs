@@ -21,6 +21,7 @@ mod paths;
 mod programs;
 mod reload;
 mod restart;
+mod reverses;
 mod slow_path;
 #[cfg(feature = "full-interop")]
 mod systemd;

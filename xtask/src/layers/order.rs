@@ -213,6 +213,7 @@ pub(super) const CRATES: [Rules; 10] = [
         layers: &[
             apart(&["admin_token"]),
             apart(&[
+                "accept_queue",
                 "access_log",
                 "client_socket",
                 "clock",
@@ -240,7 +241,7 @@ pub(super) const CRATES: [Rules; 10] = [
                 "rules",
                 "socks",
             ]),
-            apart(&["capture", "program_sockets"]),
+            apart(&["capture", "peer_listeners", "program_sockets", "reverse_states"]),
             apart(&["questions", "ruleset"]),
             apart(&["config", "fuzzing", "handover", "interception", "dial", "registry"]),
             apart(&["captures", "client_shares", "first_message", "init", "limits"]),

@@ -13,17 +13,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use strandline_ops::bind_hint;
-use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::accept_queue::{AcceptQueue, BACKLOG};
 use crate::clock::now;
 use crate::config::{Clients, ListenerConfig, ListenerKind};
 use crate::gateway::Gateway;
@@ -38,8 +37,6 @@ pub(crate) use udp::{UdpTarget, bind_udp, serve_udp};
 
 /// Time for a client to say where it wants to go.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 4096;
 
 /// Binds the socket of a listener. Sockets that are `leaving` may have its address.
 pub(crate) fn bind(config: &ListenerConfig, leaving: &[OwnedFd]) -> Result<TcpListener> {
@@ -141,15 +138,15 @@ pub(crate) struct Target {
 }
 
 /// Accepts connections until the sender of the target is dropped. Those that have come until then are served.
-/// `has_failed` is true while the socket accepts none. `socket` is another descriptor of it.
+/// `has_failed` is true while the socket accepts none.
 pub(crate) async fn serve(
-    (listener, socket): (TcpListener, std::net::TcpListener),
+    queue: AcceptQueue,
     mut target: watch::Receiver<Target>,
     gateway: Arc<Gateway>,
     has_failed: Arc<AtomicBool>,
 ) {
     let _may_accept = gateway.registry.coming();
-    let own = listener.local_addr().ok();
+    let own = queue.listener.local_addr().ok();
     let targets = target.clone();
     let begin = |tcp: TcpStream, client: SocketAddr| {
         // Held until the connection counts for its link.
@@ -175,58 +172,12 @@ pub(crate) async fn serve(
         let near = Near::new(Arc::clone(&gateway), Arc::clone(link), client, share);
         tokio::spawn(accepted(Arc::clone(kind), tcp, near, own));
     };
-    let accepting = async {
-        let (mut listener, mut errors) = (listener, AcceptErrors::default());
-        loop {
-            let error = accept_all(&listener, &mut errors, &begin).await;
-            has_failed.store(true, Ordering::Relaxed);
-            drop(listener);
-            let Some(own) = own else { std::future::pending().await };
-            let register = |socket: &std::net::TcpListener| TcpListener::from_std(socket.try_clone()?);
-            listener = errors.listen_again(&error, &socket, own, |socket| register(socket)).await;
-            has_failed.store(false, Ordering::Relaxed);
-        }
-    };
-    tokio::select! {
-        () = accepting => {}
-        () = closed(&mut target) => {}
-    }
-    // The clients of these are connected already: the end of the socket would reset them.
-    for _ in 0..BACKLOG {
-        let Ok((tcp, client)) = accept_at_once(&socket) else { break };
-        begin(tcp, client);
-    }
-}
-
-/// Accepts connections until the socket fails. Returns its error.
-async fn accept_all(
-    listener: &TcpListener,
-    errors: &mut AcceptErrors,
-    begin: impl Fn(TcpStream, SocketAddr),
-) -> io::Error {
-    loop {
-        match listener.accept().await {
-            Ok((tcp, client)) => begin(tcp, client),
-            Err(error) => {
-                if let Err(error) = errors.recover(error).await {
-                    return error;
-                }
-            }
-        }
-    }
+    queue.accept_until(closed(&mut target), &has_failed, begin).await;
 }
 
 /// Waits until the sender is dropped.
 async fn closed<T>(receiver: &mut watch::Receiver<T>) {
     while receiver.changed().await.is_ok() {}
-}
-
-/// Takes a connection that waits to be accepted, whether or not the runtime has heard of it.
-fn accept_at_once(listener: &impl AsFd) -> io::Result<(TcpStream, SocketAddr)> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let tcp = TcpStream::from_std(rustix::net::accept_with(listener, flags)?.into())?;
-    let client = tcp.peer_addr()?;
-    Ok((tcp, client))
 }
 
 async fn accepted(kind: Arc<ListenerKind>, tcp: TcpStream, near: Near, own: Option<SocketAddr>) {

@@ -42,6 +42,11 @@ pub(crate) enum Opening {
 }
 
 impl Opening {
+    /// Returns whether it opens a UDP flow.
+    pub(crate) const fn is_flow(&self) -> bool {
+        matches!(self, Self::Flow { .. } | Self::AcceptedFlow { .. })
+    }
+
     /// Returns the message, with data of the application behind it.
     pub(crate) fn encode(&self, data: &[u8]) -> Vec<u8> {
         let kind = match self {

@@ -1,0 +1,100 @@
+//! Accepting the TCP connections of a socket: again after it has failed, and those that wait when it ends.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::net::SocketFlags;
+use strandline_tls::AcceptErrors;
+use tokio::net::{TcpListener, TcpStream};
+
+/// Connections that wait to be accepted.
+pub(crate) const BACKLOG: i32 = 4096;
+
+/// A socket that listens, and another descriptor of it, to make it listen again.
+#[derive(Debug)]
+pub(crate) struct AcceptQueue {
+    pub(crate) listener: TcpListener,
+    pub(crate) socket: std::net::TcpListener,
+}
+
+impl AcceptQueue {
+    /// # Errors
+    /// If there are too many descriptors.
+    pub(crate) fn new(listener: TcpListener) -> io::Result<Self> {
+        let socket = listener.as_fd().try_clone_to_owned()?.into();
+        Ok(Self { listener, socket })
+    }
+
+    /// Accepts connections until `ended` is ready, and returns its value. Those that have come until then are accepted,
+    /// too: their clients are connected already, and the end of the socket would reset them. `has_failed` is true
+    /// while the socket accepts none.
+    pub(crate) async fn accept_until<T>(
+        self,
+        ended: impl Future<Output = T>,
+        has_failed: &AtomicBool,
+        begin: impl Fn(TcpStream, SocketAddr),
+    ) -> T {
+        let Self { listener, socket } = self;
+        let value = tokio::select! {
+            never = accept_always(listener, &socket, has_failed, &begin) => match never {},
+            value = ended => value,
+        };
+        for _ in 0..BACKLOG {
+            let Ok((tcp, client)) = accept_at_once(&socket) else { break };
+            begin(tcp, client);
+        }
+        value
+    }
+}
+
+/// Accepts connections. A socket that fails listens again.
+async fn accept_always(
+    mut listener: TcpListener,
+    socket: &std::net::TcpListener,
+    has_failed: &AtomicBool,
+    begin: impl Fn(TcpStream, SocketAddr),
+) -> Infallible {
+    let (own, mut errors) = (listener.local_addr().ok(), AcceptErrors::default());
+    loop {
+        let error = accept_all(&listener, &mut errors, &begin).await;
+        has_failed.store(true, Ordering::Relaxed);
+        drop(listener);
+        let Some(own) = own else { std::future::pending().await };
+        let register = |socket: &std::net::TcpListener| TcpListener::from_std(socket.try_clone()?);
+        listener = errors.listen_again(&error, socket, own, |socket| register(socket)).await;
+        has_failed.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Accepts connections until the socket fails. Returns its error.
+async fn accept_all(
+    listener: &TcpListener,
+    errors: &mut AcceptErrors,
+    begin: impl Fn(TcpStream, SocketAddr),
+) -> io::Error {
+    loop {
+        match listener.accept().await {
+            Ok((tcp, client)) => begin(tcp, client),
+            Err(error) => {
+                if let Err(error) = errors.recover(error).await {
+                    return error;
+                }
+            }
+        }
+    }
+}
+
+/// Takes a connection that waits to be accepted, whether or not the runtime has heard of it.
+fn accept_at_once(listener: &impl AsFd) -> io::Result<(TcpStream, SocketAddr)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let tcp = TcpStream::from_std(rustix::net::accept_with(listener, flags)?.into())?;
+    let client = tcp.peer_addr()?;
+    Ok((tcp, client))
+}
+
+#[cfg(test)]
+mod tests;

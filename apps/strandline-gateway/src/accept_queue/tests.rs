@@ -1,0 +1,22 @@
+use std::cell::RefCell;
+use std::net::TcpStream as Client;
+
+use super::*;
+
+/// Connections that wait when a socket ends are accepted, although the runtime has not heard of them.
+#[tokio::test]
+async fn waiting_connections_are_accepted_at_the_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let clients: Vec<_> = (0..8).map(|_| Client::connect(at).unwrap()).collect();
+    let (accepted, has_failed) = (RefCell::new(Vec::new()), AtomicBool::new(false));
+    let begin = |tcp, client| accepted.borrow_mut().push((tcp, client));
+    let queue = AcceptQueue::new(listener).unwrap();
+    let value = queue.accept_until(std::future::ready("ended"), &has_failed, begin).await;
+    let mut expected: Vec<_> = clients.iter().map(|client| client.local_addr().unwrap()).collect();
+    let mut found: Vec<_> = accepted.borrow().iter().map(|(_, client)| *client).collect();
+    expected.sort_unstable();
+    found.sort_unstable();
+    assert_eq!((value, found), ("ended", expected));
+    assert!(!has_failed.load(Ordering::Relaxed));
+}
