@@ -2,6 +2,8 @@
 
 mod closed;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,6 +13,7 @@ use strandline_proto::endpoint::{Endpoint, StreamCredits};
 use strandline_proto::error::SendError;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_proto::number::StreamId;
+use strandline_proto::reconfiguration::Outcome;
 use strandline_proto::reliability::Reliability;
 use strandline_proto::time::Time;
 
@@ -169,6 +172,9 @@ pub(crate) struct App {
     times: Times,
     shutting_down: bool,
     peer_shut_down: bool,
+    /// True if there are fewer streams than an event has reported: only a restart takes some away, and its own event
+    /// follows that of a request which it ends.
+    restart_due: bool,
     /// Since when there are no more faults.
     calm: Option<Time>,
     boundaries: Boundaries,
@@ -199,6 +205,7 @@ impl App {
             times: Times::default(),
             shutting_down: false,
             peer_shut_down: false,
+            restart_due: false,
             calm: None,
         }
     }
@@ -229,7 +236,7 @@ impl App {
                 cx.ledger.restarted(end);
                 self.learn_tags(cx);
                 self.limit_streams(cx);
-                self.blocked = false;
+                (self.blocked, self.restart_due) = (false, false);
                 self.echoes.clear();
                 if let Some(keying) = &mut self.habits.keying {
                     keying.on_restarted(cx.endpoint, end.id, cx.notes)?;
@@ -253,10 +260,8 @@ impl App {
                 }
                 self.boundaries.on_event(event, !cx.ledger.is_tampered(end.host, self.peer_host))?;
             }
-            Event::StreamsChanged { outbound_streams, .. } => {
-                let status = cx.endpoint.status(end.id).map(|status| status.outbound_streams);
-                demand(status >= Some(*outbound_streams), || format!("{end:?}: {event:?}, but {status:?}"))?;
-                self.plan.streams = self.plan.streams.max(self.plan.ordinary(*outbound_streams));
+            Event::StreamsChanged { outcome, outbound_streams, .. } => {
+                self.on_streams_changed(cx, *outcome, *outbound_streams)?;
             }
             Event::DynamicStreams(_) => self.on_dynamic_event(cx, event)?,
             Event::PartialDeliveryAborted { .. } => self.boundaries.on_event(event, true)?,
@@ -292,8 +297,27 @@ impl App {
         }
     }
 
+    /// Takes in the number of outgoing streams after a request for more.
+    fn on_streams_changed(
+        &mut self,
+        cx: &Context<'_>,
+        outcome: Outcome,
+        streams: u16,
+    ) -> Result<(), Violation> {
+        let end = self.end;
+        let status = cx.endpoint.status(end.id).map(|status| status.outbound_streams);
+        self.restart_due = status < Some(streams);
+        demand(!self.restart_due || outcome == Outcome::Failed, || {
+            format!("{end:?}: a request for streams: {outcome:?}, {streams}, but {status:?}")
+        })?;
+        self.plan.streams = self.plan.streams.max(self.plan.ordinary(streams));
+        Ok(())
+    }
+
     /// Does whatever is due.
     pub(crate) fn act(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        let end = self.end;
+        demand(!self.restart_due, || format!("{end:?}: fewer streams than reported, and no restart"))?;
         self.read(cx)?;
         if self.closed.is_some() {
             return Ok(());
