@@ -96,7 +96,9 @@ pub(crate) fn on_nr_sack(
 ) -> SackOutcome {
     let fixed = (sack.cumulative_tsn(), sack.a_rwnd());
     let take_non_renegable = |busy: &mut Busy, may_be_old: bool| {
-        busy.sent.process_non_renegable(sack.non_renegable(), may_be_old, &mut busy.messages)
+        let kept = sack.non_renegable();
+        let others = sack.gap_blocks().len() - kept.len();
+        busy.sent.process_non_renegable(kept, others, may_be_old, &mut busy.messages)
     };
     process_selective_ack(
         outbound,

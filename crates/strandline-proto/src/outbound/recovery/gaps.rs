@@ -106,25 +106,27 @@ impl Gaps {
     pub(crate) fn revoke_adjacent(&mut self) -> bool {
         let is_revoked = self.current.first().is_some_and(|first| first.start == 0);
         if is_revoked {
-            self.replace(core::iter::empty(), false, false);
+            self.replace(core::iter::empty(), 0, false, false);
         }
         is_revoked
     }
 
     /// Replaces the blocks by those of a SACK, and keeps the old ones as the previous report. With `may_be_cut`, a
-    /// SACK with many blocks may have had no room for more. With `may_be_old` it does not move the Cumulative TSN Ack
-    /// Point, so it may have been sent before the previous one: then its blocks are added. But if the chunk after
-    /// that TSN was reported, the peer has revoked that one in any case, and all blocks are replaced.
+    /// SACK with many blocks, these and `others`, may have had no room for more. With `may_be_old` it does not move the
+    /// Cumulative TSN Ack Point, so it may have been sent before the previous one: then its blocks are added. But if
+    /// the chunk after that TSN was reported, the peer has revoked that one in any case, and all blocks are replaced.
     pub(crate) fn replace(
         &mut self,
         blocks: impl Iterator<Item = GapBlock>,
+        others: usize,
         may_be_cut: bool,
         may_be_old: bool,
     ) {
         self.previous_cut_at = self.cut_at.take();
-        let number = self.read(blocks);
+        // Adjacent blocks take room, too: those of an NR-SACK are renegable or not.
+        let number = self.read(blocks) + others;
         let full = self.is_full(number);
-        let is_cut = may_be_cut && self.reported.len() >= MAY_BE_ALL;
+        let is_cut = may_be_cut && number >= MAY_BE_ALL;
         self.cut_at = self.reported.last().filter(|_| is_cut && full).map(|run| usize::from(run.end));
         let is_newer = core::mem::take(&mut self.ahead) || !may_be_old;
         let adds = !is_newer && self.current.first().is_some_and(|first| first.start > 0);
@@ -182,9 +184,10 @@ impl Gaps {
     }
 
     /// Returns the position of the first block in `previous` that lies beyond the last one reported. If that one
-    /// ends within or just before an earlier block, it is extended to the end of that block.
+    /// ends within or just before an earlier block, it is extended to the end of that block. Without any, there was no
+    /// room for one.
     fn find_beyond(&mut self) -> usize {
-        let Some(last) = self.reported.last_mut() else { return self.previous.len() };
+        let Some(last) = self.reported.last_mut() else { return 0 };
         let beyond = self.previous.partition_point(|run| run.end <= last.end);
         match self.previous.get(beyond).filter(|run| u32::from(run.start) <= u32::from(last.end) + 1) {
             Some(run) => {

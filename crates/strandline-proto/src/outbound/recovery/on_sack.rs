@@ -146,18 +146,19 @@ impl SendWindow {
         }
     }
 
-    /// Processes the non-renegable gap blocks of an NR-SACK, after all of its blocks. `may_be_old` is true if it may
-    /// have been sent before the previous one. Returns the bytes that left, or `None` if the peer omits too often what
-    /// it had reported.
+    /// Processes the non-renegable gap blocks of an NR-SACK, after all of its blocks, with the number of `others` that
+    /// it has. `may_be_old` is true if it may have been sent before the previous one. Returns the bytes that left, or
+    /// `None` if the peer omits too often what it had reported.
     pub(crate) fn process_non_renegable(
         &mut self,
         blocks: impl Iterator<Item = GapBlock>,
+        others: usize,
         may_be_old: bool,
         messages: &mut Messages,
     ) -> Option<usize> {
         let Self { outstanding, non_renegable, renege_budget, rack, .. } = self;
         let non_renegable = non_renegable.get_or_insert_default();
-        non_renegable.replace(blocks, rack.is_some(), may_be_old);
+        non_renegable.replace(blocks, others, rack.is_some(), may_be_old);
         let runs = non_renegable.added().map(|run| usize::from(run.start)..=usize::from(run.end));
         let freed =
             runs.flatten().map(|index| outstanding::on_non_renegable(outstanding, index, messages)).sum();
@@ -229,7 +230,7 @@ impl SendWindow {
         paths: &mut PerPath<PathAck>,
     ) -> NewlyAcked {
         let highest_before = self.gaps.last().unwrap_or(0);
-        self.gaps.replace(blocks, self.rack.is_some(), steps == 0);
+        self.gaps.replace(blocks, 0, self.rack.is_some(), steps == 0);
         let acked = self.ack_gap_blocks(highest_before, paths);
         progress.newly_acked |= acked.any;
         self.outstanding.set_unreported(self.gaps.cut_at());

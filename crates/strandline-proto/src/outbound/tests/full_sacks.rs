@@ -104,17 +104,17 @@ fn a_probe_is_of_what_they_can_name() {
 fn full_is_what_the_latest_had_room_for() {
     let named = |blocks: u16| (1..=blocks).map(|number| GapBlock { start: 2 * number, end: 2 * number });
     let mut gaps = Gaps::default();
-    gaps.replace(named(1700), true, false);
+    gaps.replace(named(1700), 0, true, false);
     assert!(gaps.cut_at().is_some());
-    gaps.replace(named(350), true, false);
+    gaps.replace(named(350), 0, true, false);
     assert_eq!(gaps.cut_at(), None, "there was room for more");
     for _ in 0..2048 {
-        gaps.replace(named(15), true, false);
+        gaps.replace(named(15), 0, true, false);
     }
-    gaps.replace(named(350), true, false);
+    gaps.replace(named(350), 0, true, false);
     assert_eq!(gaps.cut_at(), None, "those with few say nothing of that");
     for _ in 0..2048 {
-        gaps.replace(named(350), true, false);
+        gaps.replace(named(350), 0, true, false);
     }
     assert!(gaps.cut_at().is_some());
 }
@@ -124,11 +124,11 @@ fn full_is_what_the_latest_had_room_for() {
 fn long_sacks_add_their_news() {
     let named = |blocks: u16| (1..=blocks).map(|number| GapBlock { start: 2 * number, end: 2 * number });
     let mut gaps = Gaps::default();
-    gaps.replace(named(1700), true, false);
+    gaps.replace(named(1700), 0, true, false);
     for blocks in [1701, 2000] {
-        gaps.replace(named(blocks), true, true);
+        gaps.replace(named(blocks), 0, true, true);
         assert_eq!(gaps.last(), Some(2 * usize::from(blocks) - 1));
     }
-    gaps.replace(named(2001).skip(1999), true, true);
+    gaps.replace(named(2001).skip(1999), 0, true, true);
     assert_eq!(gaps.last(), Some(2 * 2001 - 1));
 }

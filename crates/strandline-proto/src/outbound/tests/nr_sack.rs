@@ -131,6 +131,37 @@ fn kept_chunks_are_never_revoked() {
     }
 }
 
+/// Blocks of both kinds take room, also where they touch: one chunk each, 16 in all. What they had no room for is not
+/// revoked (decision 83).
+#[test]
+fn adjacent_blocks_of_both_kinds_may_be_all() {
+    let mut fixture = Fixture::with_rack(60);
+    fixture.nr_sack(0, &[(2, 59)], &[]);
+    let (renegable, kept): (Vec<_>, Vec<_>) =
+        (2..18).map(|tsn| (tsn, tsn)).partition(|(tsn, _)| tsn % 2 == 0);
+    let (_, acks) = fixture.take_nr_sack(1, &renegable, &kept);
+    assert_eq!((acks[0].lost.reneged_bytes, acks[0].lost.bytes), (0, 0));
+    // One block less shows everything.
+    let mut fixture = Fixture::with_rack(60);
+    fixture.nr_sack(0, &[(2, 59)], &[]);
+    let (_, acks) = fixture.take_nr_sack(1, &renegable, &kept[..7]);
+    assert_eq!(acks[0].lost.reneged_bytes, (60 - 17) * ROOM as u32);
+}
+
+/// Renegable blocks may leave no room for non-renegable ones. Then the peer has omitted none.
+#[test]
+fn kept_chunks_beyond_full_reports_stay() {
+    let budget = |fixture: &Fixture| fixture.out.busy.as_deref().unwrap().sent.renege_budget;
+    for (blocks, omitted) in [(16, 0), (15, 2 * 20)] {
+        let mut fixture = Fixture::with_rack(60);
+        let renegable: Vec<_> = (0..blocks).map(|block| (2 + 2 * block, 2 + 2 * block)).collect();
+        fixture.nr_sack(0, &renegable, &[(40, 59)]);
+        let before = budget(&fixture);
+        fixture.nr_sack(1, &renegable, &[]);
+        assert_eq!(budget(&fixture), before - omitted);
+    }
+}
+
 /// A peer that says that a TSN is missing after all gets it again, if it has not left.
 #[test]
 fn kept_chunk_that_is_missing_is_sent_again() {
