@@ -55,6 +55,9 @@ impl PathIndex {
 pub(crate) struct PathMask(u8);
 
 impl PathMask {
+    /// Every path that an association may have.
+    pub(crate) const ALL: Self = Self(u8::MAX);
+
     /// Returns the set of one path.
     #[inline]
     pub(crate) const fn of(path: PathIndex) -> Self {

@@ -17,7 +17,7 @@ use crate::outbound::partial::{forward_again, forward_len};
 use crate::outbound::stream_credit as outgoing;
 use crate::outbound::{marked_chunks, waits_for_credit};
 use crate::path::{PathState, defer_probe, on_window_probes_lost};
-use crate::path_index::{PathIndex, PerPath};
+use crate::path_index::{PathIndex, PathMask, PerPath};
 use crate::time::Time;
 
 impl Association {
@@ -66,8 +66,13 @@ impl Association {
         }
         // T3-rtx of all paths comes first: the chunks that it marks replace a probe that is due on another path.
         let mut expired = PerPath::<bool>::default();
+        let mut probing = PathMask::default();
         for index in self.paths.indices() {
-            expired[index] = self.on_rtx_timer(cx, now, index);
+            if self.outbound.zero_window_probing(index) {
+                probing.insert(index);
+            } else {
+                expired[index] = self.on_rtx_timer(cx, now, index);
+            }
         }
         // HB.Max.Burst: this many heartbeats at one opportunity, the others an RTO later.
         let mut heartbeats = self.config.heartbeat_burst_max;
@@ -76,6 +81,11 @@ impl Association {
                 return;
             }
             self.on_path_timers(cx, now, index, expired[index], &mut heartbeats);
+        }
+        // After all errors of paths: a probe of a closed window is one packet on the path that is left for it. With a
+        // closed window there are no tail-loss probes.
+        for index in probing {
+            self.on_rtx_timer(cx, now, index);
         }
     }
 
@@ -217,7 +227,7 @@ impl Association {
         self.stats.timeouts += 1;
         self.judge_ecn(now, index, None, true);
         // A peer that answers with a closed window is alive (section 6.1 rule A).
-        if self.outbound.zero_window_probing() {
+        if self.outbound.zero_window_probing(index) {
             return probe_closed_window(self, cx, now, index);
         }
         let was_ambiguous = self.paths.get(index).state == PathState::Ambiguous;

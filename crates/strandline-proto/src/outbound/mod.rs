@@ -493,10 +493,10 @@ impl Outbound {
     }
 
     /// True if the peer's window is closed, data or a probe is outstanding, and a SACK arrived since the last
-    /// time-out: an expiry of T3-rtx does not count as an error now (section 6.1 A).
+    /// time-out of the path: an expiry of its T3-rtx does not count as an error now (section 6.1 A).
     #[must_use]
-    pub(crate) fn zero_window_probing(&self) -> bool {
-        self.window.is_probed() && self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
+    pub(crate) fn zero_window_probing(&self, path: PathIndex) -> bool {
+        self.window.is_probed(path) && self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
     }
 
     fn sent(&self) -> Option<&SendWindow> {

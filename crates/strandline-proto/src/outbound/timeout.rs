@@ -43,7 +43,7 @@ impl Outbound {
     /// retransmission (section 6.3.3 E3).
     pub(crate) fn on_first_timeout(&mut self, path: PathIndex, again: bool, room: u32) -> u32 {
         let room = packet_room(self, room);
-        let marked = mark_lowest(self, |rack| rack.on_timeout(path, again, room));
+        let marked = mark_lowest(self, path, |rack| rack.on_timeout(path, again, room));
         marked.unwrap_or_else(|| self.on_timeout(path, again))
     }
 
@@ -101,7 +101,7 @@ fn mark_path(outbound: &mut Outbound, path: PathIndex, on_marked: impl FnOnce(&m
         bytes
     });
     let Some(bytes) = marked else { return 0 };
-    outbound.window.on_timeout();
+    outbound.window.on_timeout(path);
     bytes
 }
 
@@ -109,9 +109,10 @@ fn mark_path(outbound: &mut Outbound, path: PathIndex, on_marked: impl FnOnce(&m
 /// or `None` if `mark_with` does, or losses are not detected by time.
 pub(super) fn mark_lowest(
     outbound: &mut Outbound,
+    path: PathIndex,
     mark_with: impl FnOnce(&mut RackRecovery<'_>) -> Option<u32>,
 ) -> Option<u32> {
     let bytes = mark(outbound, |sent| mark_with(&mut sent.rack_recovery()?))??;
-    outbound.window.on_timeout();
+    outbound.window.on_timeout(path);
     Some(bytes)
 }

@@ -1,6 +1,7 @@
 //! The peer's receive window as the sender sees it (RFC 9260 sections 6.1 A and 6.2.1), and window probes.
 
 use super::fragment::{self, FRAGMENT_MIN, Rest};
+use crate::path_index::{PathIndex, PathMask};
 
 /// Whether data may be sent although the peer has no room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +27,19 @@ pub(super) struct PeerWindow {
     /// True if the peer's window had no room for the lowest outstanding chunk at the last SACK, or a probe is in
     /// flight.
     shut: bool,
-    /// True if a SACK arrived since the last time-out or probe.
-    answered: bool,
+    /// Paths without a SACK, on any path, since their last time-out or the last probe with new data.
+    unanswered: PathMask,
 }
 
 impl PeerWindow {
     pub(super) const fn new(rwnd: u32) -> Self {
-        Self { rwnd: rwnd as i64, rwnd_max: rwnd, probe: Probe::NotNeeded, shut: false, answered: false }
+        Self {
+            rwnd: rwnd as i64,
+            rwnd_max: rwnd,
+            probe: Probe::NotNeeded,
+            shut: false,
+            unanswered: PathMask::ALL,
+        }
     }
 
     /// Section 6.2.1 A and D ii: sets the window to the peer's room less what is still outstanding. Returns true if
@@ -42,7 +49,7 @@ impl PeerWindow {
         self.rwnd = i64::from(a_rwnd) - i64::from(in_flight);
         self.rwnd_max = self.rwnd_max.max(a_rwnd);
         self.shut = a_rwnd == 0 || lowest.is_some_and(|len| len > a_rwnd as usize);
-        self.answered = true;
+        self.unanswered = PathMask::default();
         self.probe = Probe::NotNeeded;
         was_shut && !self.shut
     }
@@ -55,7 +62,7 @@ impl PeerWindow {
 
     /// Records a SACK out of order, which does not report the window, but shows that the peer is alive.
     pub(super) fn on_stale_answer(&mut self) {
-        self.answered = true;
+        self.unanswered = PathMask::default();
     }
 
     /// Section 6.2.1 B.
@@ -86,7 +93,7 @@ impl PeerWindow {
         if self.probe == Probe::Permitted {
             self.probe = Probe::NotNeeded;
             self.shut = true;
-            self.answered = false;
+            self.unanswered = PathMask::ALL;
             return Some(len);
         }
         self.probe = Probe::Wanted;
@@ -103,9 +110,10 @@ impl PeerWindow {
         }
     }
 
-    /// True if the peer reports that the window is closed: a time-out now is no sign of a dead path.
-    pub(super) fn is_probed(&self) -> bool {
-        self.shut && self.answered
+    /// True if the peer reports that the window is closed, since the last time-out of the path: another one is no sign
+    /// of a dead path. That of another path says nothing of this one, since its probe may be answered later.
+    pub(super) fn is_probed(&self, path: PathIndex) -> bool {
+        self.shut && !self.unanswered.contains(path)
     }
 
     /// See [`Outbound::window_is_shut`](super::Outbound::window_is_shut).
@@ -113,8 +121,8 @@ impl PeerWindow {
         self.shut
     }
 
-    pub(super) fn on_timeout(&mut self) {
-        self.answered = false;
+    pub(super) fn on_timeout(&mut self, path: PathIndex) {
+        self.unanswered.insert(path);
     }
 
     pub(super) const fn rwnd(&self) -> u32 {

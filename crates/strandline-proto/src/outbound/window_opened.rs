@@ -33,7 +33,7 @@ impl Outbound {
     /// retransmitted. Returns the bytes that left the path's flight.
     pub(crate) fn on_window_probe_timeout(&mut self, path: PathIndex, room: u32) -> u32 {
         let room = packet_room(self, room);
-        let marked = timeout::mark_lowest(self, |rack| Some(rack.on_window_probe(path, room)));
+        let marked = timeout::mark_lowest(self, path, |rack| Some(rack.on_window_probe(path, room)));
         marked.unwrap_or_else(|| self.send_again(path))
     }
 }

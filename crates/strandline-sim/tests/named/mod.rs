@@ -385,4 +385,16 @@ pub const SEEDS: &[(u64, &str)] = &[
         34_000_022_204,
         "T3-rtx expired after an answer, before a stream that was given up had been skipped (of the checker)",
     ),
+    (
+        34_000_003_082,
+        "T3-rtx of a second path expired with the probe of a closed window on the first, and counted as an error",
+    ),
+    (
+        31_000_511_625,
+        "a full NR-SACK with blocks of both kinds next to one another counted as one with few blocks",
+    ),
+    (
+        34_000_061_288,
+        "a request for streams ended with a restart, after which there were fewer (of the checker)",
+    ),
 ];

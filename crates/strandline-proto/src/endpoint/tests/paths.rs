@@ -293,6 +293,89 @@ fn window_probe_fits_its_path() {
     assert!(probes.iter().any(|(second, len)| *second && *len + 20 > SHORT), "{probes:?}");
 }
 
+/// T3-rtx of two paths expires at one instant while the peer answers that its window is closed: both probe it, and
+/// neither is an error (RFC 9260 section 6.1 rule A), since only the future shows whether a probe is answered.
+#[test]
+fn window_probes_of_two_paths_are_no_errors() {
+    let (mut pair, client, _) = two_paths(|config| {
+        config.receive_buffer = Some(20_000);
+        config.partial_delivery_point = 10_000;
+        config.heartbeat_interval = None;
+    });
+    pair.pass(Duration::from_secs(2));
+    for number in 0..1200_u16 {
+        pair.send(CLIENT, client, 0, &number.to_be_bytes());
+    }
+    let paths = |pair: &Pair| pair.hosts[CLIENT].endpoint.paths(client).unwrap();
+    let both = (0..1000).any(|_| {
+        pair.pass(Duration::from_millis(10));
+        paths(&pair).iter().all(|path| path.flight > 0)
+    });
+    assert!(both, "{:?}", paths(&pair));
+    pair.pass(Duration::from_millis(10));
+    assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().peer_rwnd, 0);
+    let association = pair.hosts[CLIENT].endpoint.table.at_mut(0).unwrap();
+    let both = [PathIndex::FIRST, PathIndex::P1];
+    let last = both.map(|index| association.paths.get(index).rtx_deadline).into_iter().max().unwrap();
+    both.into_iter().for_each(|index| association.paths.get_mut(index).rtx_deadline = last);
+    let timeouts = |pair: &Pair| pair.hosts[CLIENT].endpoint.status(client).unwrap().stats.timeouts;
+    let before = timeouts(&pair);
+    while timeouts(&pair) == before {
+        pair.pass(Duration::from_millis(1));
+    }
+    assert_eq!(timeouts(&pair), before + 2);
+    for path in paths(&pair) {
+        assert_eq!((path.state, path.error_count, path.timeouts), (Reachability::Active, 0, 0));
+    }
+}
+
+/// A HEARTBEAT of the other path is lost when T3-rtx expires: the probe of the closed window stays, and is one packet
+/// of the size that this path carries.
+#[test]
+fn window_probe_fits_the_path_that_is_left() {
+    const SHORT: usize = 1280 - 28;
+    let (mut pair, client, server) = two_paths(|config| {
+        config.receive_buffer = Some(20_000);
+        config.partial_delivery_point = 10_000;
+        config.potentially_failed_retrans_max = Some(0);
+        config.path_silence_max = None;
+    });
+    // Only the first path is searched.
+    for _ in 0..60 {
+        pair.send(CLIENT, client, 0, &[0; 10_000]);
+        pair.pass_dropping(Duration::from_millis(50), on_path(1));
+        assert!(pair.recv(SERVER, server).is_some());
+    }
+    pair.pass(Duration::from_secs(1));
+    let too_long = |sent: &Sent| on_path(1)(sent) && sent.bytes.len() > SHORT;
+    pair.hosts[CLIENT].endpoint.set_primary(pair.now, client, address(SERVER, 1).ip()).unwrap();
+    for number in 0..1200_u16 {
+        pair.send(CLIENT, client, 0, &number.to_be_bytes());
+    }
+    pair.pass_dropping(Duration::from_millis(50), too_long);
+    let paths = |pair: &Pair| pair.hosts[CLIENT].endpoint.paths(client).unwrap();
+    let found: Vec<_> = paths(&pair).iter().map(|path| (path.state, path.mtu, path.flight > 0)).collect();
+    assert_eq!(found, [(Reachability::Active, 1500, false), (Reachability::Active, 1280, true)]);
+    let now = pair.now;
+    let association = pair.hosts[CLIENT].endpoint.table.at_mut(0).unwrap();
+    let config = Arc::clone(&association.config);
+    let first = association.paths.get_mut(PathIndex::FIRST);
+    first.on_heartbeat_sent(now, 7, 0, &config);
+    let at = first.heartbeat.deadline(first.rto.rto());
+    association.paths.get_mut(PathIndex::P1).rtx_deadline = at;
+    let timeouts = |pair: &Pair| pair.hosts[CLIENT].endpoint.status(client).unwrap().stats.timeouts;
+    let before = timeouts(&pair);
+    while timeouts(&pair) == before {
+        pair.log.clear();
+        pair.pass_dropping(Duration::from_millis(1), too_long);
+    }
+    // The next HEARTBEAT is answered at once.
+    let failed = Event::PathChanged { address: address(SERVER, 0), change: PathChange::PotentiallyFailed };
+    assert!(pair.hosts[CLIENT].events.contains(&(client, failed)));
+    let data: Vec<_> = pair.log.iter().filter(|sent| has(kind::DATA)(sent)).collect();
+    assert!(data.len() == 1 && on_path(1)(data[0]), "{} packets", data.len());
+}
+
 /// The path of the data is ambiguous, and the other one takes no data. At a time-out only the first packet is
 /// retransmitted, and a late SACK shows that nothing else is lost (RFC 5682).
 #[test]

@@ -45,18 +45,18 @@ fn closed_window_is_probed_after_a_wait() {
     assert_eq!(fixture.tsns(0), [1]);
     assert!(!fixture.out.window_probe_wanted());
 
-    assert!(!fixture.out.zero_window_probing(), "no answer yet: a time-out would be an error");
+    assert!(!fixture.out.zero_window_probing(at(0)), "no answer yet: a time-out would be an error");
     fixture.sack(1, &[]);
-    assert!(fixture.out.zero_window_probing(), "the peer answers and its window is shut");
+    assert!(fixture.out.zero_window_probing(at(0)), "the peer answers and its window is shut");
     assert_eq!(fixture.timeout(0), 1016);
-    assert!(!fixture.out.zero_window_probing(), "each time-out needs an answer of its own");
+    assert!(!fixture.out.zero_window_probing(at(0)), "each time-out needs an answer of its own");
     assert_eq!(fixture.tsns(0), [1], "the probe is sent again whatever the window");
     fixture.sack(1, &[]);
-    assert!(fixture.out.zero_window_probing());
+    assert!(fixture.out.zero_window_probing(at(0)));
 
     fixture.a_rwnd = 5000;
     fixture.sack(2, &[]);
-    assert!(!fixture.out.zero_window_probing());
+    assert!(!fixture.out.zero_window_probing(at(0)));
     assert_eq!(fixture.tsns(0), [2]);
 }
 
@@ -83,13 +83,28 @@ fn retransmission_into_a_shut_window_counts_as_probing() {
     let mut fixture = Fixture::with_outstanding(3);
     fixture.a_rwnd = 0;
     fixture.sack(1, &[]);
-    assert!(fixture.out.zero_window_probing());
+    assert!(fixture.out.zero_window_probing(at(0)));
     fixture.timeout(0);
     assert_eq!(fixture.tsns(0), [1, 2]);
-    assert!(!fixture.out.zero_window_probing());
+    assert!(!fixture.out.zero_window_probing(at(0)));
     let (outcome, _) = fixture.sack(0, &[]);
     assert_eq!(outcome, SackOutcome::Ignored);
-    assert!(fixture.out.zero_window_probing(), "even an old SACK shows that the peer lives");
+    assert!(fixture.out.zero_window_probing(at(0)), "even an old SACK shows that the peer lives");
+}
+
+/// Rule A: a time-out needs an answer since the last one of its path. The probe of another path may still be answered.
+#[test]
+fn each_path_needs_answers_of_its_own() {
+    let mut fixture = Fixture::with_outstanding(3);
+    fixture.a_rwnd = 0;
+    fixture.sack(1, &[]);
+    fixture.timeout(0);
+    assert!(!fixture.out.zero_window_probing(at(0)));
+    assert!(fixture.out.zero_window_probing(at(1)));
+    fixture.timeout(1);
+    assert!(!fixture.out.zero_window_probing(at(1)));
+    fixture.sack(0, &[]);
+    assert!(fixture.out.zero_window_probing(at(0)) && fixture.out.zero_window_probing(at(1)));
 }
 
 /// Silly windows: less than a full packet is sent only if it is half of the largest window ever.
@@ -207,7 +222,7 @@ fn answered_probe_fills_the_rest_of_a_gap() {
         fixture.a_rwnd = 0;
         fixture.sack(0, &[(5, 5)]);
         fixture.wait(1000);
-        assert!(fixture.out.zero_window_probing());
+        assert!(fixture.out.zero_window_probing(at(0)));
         fixture.flight[0] -= fixture.out.on_window_probe_timeout(at(0), ROOM as u32);
         assert_eq!(fixture.tsns(probing_path), [0], "one packet");
         fixture.wait(100);
