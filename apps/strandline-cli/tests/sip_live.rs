@@ -167,15 +167,29 @@ fn the_demonstration_shows_why_its_phones_failed() {
 fn the_demonstration_ends_quietly_with_ctrl_c() {
     // script(1) provides a terminal with this input.
     let command = format!("trap : INT; {PROGRAM} demo sip --phones 20 --rate 50 --time 0.3; echo code $?");
-    let mut terminal = Command::new("script")
-        .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
-        .env("SHELL", "/bin/sh")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let going_on = lines.by_ref().find(|line| line.contains("Phones keep calling")).unwrap();
+    // On a busy host the server may refuse all calls over a transport, and the demo ends.
+    let (mut terminal, lines, going_on) = found_at_last("phones keep calling", || {
+        let mut terminal = Command::new("script")
+            .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
+            .env("SHELL", "/bin/sh")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut told = Vec::new();
+        let is_it = |line: &String| {
+            told.push(line.clone());
+            line.contains("Phones keep calling")
+        };
+        match lines.by_ref().find(is_it) {
+            Some(line) => Ok((terminal, lines, line)),
+            None => {
+                terminal.wait().unwrap();
+                Err(told.join("\n"))
+            }
+        }
+    });
     let page = going_on.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
     // The earlier phones have ended; new ones register and call.
     let calls = || {
@@ -189,8 +203,9 @@ fn the_demonstration_ends_quietly_with_ctrl_c() {
     at_last("other phones are there", || calls() >= 40);
     let mut keys = terminal.stdin.take().unwrap();
     keys.write_all(b"\x03").unwrap();
-    let told: Vec<String> =
-        lines.map(|line| line.trim_end().replace("^C", "")).filter(|line| !line.is_empty()).collect();
+    // A busy host makes the server refuse some calls, which it logs.
+    let is_told = |line: &String| !line.is_empty() && !line.contains("reason=\"overload\"");
+    let told: Vec<String> = lines.map(|line| line.trim_end().replace("^C", "")).filter(is_told).collect();
     assert_eq!(told, ["code 0"]);
     terminal.wait().unwrap();
 }
