@@ -22,6 +22,7 @@ pub(crate) mod place;
 pub(crate) mod post;
 mod quiesce;
 pub(crate) mod readable;
+mod reported_failures;
 pub(crate) mod restarts;
 pub(crate) mod routes;
 pub(crate) mod secure;

@@ -15,6 +15,7 @@ use crate::bursts::Bursts;
 use crate::encryption::{Encryption, OnLearned};
 use crate::engine::Engine;
 use crate::observe::{self, Direction, PacketObserver};
+use crate::shard::reported_failures::ReportedFailures;
 
 /// Room for the engine's bursts: encrypted, 64 packets of them fit in one GSO send.
 const PLAIN_BYTES: usize = 62 << 10;
@@ -30,12 +31,14 @@ pub(crate) struct Secure {
     /// A burst of the engine on its way to be encrypted.
     plain: Box<[u8]>,
     on_learned: Option<Arc<dyn OnLearned>>,
+    failures: ReportedFailures,
 }
 
 impl Secure {
     pub(crate) fn new(layer: Layer, origin: Instant, on_learned: Option<Arc<dyn OnLearned>>) -> Self {
         let plain = vec![0; PLAIN_BYTES].into();
-        Self { layer, origin, packets: Packets::default(), plain, on_learned }
+        let (packets, failures) = (Packets::default(), ReportedFailures::default());
+        Self { layer, origin, packets, plain, on_learned, failures }
     }
 
     pub(crate) fn layer(&self) -> &Layer {
@@ -179,13 +182,17 @@ impl Secure {
         while let Some(event) = self.layer.poll_event() {
             match event {
                 Event::Established(address, Some(peer)) => {
+                    self.failures.on_established(address);
                     tracing::debug!(%address, key = %peer.fingerprint, "encrypted connection established");
                 }
                 Event::Established(address, None) => {
                     tracing::debug!(%address, "encrypted connection with an anonymous client established");
                 }
-                Event::Failed(address, failure) => {
+                Event::Failed(address, failure) if self.failures.is_new(address, &failure) => {
                     tracing::warn!(%address, error = %failure, "DTLS connection failed");
+                }
+                Event::Failed(address, failure) => {
+                    tracing::debug!(%address, error = %failure, "DTLS connection failed again");
                 }
                 Event::ClientFailed(address, failure, unlogged) => {
                     tracing::warn!(%address, error = %failure, unlogged, "DTLS connection of a client failed");
