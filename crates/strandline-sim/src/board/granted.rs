@@ -35,10 +35,10 @@ pub(super) struct Granted {
     /// Requests without a final response, of this side and of the peer, by number.
     asked: BTreeMap<(bool, u32), Reset>,
     answered: BTreeSet<(bool, u32)>,
-    /// The Cumulative TSN Ack that was sent last, or that a reset shows, and the TSNs beyond it that count as
-    /// accepted.
+    /// The Cumulative TSN Ack that was sent last, or that a reset shows.
     cumulative: Option<Tsn>,
-    named: BTreeSet<u32>,
+    /// Stream and length of the chunks beyond it that the latest SACK reports, by TSN.
+    named: BTreeMap<u32, (u16, u32)>,
     ended: bool,
 }
 
@@ -55,7 +55,7 @@ impl Granted {
             match chunk.parse() {
                 Ok(Chunk::IData(data)) => {
                     let known = self.cumulative.is_some_and(|cumulative| !data.tsn.is_after(cumulative));
-                    if !known && !self.named.contains(&data.tsn.0) {
+                    if !known && !self.named.contains_key(&data.tsn.0) {
                         let of = (data.stream.0, data.payload.len() as u32);
                         self.arrived.entry(data.tsn.0).or_insert(of);
                     }
@@ -98,12 +98,21 @@ impl Granted {
                 && blocks.iter().any(|block| (block.start.into()..=block.end.into()).contains(&beyond))
         };
         let is_acked = |tsn: u32| !Tsn(tsn).is_after(cumulative) || is_named(tsn);
+        // A full receiver discards what it has reported, which a later SACK leaves out. It accepts that once more when
+        // it is sent again (RFC 9260 section 6.2).
+        let withdrawn: Vec<_> = self.named.keys().copied().filter(|tsn| !is_acked(*tsn)).collect();
+        for tsn in withdrawn {
+            let Some((stream, len)) = self.named.remove(&tsn) else { continue };
+            self.arrived.insert(tsn, (stream, len));
+            let accepted = self.accepted.entry(stream).or_default();
+            *accepted = accepted.saturating_sub(len);
+        }
         let acked: Vec<_> = self.arrived.keys().copied().filter(|tsn| is_acked(*tsn)).collect();
-        self.named.retain(|tsn| Tsn(*tsn).is_after(cumulative));
+        self.named.retain(|tsn, _| Tsn(*tsn).is_after(cumulative));
         for tsn in acked {
             let Some((stream, len)) = self.arrived.remove(&tsn) else { continue };
             if Tsn(tsn).is_after(cumulative) {
-                self.named.insert(tsn);
+                self.named.insert(tsn, (stream, len));
             }
             let accepted = self.accepted.entry(stream).or_default();
             *accepted = accepted.wrapping_add(len);

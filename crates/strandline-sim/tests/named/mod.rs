@@ -397,4 +397,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         34_000_061_288,
         "a request for streams ended with a restart, after which there were fewer (of the checker)",
     ),
+    (
+        37_000_010_572,
+        "a full receiver discarded what it had reported, which counted against its peer's credit (of the checker)",
+    ),
 ];

@@ -69,6 +69,22 @@ fn data_beyond_the_credit_is_not_acknowledged() {
     assert!(acknowledge(&mut granted, 9, Some((1, 1))).is_err());
 }
 
+/// A full receiver discards what it has reported, and accepts other data of the stream in its place.
+#[test]
+fn withdrawn_acknowledgements_do_not_count() {
+    for (again, is_granted) in [(24, true), (25, false)] {
+        let mut granted = agreed();
+        arrive(&mut granted, 11, 1, 1000);
+        acknowledge(&mut granted, 9, Some((2, 2))).expect("granted");
+        acknowledge(&mut granted, 9, None).expect("nothing is acknowledged");
+        arrive(&mut granted, 12, 1, 1024);
+        acknowledge(&mut granted, 9, Some((3, 3))).expect("granted");
+        acknowledge(&mut granted, 9, Some((2, 2))).expect("granted again");
+        arrive(&mut granted, 10, 1, again);
+        assert_eq!(acknowledge(&mut granted, 11, None).is_ok(), is_granted);
+    }
+}
+
 #[test]
 fn larger_limits_count_once_they_are_told() {
     let mut granted = agreed();
