@@ -233,7 +233,16 @@ fn tproxy_keeps_the_clients_address() {
     assert!(rules.contains("fwmark"), "{rules}");
     near.kill();
     at_last("the rules are gone", || row.rules("near").is_empty());
-    let near = row.near("--tproxy [::]:0 --capture fd00:2::/32");
+    // Of one version each, at one port.
+    let config = home.write(
+        "near.toml",
+        "[[peer]]\nname = \"far\"\naddresses = [\"10.9.0.2:9899\"]\n\
+         [[tproxy]]\nlisten = \"0.0.0.0:12345\"\ncapture = [\"10.2.0.0/16\"]\n\
+         [[tproxy]]\nlisten = \"[::]:12345\"\ncapture = [\"fd00:2::/32\"]\n",
+    );
+    let near = row.gateway("near", &format!("--insecure --config {config}"));
+    assert_eq!(row.curl("client", "http://10.2.0.7/"), "::ffff:10.2.0.7");
+    assert_eq!(requests.recv().unwrap()[16..24], [10, 1, 0, 2, 10, 2, 0, 7]);
     assert_eq!(row.curl("client", "http://[fd00:2::7]/"), "fd00:2::7");
     let client: std::net::Ipv6Addr = "fd00:1::2".parse().unwrap();
     assert_eq!(requests.recv().unwrap()[16..32], client.octets());

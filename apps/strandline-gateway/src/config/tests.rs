@@ -260,6 +260,12 @@ fn addresses_are_given_once() {
         ("--forward udp/53=h:53 --forward udp/53=h:54", "forward[1].listen"),
         ("--socks [::]:1080 --http-connect 1080 --from ::/0", "http_connect[0].listen"),
         ("--listen 127.0.0.1:9899 --forward udp/9899=h:53", "forward[0].listen"),
+        ("--tproxy 0.0.0.0:1080 --tproxy 192.0.2.1:1080", "tproxy[1].listen"),
+        ("--tproxy [::]:1080 --tproxy [2001:db8::1]:1080", "tproxy[1].listen"),
+        ("--tproxy 1080 --redirect [::]:1080", "tproxy[0].listen"),
+        ("--tproxy [::]:1080 --redirect [::]:1080", "tproxy[0].listen"),
+        ("--tproxy [2001:db8::1]:1080 --redirect [::]:1080", "tproxy[0].listen"),
+        ("--tproxy [::]:1080 --socks [::1]:1080", "tproxy[0].listen"),
         ("--peer b=192.0.2.2:1,192.0.2.1:9899", "peer[1].addresses"),
         ("--peer b=192.0.2.2:1,192.0.2.2:1", "peer[1].addresses"),
     ] {
@@ -270,6 +276,8 @@ fn addresses_are_given_once() {
         "--socks 0 --http-connect 0",
         "--socks 1080 --forward udp/1080=h:53",
         "--socks 127.0.0.2:1 --socks 1",
+        "--tproxy 0.0.0.0:1080 --tproxy [::]:1080",
+        "--tproxy [::]:1080 --socks 1080",
     ] {
         assert!(read(&format!("{far} {options}")).is_ok(), "{options}");
     }

@@ -108,9 +108,9 @@ fn listener(config: &ListenerConfig, shares_port: bool) -> io::Result<Socket> {
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shares_port)?;
     let is_tproxy = matches!(config.kind, ListenerKind::Tproxy { .. });
-    if config.listen.is_ipv6() && !is_tproxy {
-        // Of both IP versions, whatever net.ipv6.bindv6only says.
-        socket.set_only_v6(false)?;
+    if let SocketAddr::V6(listen) = config.listen {
+        // Whatever net.ipv6.bindv6only says: of both IP versions, unless each has a socket of its own.
+        socket.set_only_v6(is_tproxy && listen.ip().to_ipv4_mapped().is_none())?;
     }
     if is_tproxy {
         if config.listen.is_ipv4() {
