@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +22,8 @@ pub(crate) struct AcceptQueue {
 }
 
 impl AcceptQueue {
+    /// Takes a listener, and duplicates its descriptor.
+    ///
     /// # Errors
     /// If there are too many descriptors.
     pub(crate) fn new(listener: TcpListener) -> io::Result<Self> {
@@ -44,8 +46,14 @@ impl AcceptQueue {
             value = ended => value,
         };
         for _ in 0..BACKLOG {
-            let Ok((tcp, client)) = accept_at_once(&socket) else { break };
-            begin(tcp, client);
+            match accept_at_once(&socket) {
+                Ok((tcp, client)) => begin(tcp, client),
+                // Of one connection: others wait behind it.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                // None waits any more, or the socket accepts none.
+                Err(_) => break,
+            }
         }
         value
     }
@@ -91,9 +99,10 @@ async fn accept_all(
 /// Takes a connection that waits to be accepted, whether or not the runtime has heard of it.
 fn accept_at_once(listener: &impl AsFd) -> io::Result<(TcpStream, SocketAddr)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let tcp = TcpStream::from_std(rustix::net::accept_with(listener, flags)?.into())?;
-    let client = tcp.peer_addr()?;
-    Ok((tcp, client))
+    // Also the address of a client that has reset its connection, which the socket itself lacks then.
+    let (tcp, client) = rustix::net::acceptfrom_with(listener, flags)?;
+    let client = client.ok_or(ErrorKind::ConnectionAborted)?.try_into()?;
+    Ok((TcpStream::from_std(tcp.into())?, client))
 }
 
 #[cfg(test)]

@@ -20,3 +20,23 @@ async fn waiting_connections_are_accepted_at_the_end() {
     assert_eq!((value, found), ("ended", expected));
     assert!(!has_failed.load(Ordering::Relaxed));
 }
+
+/// A client that has reset its connection while it waited does not keep those behind it from being accepted.
+#[tokio::test]
+async fn clients_that_have_gone_end_no_queue() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let mut clients: Vec<_> = (0..8).map(|_| Client::connect(at).unwrap()).collect();
+    for at in [5, 3, 0] {
+        let gone = clients.remove(at);
+        socket2::SockRef::from(&gone).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    }
+    let (accepted, has_failed) = (RefCell::new(Vec::new()), AtomicBool::new(false));
+    let begin = |tcp, client| accepted.borrow_mut().push((tcp, client));
+    let queue = AcceptQueue::new(listener).unwrap();
+    queue.accept_until(std::future::ready(()), &has_failed, begin).await;
+    let found: Vec<_> = accepted.borrow().iter().map(|(_, client)| *client).collect();
+    for client in &clients {
+        assert!(found.contains(&client.local_addr().unwrap()), "{client:?} is not in {found:?}");
+    }
+}
