@@ -165,9 +165,8 @@ impl Admin {
             + self.gateway.peer_listeners.failed();
         let help = "Listeners that accept nothing, because their sockets have failed.";
         page.gauge("listeners_failed", help, failed as f64);
-        let reverses = links.iter().flat_map(|link| link.reverses());
-        let down = reverses.filter(|(_, state)| *state != ReverseState::Listening).count();
-        page.gauge("reverses_down", "Listeners of --reverse that peers do not have.", down as f64);
+        let down = links.iter().filter_map(|link| Some((&*link.name, reverses_down(link)? as f64)));
+        page.gauges("reverses_down", "Listeners of --reverse that the peer does not have.", "peer", down);
         if let Some(are_set) = self.running.captures.are_set() {
             let help = "1 while the rules of captured connections are set.";
             page.gauge("capture_up", help, f64::from(u8::from(are_set)));
@@ -255,6 +254,13 @@ fn reverses(link: &Link) -> impl Iterator<Item = Value> {
             "reason": reason,
         })
     })
+}
+
+/// Returns how many listeners a peer does not have, of those that it is asked for; `None` if it is asked for none.
+fn reverses_down(link: &Link) -> Option<usize> {
+    let states: Vec<ReverseState> = link.reverses().map(|(_, state)| state).collect();
+    let down = states.iter().filter(|state| **state != ReverseState::Listening).count();
+    (!states.is_empty()).then_some(down)
 }
 
 fn association(association: &Association) -> Option<Value> {

@@ -50,7 +50,8 @@ fn the_status_has_listeners_at_peers() {
     let listening = (json!("listening"), Value::Null);
     let expected = [listening.clone(), (json!("refused"), json!("not_allowed")), listening];
     at_last("the near gateway says what the peer does", || states(&near) == expected);
-    assert_eq!(metric(&near, "reverses_down"), 1);
+    let down = || metric(&near, "reverses_down{peer=\"far\"}");
+    assert_eq!(down(), 1);
     let mut shown = Command::new(PROGRAM);
     let shown = shown.args(["status", "--once", "--admin", near.announced["admin"].as_str().unwrap()]);
     let shown = String::from_utf8(shown.output().unwrap().stdout).unwrap();
@@ -68,7 +69,7 @@ fn the_status_has_listeners_at_peers() {
     };
     assert_eq!([find("listen"), find("listen_udp")], [Some(json!(tcp)), Some(json!(udp))], "{listed}");
     far.kill();
-    at_last("the listeners are gone", || metric(&near, "reverses_down") == 3);
+    at_last("the listeners are gone", || down() == 3);
     assert!(states(&near).iter().all(|(state, _)| *state == "waiting"), "{:?}", states(&near));
 }
 
