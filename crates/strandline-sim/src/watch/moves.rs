@@ -14,6 +14,9 @@ use strandline_wire::{AsconfNumber, Packet};
 use crate::network::Carried;
 use crate::violation::{Violation, demand};
 
+#[cfg(test)]
+mod tests;
+
 /// Number of requests of the peer that are remembered until they are answered.
 const REMEMBERED_MAX: usize = 64;
 
@@ -93,10 +96,14 @@ impl Moves {
         }
         let source = self.own.get(&from.ip()).copied();
         let only = |allowed: &[u8]| kinds.iter().all(|kind| allowed.contains(kind));
+        // Answers to an INIT, to an old cookie and to a SHUTDOWN ACK out of the blue are none of the association's.
+        let is_foreign = only(&[kind::INIT_ACK])
+            || only(&[kind::ERROR])
+            || reports_stale_cookie(packet)
+            || completes_out_of_the_blue(packet);
         let may_leave = match source {
             None => true,
-            // The answers to an INIT and to an old cookie are not packets of the association.
-            _ if only(&[kind::INIT_ACK]) || only(&[kind::ERROR]) || reports_stale_cookie(packet) => true,
+            _ if is_foreign => true,
             Some(Withheld::Added) => only(&[kind::AUTH, kind::ASCONF, kind::ABORT]),
             // The peer takes answers only from addresses that it knows, and may replace its own at the same time.
             Some(Withheld::Leaving) => only(&[kind::AUTH, kind::ASCONF_ACK, kind::ABORT]),
@@ -107,14 +114,9 @@ impl Moves {
             || self.only.as_ref().is_some_and(|only| !only.contains(&to.ip()));
         // A peer that has restarted has any of its addresses.
         let answers = [kind::AUTH, kind::ASCONF_ACK, kind::ABORT, kind::INIT_ACK];
-        demand(
-            !gone
-                || self.is_being_added(to.ip())
-                || only(&answers)
-                || only(&[kind::ERROR])
-                || reports_stale_cookie(packet),
-            || format!("chunks {kinds:?} to {to}, which the peer has deleted: {self:?}"),
-        )
+        demand(!gone || self.is_being_added(to.ip()) || only(&answers) || is_foreign, || {
+            format!("chunks {kinds:?} to {to}, which the peer has deleted: {self:?}")
+        })
     }
 
     /// True if the peer asks to add the address, and the answer has not departed.
@@ -168,6 +170,15 @@ pub(super) fn reports_stale_cookie(packet: &Packet<'_>) -> bool {
         }
         _ => chunk.kind == kind::AUTH,
     })
+}
+
+/// True if a packet answers a SHUTDOWN ACK that belongs to no association (RFC 9260 section 8.4 rule 5). It goes to the
+/// address that this came from, with the tag that it had. An association never sets the T bit (section 9.2).
+fn completes_out_of_the_blue(packet: &Packet<'_>) -> bool {
+    packet
+        .chunks()
+        .flatten()
+        .all(|chunk| matches!(chunk.parse(), Ok(Chunk::ShutdownComplete(complete)) if complete.tag_reflected))
 }
 
 fn success(raw: &strandline_wire::parameter::RawParameter<'_>) -> Option<u32> {

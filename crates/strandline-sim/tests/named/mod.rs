@@ -401,4 +401,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         37_000_010_572,
         "a full receiver discarded what it had reported, which counted against its peer's credit (of the checker)",
     ),
+    (
+        40_000_019_599,
+        "a SHUTDOWN ACK out of the blue was answered at an address that the peer had deleted (of the checker)",
+    ),
 ];
