@@ -227,11 +227,11 @@ fn direct_connections_are_counted_as_they_go() {
 fn counters_of_mapping_never_fall() {
     // Neither the peer nor the server answers.
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let silent = crate::programs::silent();
+    let silent = crate::programs::Silent::start();
     let near = Gateway::start(&format!(
         "--peer far={} --fallback-tcp --map auto=127.0.0.0/8:* --forward 0={} --admin 127.0.0.1:0",
         peer.local_addr().unwrap(),
-        silent.0
+        silent.address
     ));
     let client = TcpStream::connect(near.listener(0)).unwrap();
     at_last("it has begun", || near.status()["connections"][0]["mapping"] == "first_set_up");

@@ -97,22 +97,43 @@ fn connections_look_as_any_others() {
     }
 }
 
-/// A server whose queue is full: the kernel answers no further client. It lasts as long as the sockets.
-pub fn silent() -> (SocketAddr, Vec<socket2::Socket>) {
-    let silent = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    silent.listen(0).unwrap();
-    let address = silent.local_addr().unwrap().as_socket().unwrap();
-    let mut all: Vec<socket2::Socket> = (0..4)
-        .map(|_| {
-            let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+/// A server whose queue is full: the kernel answers no further client.
+pub struct Silent {
+    pub address: SocketAddr,
+    clients: Vec<socket2::Socket>,
+    listener: Option<socket2::Socket>,
+    /// Keeps the port after the listener: another program's listener would accept the clients that still try.
+    port: socket2::Socket,
+}
+
+impl Silent {
+    pub fn start() -> Self {
+        let socket = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let (listener, port) = (socket(), socket());
+        // Both may have the port until one listens.
+        [&listener, &port].into_iter().for_each(|socket| socket.set_reuse_address(true).unwrap());
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        port.bind(&address).unwrap();
+        listener.listen(0).unwrap();
+        port.set_reuse_address(false).unwrap();
+        let clients = (0..4).map(|_| {
+            let client = socket();
             client.set_nonblocking(true).unwrap();
-            let _ = client.connect(&address.into());
+            let _ = client.connect(&address);
             client
-        })
-        .collect();
-    all.push(silent);
-    (address, all)
+        });
+        let clients = clients.collect();
+        Self { address: address.as_socket().unwrap(), clients, listener: Some(listener), port }
+    }
+
+    /// Refuses clients from now on.
+    fn close(&mut self) {
+        self.clients.clear();
+        self.listener = None;
+        let taken = TcpListener::bind(self.address);
+        assert!(taken.is_err(), "{:?} keeps the port", self.port);
+    }
 }
 
 /// A far gateway with a time limit for connecting onward, and a near one for programs.
@@ -124,29 +145,30 @@ fn with_limit(name: &str, secs: u32, address: SocketAddr) -> World {
 
 #[test]
 fn sockets_are_unconnected_while_the_server_is_silent() {
-    let (address, full) = silent();
-    let world = with_limit("pending", 600, address);
-    let mut command = command(&by(&world), &["python3", &script("pending"), &address.port().to_string()]);
+    let mut server = Silent::start();
+    let world = with_limit("pending", 600, server.address);
+    let port = server.address.port().to_string();
+    let mut command = command(&by(&world), &["python3", &script("pending"), &port]);
     let mut program = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "close");
-    drop(full);
+    server.close();
     assert_eq!(lines.next().unwrap().unwrap(), "all is well");
     assert!(program.wait().unwrap().success());
 }
 
 #[test]
 fn servers_that_stay_silent_time_out() {
-    let (address, full) = silent();
-    let world = with_limit("silent", 1, address);
+    let server = Silent::start();
+    let world = with_limit("silent", 1, server.address);
     let code = "import errno, select, socket, sys; to = ('127.0.0.1', int(sys.argv[1])); s = socket.socket(); \
                 s.setblocking(False); assert s.connect_ex(to) == errno.EINPROGRESS; \
                 assert socket.socket().connect_ex(to) == errno.ETIMEDOUT; \
                 assert select.select([], [s], [], 60)[1] == [s]; \
                 assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ETIMEDOUT; print('timed out')";
-    let told = told(&by(&world), &["python3", "-c", code, &address.port().to_string()]);
+    let told = told(&by(&world), &["python3", "-c", code, &server.address.port().to_string()]);
     assert_eq!(told, "timed out\n");
-    drop(full);
+    drop(server);
 }
 
 #[test]

@@ -38,12 +38,13 @@ fn at(stack: &Stack, address: &str, port: u16) -> Peer {
 /// second SHUTDOWN ACK answers; the SHUTDOWN COMPLETE for that one has the peer's own tag, which names no shard
 /// (RFC 9260 section 8.4 item 5). An INIT for each association on the wrong shard would exceed the limit.
 fn assert_nothing_handed_over(stack: &Stack) {
-    let shards = stack.shard_stats();
-    let sum = |count: fn(&ShardStats) -> u64| shards.iter().map(count).sum::<u64>();
-    let received = sum(|shard| shard.packets_received);
-    assert!(sum(|shard| shard.handed_over) * 20 <= received, "{shards:?}");
-    assert_eq!(sum(|shard| shard.handed_over_lost), 0, "{shards:?}");
-    assert!(stack.stats().out_of_the_blue * 20 <= received, "{:?} {shards:?}", stack.stats());
+    let mut received = 0;
+    for shard in stack.shard_stats() {
+        received += shard.packets_received;
+        assert!(shard.handed_over * 20 <= shard.packets_received.max(100), "{shard:?}");
+        assert_eq!(shard.handed_over_lost, 0, "{shard:?}");
+    }
+    assert!(stack.stats().out_of_the_blue * 40 <= received, "{:?} {received}", stack.stats());
 }
 
 /// Sends a message over each of forty associations that last at the same time, and waits for its echo.
@@ -218,9 +219,9 @@ async fn shards_on_raw_ip_get_their_own_packets() {
     let there = raw(2, 2).unwrap();
     let listener = Listener::bind(&there, 5007).unwrap();
     let mut accepted = [0; 2];
-    // The server's shard is drawn by lot: sixteen associations leave one without any once in 30,000 runs.
+    // The server's shard is drawn by lot: sixteen associations can leave one with hardly any.
     for round in 0..1_000 {
-        if round >= 16 && accepted.iter().all(|count| *count > 0) {
+        if round >= 16 && every_shard_received(&there) {
             break;
         }
         let peer = Peer::new([127, 0, 3, 2], 5007);
@@ -234,6 +235,6 @@ async fn shards_on_raw_ip_get_their_own_packets() {
     assert!(accepted.iter().all(|count| *count > 0), "{accepted:?}");
     for stack in [&here, &there] {
         assert_nothing_handed_over(stack);
-        assert!(stack.shard_stats().iter().all(|shard| shard.packets_received > 20));
+        assert!(every_shard_received(stack), "{:?}", stack.shard_stats());
     }
 }
