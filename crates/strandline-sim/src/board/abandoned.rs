@@ -24,7 +24,7 @@ pub(super) struct Of {
     ends: bool,
 }
 
-/// How often a FORWARD TSN is sent without a time-out: answers that do not acknowledge it repeat it twice.
+/// How often a FORWARD TSN is sent on a path without a time-out: answers that do not acknowledge it repeat it twice.
 const FORWARDS_MAX: u32 = 3;
 
 /// The messages that were given up.
@@ -82,10 +82,12 @@ impl Abandoned {
         self.unseen > 0
     }
 
-    /// Records that an address was removed: the acknowledgement of a FORWARD TSN shows nothing about it any more.
+    /// Records that an address was removed: the acknowledgement of a FORWARD TSN shows nothing about it any more. On
+    /// another path it is sent anew: answers may repeat it there as often as that of the first.
     pub(super) fn on_removed(&mut self, address: IpAddr) {
-        if let Some((to, ..)) = &mut self.forward {
-            to.take_if(|to| *to == address);
+        let Some((to, ..)) = &mut self.forward else { return };
+        if to.take_if(|to| *to == address).is_some() {
+            self.allowed = self.allowed.max(FORWARDS_MAX);
         }
     }
 

@@ -405,4 +405,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         40_000_019_599,
         "a SHUTDOWN ACK out of the blue was answered at an address that the peer had deleted (of the checker)",
     ),
+    (
+        40_000_001_812,
+        "a FORWARD TSN was repeated on each path of a peer that moved, and counted for all of them (of the checker)",
+    ),
 ];

@@ -126,6 +126,29 @@ fn forward_tsn_is_not_repeated_without_end() {
     assert!(skips(&mut board, 1, &[(7, 0)]).is_err());
 }
 
+/// Its path is removed, and it is repeated on the next one. The removal of another path allows less.
+#[test]
+fn forward_tsn_is_repeated_on_each_path() {
+    let mut board = three();
+    for _ in 0..3 {
+        for _ in 0..3 {
+            skips(&mut board, 1, &[(7, 0)]).expect("two answers repeat it");
+        }
+        board.on_removed(TO);
+    }
+    for _ in 0..3 {
+        skips(&mut board, 1, &[(7, 0)]).expect("two answers repeat it");
+    }
+    assert!(skips(&mut board, 1, &[(7, 0)]).is_err(), "nothing was removed again");
+    let mut board = three();
+    for _ in 0..3 {
+        skips(&mut board, 1, &[(7, 0)]).expect("two answers repeat it");
+    }
+    board.on_removed([192, 0, 2, 77].into());
+    skips(&mut board, 1, &[(7, 0)]).expect("once for the path that was removed");
+    assert!(skips(&mut board, 1, &[(7, 0)]).is_err(), "it went elsewhere");
+}
+
 /// The message that never existed is skipped for a stream that was given up, and takes a TSN.
 #[test]
 fn stream_that_was_given_up() {
