@@ -314,7 +314,8 @@ fn all_errors_are_reported() {
                 [[redirect]]\nlisten = \"y\"\npeer = \"c\"\ncapture = [\"z\"]\n\
                 [[access]]\nkey = \"laptop\"\nfrom = [\"x\"]\nallow = [\"h\", \"h:1\", \"i\"]\nallow_udp = [\"h\"]\n\
                 [[map]]\nto = [\"h\"]\nlistener = \"x\"\npeer = \"y\"\nmap = \"never\"\n\
-                [[priority]]\nto = \"h\"\n";
+                [[priority]]\nto = \"h\"\n\
+                [[preload]]\nlisten = \"0.0.0.0:1\"\npeer = \"b\"\nfrom = [\"x\"]\n";
     let error = read_file("all", text).unwrap_err().to_string();
     let mut said: Vec<(usize, &str)> = Vec::new();
     for line in error.lines() {
@@ -358,6 +359,9 @@ fn all_errors_are_reported() {
         (44, "map[0].peer"),
         (46, "priority[0].class"),
         (47, "priority[0].to"),
+        (49, "preload[0].listen"),
+        (50, "preload[0].peer"),
+        (51, "preload[0].from"),
     ];
     assert_eq!(said, expected, "{error}");
     // That of a file, which has no line in this one.

@@ -84,7 +84,12 @@ impl Check<'_> {
             self.errors.take_all(&key("from"), way.clients().iter().map(|text| text.parse()));
         let listen = self.errors.take(local(&key("listen"), way.listen()))?;
         let is_reachable = !listen.ip().to_canonical().is_loopback() && !way.is_transparent();
-        if way.clients().is_empty() && is_reachable {
+        if table == "preload" && is_reachable && !self.file.insecure {
+            let message = format!(
+                "{listen} is reachable from other machines: `strandline run` uses a gateway of its own host"
+            );
+            self.errors.add(wrong(key("listen"), message));
+        } else if way.clients().is_empty() && is_reachable {
             let what = format!("{listen} is reachable from other machines, and all of them may use it");
             if self.file.insecure {
                 self.flaws.push(flaw(table, &what));
@@ -139,16 +144,7 @@ pub(super) fn check(
         check.add(("http_connect", at), entry, ListenerKind::HttpConnect { early_reply: entry.early_reply });
     }
     for (at, entry) in file.preload.iter().enumerate() {
-        let key = format!("preload[{at}].listen");
-        match local(&key, &entry.listen) {
-            Ok(listen) if !listen.ip().to_canonical().is_loopback() && !file.insecure => {
-                let message = format!(
-                    "{listen} is reachable from other machines: `strandline run` uses a gateway of its own host"
-                );
-                check.errors.add(wrong(key, message));
-            }
-            _ => check.add(("preload", at), entry, ListenerKind::Preload { early_reply: entry.early_reply }),
-        }
+        check.add(("preload", at), entry, ListenerKind::Preload { early_reply: entry.early_reply });
     }
     for (at, entry) in file.forward.iter().enumerate() {
         check.forward(at, entry);
