@@ -1,17 +1,31 @@
 //! `--check`: what is wrong with a configuration, and what would keep a gateway from starting.
 
+use std::io::Read;
 use std::net::{TcpListener, UdpSocket};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
-use crate::common::{Home, PROGRAM, free_address, free_port};
+use crate::common::{Home, PROGRAM, at_last, free_port};
 
-/// Runs the program to its end. Returns its exit code, and what it says.
+/// A program that is killed if it has not ended.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the program to its end. Returns its exit code, and what it says, which fits into a pipe.
 fn run(options: &str) -> (i32, String) {
     let mut command = Command::new(PROGRAM);
     command.args(options.split_whitespace()).env("XDG_CONFIG_HOME", "/nonexistent");
-    let output = command.output().unwrap();
-    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    (output.status.code().unwrap(), text)
+    let mut child = Ending(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    at_last("the program ends", || child.0.try_wait().unwrap().is_some());
+    let mut text = String::new();
+    child.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    child.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    (child.0.wait().unwrap().code().unwrap(), text)
 }
 
 fn contains(text: &str, parts: &[&str]) -> bool {
@@ -52,9 +66,9 @@ fn a_check_tries_what_a_start_would_do() {
     ] {
         assert!(contains(&said, &parts), "{parts:?}: {said}");
     }
-    let (log, at) = (home.write("access.log", ""), free_address());
+    let log = home.write("access.log", "");
     let peer = "--peer a=127.0.0.1:9 --socks 0 --forward udp/0=h:1 --admin 127.0.0.1:0";
-    let (code, said) = run(&format!("--listen {at} --allow h:1 {peer} --access-log {log} --check"));
+    let (code, said) = run(&format!("--listen 127.0.0.1:0 --allow h:1 {peer} --access-log {log} --check"));
     assert_eq!((code, said.trim()), (0, "The configuration is valid."));
 }
 
