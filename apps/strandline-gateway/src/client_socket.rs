@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+use socket2::{Domain, Protocol, Socket, Type};
 use strandline_tls::AcceptErrors;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -14,6 +15,21 @@ use tokio::net::UdpSocket;
 /// Shortest and longest time before an attempt to listen again.
 const AGAIN_MIN: Duration = Duration::from_millis(200);
 const AGAIN_MAX: Duration = Duration::from_secs(30);
+
+/// Binds a UDP socket: of both IP versions if it is at `[::]`, whatever net.ipv6.bindv6only says.
+///
+/// # Errors
+/// If the address can't be bound.
+pub(crate) fn bind(address: SocketAddr, shares_port: bool) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_port(shares_port)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&address.into())?;
+    UdpSocket::from_std(socket.into())
+}
 
 /// A UDP socket for clients.
 #[derive(Debug)]
@@ -82,7 +98,7 @@ impl ClientSocket {
             // A socket that fails each time does not keep the processor busy.
             tokio::time::sleep(pause).await;
             let opened = async {
-                let socket = UdpSocket::bind(self.at).await?;
+                let socket = bind(self.at, false)?;
                 // Known from here on, so that the first answer is not lost.
                 socket.writable().await?;
                 Ok::<_, io::Error>(socket)

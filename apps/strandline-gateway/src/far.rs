@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use strandline::{Association, OpenStreamError, RecvStream, SendStream, Stream, TakenBytes};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::accept_queue::AcceptQueue;
+use crate::accept_queue::{self, AcceptQueue};
 use crate::clock::now;
 use crate::config::{self, Reverse};
 use crate::dial;
@@ -253,7 +253,7 @@ async fn listen(
     if peer.gateway.is_ending() {
         return refuse(send, Reason::Ending, "the gateway ends".to_owned()).await;
     }
-    let queue = match TcpListener::bind(at).await.and_then(AcceptQueue::new) {
+    let queue = match accept_queue::listen(at, false).and_then(AcceptQueue::new) {
         Ok(queue) => queue,
         Err(error) => return refuse(send, Reason::of(&error), format!("{at}: {error}")).await,
     };

@@ -9,7 +9,7 @@ use strandline::{Association, RecvStream, SendStream};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-use crate::client_socket::ClientSocket;
+use crate::client_socket::{self, ClientSocket};
 use crate::clock::{now, unix_time};
 use crate::config::FlowTimes;
 use crate::dial;
@@ -150,7 +150,7 @@ pub(crate) async fn listen(
     if peer.gateway.is_ending() {
         return refuse(send, Reason::Ending, "the gateway ends".to_owned()).await;
     }
-    let socket = match UdpSocket::bind(at).await {
+    let socket = match client_socket::bind(at, false) {
         Ok(socket) => socket,
         Err(error) => return refuse(send, Reason::of(&error), format!("{at}: {error}")).await,
     };

@@ -250,6 +250,29 @@ fn tproxy_keeps_the_clients_address() {
     at_last("the rules are gone", || row.rules("near").is_empty());
 }
 
+/// `[::]` is both IP versions, also on a host where it is only IPv6 unless a program asks for both.
+#[test]
+fn sockets_of_both_versions_ignore_the_host() {
+    let row = Row::new("v6");
+    for place in ["near", "far"] {
+        row.told(place, &["sh", "-c", "echo 1 > /proc/sys/net/ipv6/bindv6only"]);
+    }
+    let allow = "--allow-listen *:2 --allow-listen-udp *:3";
+    let _far = row.gateway("far", &format!("--listen [::]:9899 --insecure {allow} --admin [::]:1"));
+    let near = "--socks [::]:1 --forward udp/[::]:2=h:1 --redirect [::]:3 --tproxy [::]:4";
+    let near = row.near(&format!("{near} --reverse [::]:2=h:1 --reverse udp/[::]:3=h:1"));
+    let listens = |place: &str, at: &str| {
+        let sockets = row.told(place, &["ss", "-Hltun"]);
+        sockets.lines().any(|line| line.split_whitespace().nth(4) == Some(at))
+    };
+    for port in 1..=3 {
+        at_last("both versions at the far gateway", || listens("far", &format!("*:{port}")));
+        assert!(listens("near", &format!("*:{port}")), "{port}");
+    }
+    assert!(listens("near", "[::]:4"));
+    assert!(near.end());
+}
+
 /// A client with an open connection to 10.2.0.7:80, which has received everything: closing it with unread data would
 /// reset it.
 struct Open(Child);

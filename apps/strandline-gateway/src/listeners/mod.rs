@@ -22,7 +22,7 @@ use strandline_ops::bind_hint;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::accept_queue::{AcceptQueue, BACKLOG};
+use crate::accept_queue::{AcceptQueue, BACKLOG, listen};
 use crate::clock::now;
 use crate::config::{Clients, ListenerConfig, ListenerKind};
 use crate::gateway::Gateway;
@@ -91,15 +91,7 @@ pub(crate) fn beside<T: AsFd>(
 
 /// Listens for status and metrics. Sockets that are `leaving` may have the address.
 pub(crate) fn bind_admin(address: SocketAddr, leaving: &[OwnedFd]) -> io::Result<TcpListener> {
-    beside(address.port(), leaving, |shares_port| {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
-        socket.set_reuse_address(true)?;
-        socket.set_reuse_port(shares_port)?;
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        TcpListener::from_std(socket.into())
-    })
+    beside(address.port(), leaving, |shares_port| listen(address, shares_port))
 }
 
 fn listener(config: &ListenerConfig, shares_port: bool) -> io::Result<Socket> {

@@ -5,13 +5,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use socket2::{Domain, Protocol, Socket, Type};
 use strandline_ops::bind_hint;
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
 
 use super::{beside, closed};
-use crate::client_socket::ClientSocket;
+use crate::client_socket::{self, ClientSocket};
 use crate::config::UdpForward;
 use crate::flows::idle;
 use crate::gateway::Gateway;
@@ -32,18 +31,8 @@ pub(crate) struct UdpTarget {
 
 /// Listens for a UDP forward. Sockets that are `leaving` may have its address.
 pub(crate) fn bind_udp(forward: &UdpForward, leaving: &[OwnedFd]) -> Result<UdpSocket> {
-    let bound = beside(forward.listen.port(), leaving, |shares_port| {
-        let socket = Socket::new(Domain::for_address(forward.listen), Type::DGRAM, Some(Protocol::UDP))?;
-        socket.set_nonblocking(true)?;
-        socket.set_reuse_port(shares_port)?;
-        if forward.listen.is_ipv6() {
-            // Of both IP versions, whatever net.ipv6.bindv6only says.
-            socket.set_only_v6(false)?;
-        }
-        socket.bind(&forward.listen.into())?;
-        UdpSocket::from_std(socket.into())
-    });
     let at = forward.listen;
+    let bound = beside(at.port(), leaving, |shares_port| client_socket::bind(at, shares_port));
     bound.map_err(|error| anyhow!("listening on UDP {at} for forward: {error}{}", bind_hint(&error)))
 }
 
