@@ -100,7 +100,8 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, com
 
 /// Returns how a connection or flow comes, its client, and where it goes; `None` if a stream is for something else.
 fn connection_of(peer: &FarPeer, opening: &Opening) -> Option<(&'static str, Option<SocketAddr>, String)> {
-    let to_of = |token| reverse(peer, token).map_or_else(String::new, |reverse| reverse.to.to_string());
+    let unknown = |token| format!("reverse {token}");
+    let to_of = |token| reverse(peer, token).map_or_else(|| unknown(token), |reverse| reverse.to.to_string());
     match opening {
         Opening::Connect { to, source } => Some(("onward", *source, to.to_string())),
         Opening::Flow { to, source, .. } => Some(("onward_udp", *source, to.to_string())),
@@ -110,9 +111,7 @@ fn connection_of(peer: &FarPeer, opening: &Opening) -> Option<(&'static str, Opt
     }
 }
 
-/// Lets a connection or flow count from now on. Requests to listen and to report do not: they hold little memory and
-/// have limits of their own, and what comes to a listener counts by itself. The data of a stream that is refused is
-/// dropped at once.
+/// Lets a connection or flow count from now on. The data of a stream that is refused is dropped at once.
 ///
 /// # Errors
 /// Why it is refused.
@@ -147,7 +146,8 @@ fn admit<'a>(
     Ok((permit, held))
 }
 
-/// Serves a notice, or a long-lived request of the peer: to listen here, or to report.
+/// Serves a notice, or a long-lived request of the peer: to listen here, or to report. These do not count as
+/// connections: they hold little memory and have limits of their own, and what comes to a listener counts by itself.
 async fn serve_long(
     association: Association,
     peer: Arc<FarPeer>,

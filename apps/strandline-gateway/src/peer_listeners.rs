@@ -43,7 +43,7 @@ impl PeerListener {
     }
 }
 
-/// All of them, the oldest first.
+/// The sockets at which this gateway listens for its peers, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct PeerListeners(Mutex<Held>);
 

@@ -123,10 +123,10 @@ impl Clients {
         Some(permit)
     }
 
-    /// Returns a place for one more client: a free one, or that of a client that was never answered, as those
-    /// with a forged address are, or of the one that was silent for the longest time. `None` if all of them are
-    /// in use. Several clients give way if the socket has more than its share: other sockets have grown, or the limit
-    /// was lowered. None of them does for nothing.
+    /// Returns a place for one more client: a free one, or that of a client that was never answered, as those with a
+    /// forged address are, or of the one that was silent for the longest time. `None` if all of them are in use.
+    /// Several clients give way if the socket has more than its share: other sockets have grown, or the limit was
+    /// lowered. None of them does for nothing.
     fn place(&mut self, limit: &Arc<FlowLimit>, most: FlowsMax, now: Instant) -> Option<FlowPermit> {
         if let Some(free) = self.free(limit, most) {
             return Some(free);

@@ -188,6 +188,23 @@ fn requests_are_no_connections() {
     assert_eq!(peer.open(opening(CONNECT, to, &[], &[])), 7, "two are too many");
 }
 
+/// A peer that names a listener for which it was not asked is refused, and the access log says which one.
+#[test]
+fn unknown_listeners_are_named() {
+    const ARRIVED: u8 = 3;
+    let (listen, home) = (free_address(), Home::new("unknown-listeners"));
+    let log = home.write("access.log", "");
+    let far =
+        Gateway::start(&format!("--listen {listen} --allow h:1 --access-log {log} --admin 127.0.0.1:0"));
+    let mut peer = Bare::connect(listen);
+    // The field of a token, 7.
+    assert_eq!(peer.open(vec![1, ARRIVED, 0, 10, 4, 4, 0, 0, 0, 7]), 6, "not allowed");
+    let read = || std::fs::read_to_string(&log).unwrap();
+    at_last("a line of the log", || read().ends_with('\n'));
+    assert!(read().contains("\"destination\":\"reverse 7\""), "{}", read());
+    assert_eq!(metric(&far, "connection_ends_total{end=\"not_allowed\"}"), 1);
+}
+
 /// What comes with openings waits for connections up to a limit of the association.
 #[test]
 fn openings_share_a_limit() {

@@ -22,7 +22,7 @@ pub(crate) struct Encrypted {
 pub(super) enum Trusted {
     Plain,
     Encrypted(Box<Encrypted>),
-    /// It is wrong, which is noted: nothing else is wrong for that reason.
+    /// The encryption is wrong, which is reported already; no further errors follow from it.
     Unknown,
 }
 
