@@ -26,7 +26,7 @@ use crate::random::Random;
 use crate::reconfiguration::{ReconfigurePlan, Reconfiguring};
 use crate::relocation::{Relocating, RelocationPlan, outcome_of};
 use crate::scheduling::{SchedulePlan, Scheduling};
-use crate::unread::Boundaries;
+use crate::unread::{Boundaries, counts_unread};
 use crate::violation::{Violation, demand, violation};
 
 /// Maximum number of echoes waiting to be sent. The application then stops reading.
@@ -113,6 +113,17 @@ pub(crate) struct Context<'a> {
     pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
     /// What applications have done that no packet shows.
     pub(crate) notes: &'a mut Vec<(AssociationId, Note)>,
+    /// Events that an application has caused and that it must heed next.
+    pub(crate) caused: &'a mut VecDeque<(AssociationId, Event)>,
+}
+
+impl Context<'_> {
+    /// Takes the events that an application has caused. Returns true if one of them counts the messages that are not
+    /// read yet: those that are read before it is heeded would count as well.
+    fn take_caused(&mut self) -> bool {
+        self.caused.extend(core::iter::from_fn(|| self.endpoint.poll_event()));
+        self.caused.iter().any(|(_, event)| counts_unread(event))
+    }
 }
 
 /// When an application does something next.
@@ -437,7 +448,7 @@ impl App {
                 break;
             }
             self.echoes.pop_front();
-            if self.readable {
+            if self.readable && !cx.take_caused() {
                 // There is room for more echoes.
                 self.read(cx)?;
             }

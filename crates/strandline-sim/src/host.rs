@@ -64,6 +64,8 @@ pub(crate) struct Host {
     apps: BTreeMap<AssociationId, App>,
     /// Events that the applications have not seen yet.
     events: VecDeque<(AssociationId, Event)>,
+    /// Those that applications have caused and that the watch does not know yet.
+    caused: VecDeque<(AssociationId, Event)>,
     pub(crate) watch: Watch,
     calm: Option<Time>,
     buffer: Vec<u8>,
@@ -81,6 +83,7 @@ impl Host {
             timer: None,
             apps: BTreeMap::new(),
             events: VecDeque::new(),
+            caused: VecDeque::new(),
             watch: Watch::default(),
             calm: None,
             buffer: vec![0; DATAGRAM_BUFFER_LEN],
@@ -109,6 +112,7 @@ impl Host {
         self.timer = None;
         self.watch = self.watch.anew();
         self.events.clear();
+        self.caused.clear();
         core::mem::take(&mut self.apps).into_values().filter_map(|app| app.client).collect()
     }
 
@@ -181,7 +185,8 @@ impl Host {
 
     /// Takes the endpoint's events. What is given up while packets are built is reported before they are examined.
     fn take_events(&mut self, now: Time) {
-        while let Some((id, event)) = self.endpoint.as_mut().and_then(Endpoint::poll_event) {
+        let poll = |endpoint: &mut Option<Endpoint>| endpoint.as_mut().and_then(Endpoint::poll_event);
+        while let Some((id, event)) = self.caused.pop_front().or_else(|| poll(&mut self.endpoint)) {
             self.watch.on_event(now, id, &event);
             self.events.push_back((id, event));
         }
@@ -221,7 +226,17 @@ impl Host {
         let mut notes = Vec::new();
         act(
             app,
-            &mut Context { now, endpoint, ledger, random, wakes, notes: &mut notes, last_expiry, keys_last },
+            &mut Context {
+                now,
+                endpoint,
+                ledger,
+                random,
+                wakes,
+                notes: &mut notes,
+                caused: &mut self.caused,
+                last_expiry,
+                keys_last,
+            },
         )?;
         for (id, note) in notes {
             self.watch.on_note(now, id, note);

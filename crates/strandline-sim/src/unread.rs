@@ -23,6 +23,18 @@ pub(crate) enum Boundary {
     Restarted,
 }
 
+/// True if an event may say how many messages are not read when it happens.
+pub(crate) fn counts_unread(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Restarted { .. }
+            | Event::StreamsReset { .. }
+            | Event::AssociationReset { .. }
+            | Event::PartialDeliveryAborted { .. }
+            | Event::DynamicStreams(_)
+    )
+}
+
 /// The boundaries that reading has not reached yet.
 #[derive(Debug, Default)]
 pub(crate) struct Boundaries {

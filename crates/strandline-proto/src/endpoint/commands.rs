@@ -272,6 +272,8 @@ impl Endpoint {
 
     /// RECEIVE: returns the next message, or the next part of one that is too large to wait for. Works after the end
     /// of the association until everything that arrived was read.
+    ///
+    /// Take all events before: those that say how many messages are not read count them when they happen.
     pub fn recv(&mut self, now: Time, id: AssociationId) -> Option<Message> {
         let association = self.table.by_id_mut(id)?;
         let timed = association.idle_deadline() != Time::MAX;

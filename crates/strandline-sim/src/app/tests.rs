@@ -1,6 +1,7 @@
 //! Events whose numbers are those of before a restart.
 
 use strandline_proto::config::EndpointConfig;
+use strandline_wire::Tsn;
 
 use super::*;
 
@@ -42,6 +43,7 @@ fn judge(events: &[Event]) -> Vec<bool> {
         keys_last: Duration::ZERO,
         wakes: &mut Vec::new(),
         notes: &mut Vec::new(),
+        caused: &mut VecDeque::new(),
     };
     let mut found: Vec<_> = events.iter().map(|event| app.on_event(&mut cx, event).is_err()).collect();
     found.push(app.act(&mut cx).is_err());
@@ -57,4 +59,38 @@ fn streams_are_fewer_only_after_a_restart() {
     assert_eq!(judge(&[changed(Outcome::Failed), restarted]), [false, false, false]);
     assert_eq!(judge(&[changed(Outcome::Failed)]), [false, true]);
     assert_eq!(judge(&[changed(Outcome::Performed)]), [true, true]);
+}
+
+/// A reset counts the messages that are not read when it happens: what a call has caused is heeded before more is read.
+#[test]
+fn caused_events_are_heeded_before_more_is_read() {
+    let reset = |outcome| Event::AssociationReset {
+        outcome,
+        local_tsn: Tsn(1),
+        peer_tsn: Tsn(2),
+        unread: 1,
+        cut: None,
+    };
+    let mut random = Random::new(1);
+    let mut endpoint =
+        Endpoint::new(EndpointConfig::default(), random.seed(), Time::ZERO).expect("a valid configuration");
+    let mut caused = VecDeque::new();
+    let mut heeds_first = |event: Option<Event>| {
+        caused.extend(event.map(|event| (ID, event)));
+        let mut cx = Context {
+            now: Time::ZERO,
+            endpoint: &mut endpoint,
+            ledger: &mut Ledger::new(0),
+            random: &mut random,
+            last_expiry: Duration::ZERO,
+            keys_last: Duration::ZERO,
+            wakes: &mut Vec::new(),
+            notes: &mut Vec::new(),
+            caused: &mut caused,
+        };
+        cx.take_caused()
+    };
+    assert!(!heeds_first(None) && !heeds_first(Some(Event::Writable)));
+    assert!(heeds_first(Some(reset(Outcome::Performed))));
+    assert!(heeds_first(None), "until it is heeded");
 }

@@ -409,4 +409,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         40_000_001_812,
         "a FORWARD TSN was repeated on each path of a peer that moved, and counted for all of them (of the checker)",
     ),
+    (
+        40_000_015_334,
+        "messages were read before the event of a reset that a send had caused, and it counted more (of the application)",
+    ),
 ];
