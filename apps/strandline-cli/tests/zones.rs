@@ -171,7 +171,7 @@ fn phones_register_on_both_links() {
             "0",
             "register",
         ]);
-        let report = unrefused(|| client.report(&load));
+        let report = unrefused(|| client.program(&load).output().unwrap());
         assert_eq!((&report["succeeded"], &report["success"]), (&50.into(), &1.0.into()), "{report}");
     }
     let bound =
@@ -179,7 +179,8 @@ fn phones_register_on_both_links() {
     for transport in ["udp", "tcp"] {
         let how =
             ["--transport", transport, "--sources", "2", "--rate", "50", "--time", "1", "--warm-up", "0"];
-        let report = unrefused(|| client.report(&[&bound[..], &how, &["register"]].concat()));
+        let load = [&bound[..], &how, &["register"]].concat();
+        let report = unrefused(|| client.program(&load).output().unwrap());
         assert_eq!(&report["succeeded"], 50, "{report}");
     }
     let error = server.error(&["sip", "--domain", "example.com", "--listen", "udp:[fe80::2]:5070"]);

@@ -111,7 +111,7 @@ impl PeerWindow {
     }
 
     /// True if the peer reports that the window is closed, since the last time-out of the path: another one is no sign
-    /// of a dead path. That of another path says nothing of this one, since its probe may be answered later.
+    /// of a dead path. A time-out of another path does not count here, since its probe may still be answered.
     pub(super) fn is_probed(&self, path: PathIndex) -> bool {
         self.shut && !self.unanswered.contains(path)
     }

@@ -6,9 +6,9 @@ use core::net::IpAddr;
 use super::Board;
 
 impl Board {
-    /// Allows the retransmission of everything outstanding at an address that the peer has deleted, and of
-    /// what a SACK for the first transmission makes look lost afterwards. If the address comes back, nothing
-    /// is known of its round trips, and nothing was acknowledged there.
+    /// Allows the retransmission of everything outstanding at an address that the peer has deleted, and of what a SACK
+    /// for the first transmission makes look lost afterwards. If the address comes back, nothing is known of its
+    /// round trips, and nothing was acknowledged there.
     pub(crate) fn on_removed(&mut self, address: IpAddr) {
         self.excuse(Some(address));
         self.late.remove(address);

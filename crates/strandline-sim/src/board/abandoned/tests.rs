@@ -165,7 +165,7 @@ fn stream_that_was_given_up() {
     sends(&mut board, 2, 0, true).expect("the next TSN");
 }
 
-/// It went to an address that was removed since, and the address is back.
+/// A FORWARD TSN went to an address that was removed since, and the address is back.
 #[test]
 fn forward_tsn_of_removed_address_answers_nothing() {
     for removed in [false, true] {
