@@ -413,4 +413,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         40_000_015_334,
         "messages were read before the event of a reset that a send had caused, and it counted more (of the application)",
     ),
+    (
+        40_000_015_451,
+        "an old cookie of INITs that met drew one side out of an association, and the other timed out (of the checker)",
+    ),
 ];
