@@ -253,10 +253,11 @@ impl Database {
         }
     }
 
-    /// Returns the server's process and its children.
+    /// Returns the server's process and its children, of which there are none once it has ended.
     fn processes(&self) -> Vec<Pid> {
         let parent = self.child.as_ref().unwrap().id();
-        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+        let children =
+            fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
         let pids = children.split_whitespace().map(|pid| pid.parse().unwrap());
         std::iter::once(parent as i32).chain(pids).map(|pid| Pid::from_raw(pid).unwrap()).collect()
     }
@@ -273,10 +274,19 @@ impl Database {
         self.signal(Signal::CONT);
     }
 
-    /// Kills the server (SIGKILL).
+    /// Kills the server (SIGKILL), and waits until all of its processes have ended: PostgreSQL does not start while one
+    /// of before has its shared memory.
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.child.take().unwrap().wait().unwrap();
+        at_last("the database's processes end", || !self.is_in_use());
+    }
+
+    /// Returns whether a process works in the folder of the data.
+    fn is_in_use(&self) -> bool {
+        let data = self.folder.join("data");
+        let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+        processes.into_iter().any(|process| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == data))
     }
 
     /// Returns the store's configuration, with the password in a file if there is one. Its time-out is long, because a
@@ -325,7 +335,8 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        if self.child.is_some() {
+        // A test that fails may have found that it has ended.
+        if self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None))) {
             self.kill();
         }
         let _ = fs::remove_dir_all(&self.folder);
