@@ -527,10 +527,3 @@ impl Ledger {
         Ok(Counts { unknown, ..self.counts })
     }
 }
-
-/// True if the peer has left a host's association with these tags for one that the host never established, under its
-/// same tag: an old cookie was used at the peer (RFC 9260 section 5.2.4 action B).
-pub(crate) fn is_left(ledger: &Ledger, host: usize, peer_host: usize, (local, peer): (u32, u32)) -> bool {
-    let mut of_peer = ledger.established.range((peer_host, peer, 0)..=(peer_host, peer, u32::MAX));
-    of_peer.any(|(_, own, other)| *other != local && ledger.is_one_sided(host, (*own, *other)))
-}

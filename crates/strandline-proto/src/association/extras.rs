@@ -2,6 +2,7 @@
 
 use super::asconf_state::DynamicAddresses;
 use super::auth::Auth;
+use super::left_over::OtherInits;
 use crate::number::StreamId;
 use crate::path::Proof;
 use crate::stats::AbandonedStats;
@@ -22,6 +23,8 @@ pub(crate) struct Extras {
     pub(super) dynamic_from: Option<StreamId>,
     /// The proof that long SACKs arrive, if there are any.
     pub(super) proof: Option<Proof>,
+    /// INITs of other processes of the peer that were answered during the set-up, if there were any.
+    pub(super) other_inits: Option<OtherInits>,
     /// The peer's requests to reset streams are denied, because the application records no more of them.
     pub(super) denies_resets: bool,
 }
@@ -34,10 +37,12 @@ impl Extras {
 
     /// True if nothing of it has been used.
     pub(super) fn is_unused(&self) -> bool {
-        let Self { abandoned, auth, dynamic, adaptation, dynamic_from, proof, denies_resets } = self;
+        let Self { abandoned, auth, dynamic, adaptation, dynamic_from, proof, other_inits, denies_resets } =
+            self;
         let none = auth.is_none() && dynamic.is_none() && adaptation.is_none();
         none && dynamic_from.is_none()
             && proof.is_none()
+            && other_inits.is_none()
             && !denies_resets
             && *abandoned == AbandonedStats::default()
     }

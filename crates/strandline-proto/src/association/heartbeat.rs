@@ -19,6 +19,7 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder, padded
 use super::build::{finish_control, push_control};
 use super::context::{EndpointContext, Route};
 use super::diagnostics::log_mtu_change;
+use super::left_over;
 use super::multipath::longest_round_trip;
 use super::{Association, asconf, auth};
 use crate::error::PathError;
@@ -84,6 +85,7 @@ impl Association {
             cx.known.learn_mtu(now, address.ip(), path.pmtu.mtu());
         }
         log_mtu_change(self, index, mtu);
+        left_over::on_heartbeat_ack(self, now);
         self.errors.total = 0;
         self.flags.burst_open |= answer.mtu_rose;
         if let Some(change) = answer.change {

@@ -6,7 +6,7 @@
 //!
 //! | files | concern |
 //! |---|---|
-//! | [`setup`], [`offer`], [`cookie`], [`features`], [`restart`] | set-up, negotiation of extensions, restart |
+//! | [`setup`], [`offer`], [`cookie`], [`features`], [`restart`], [`left_over`] | set-up, negotiation of extensions, restart |
 //! | [`receive`], [`data`], [`transmit`], [`build`], [`gather`] | packets in and out, bundling |
 //! | [`timeout`], [`deadlines`], [`error_counts`] | timers, deadlines, error counts |
 //! | [`heartbeat`], [`verification`], [`mod@unreachable`], [`paths`], [`host_addresses`], [`sack_size`] | paths: heartbeats, ICMP, addresses of this host |
@@ -44,6 +44,7 @@ mod gather;
 mod heartbeat;
 pub(crate) mod host_addresses;
 pub(crate) mod keys;
+mod left_over;
 mod multipath;
 pub(crate) mod offer;
 mod paths;
@@ -74,6 +75,7 @@ use self::ecn::Ecn;
 use self::error_counts::ErrorCounts;
 use self::extras::Extras;
 use self::features::Features;
+pub(crate) use self::left_over::note_init;
 pub(crate) use self::receive::{contains, starts_with};
 use self::reconfig::Reconfig;
 pub(crate) use self::setup::{Opening, PRESERVATIVE_MAX, init_packet};

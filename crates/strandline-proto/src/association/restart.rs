@@ -17,6 +17,7 @@ use super::diagnostics::log_of;
 use super::ecn::Ecn;
 use super::error_counts::ErrorCounts;
 use super::features::Extensions;
+use super::left_over::{self, is_left_over};
 use super::offer::encode_cause;
 use super::setup::{adopt_interleaving, paths_of, refuse_other_chunks};
 use super::{Association, State, adaptation, asconf, early_streams, reconfig, sack_size, stream_credit};
@@ -68,6 +69,7 @@ impl Association {
         match (local, peer) {
             (_, false) if drops_auth => CookieAction::Discard,
             (false, false) if ties => CookieAction::Restart,
+            (true, false) if is_left_over(self, cookie) => CookieAction::Discard,
             (true, false) if renumbers => CookieAction::Restart,
             (true, false) => CookieAction::Collision,
             (true, true) => CookieAction::Duplicate,
@@ -110,6 +112,7 @@ impl Association {
             CookieAction::Duplicate => {
                 if matches!(self.state, State::CookieEchoed(_)) {
                     self.establish(cx, now);
+                    left_over::on_established(self, cx, now, cookie.created);
                 } else if self.config.recovery != Recovery::Rfc9260 {
                     self.send_again_what_timed_out();
                 }
@@ -205,6 +208,7 @@ impl Association {
         self.sack_path = PathIndex::FIRST;
         self.control_path = PathIndex::FIRST;
         self.start_heartbeats(cx, now);
+        left_over::on_established(self, cx, now, cookie.created);
         self.touch_idle(now);
         cx.stats.restarts += 1;
         if let Some(log) = log_of(self) {
@@ -270,6 +274,7 @@ impl Association {
             }
         }
         self.establish(cx, now);
+        left_over::on_established(self, cx, now, cookie.created);
     }
 }
 

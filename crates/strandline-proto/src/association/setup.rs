@@ -22,6 +22,7 @@ use super::ecn::Ecn;
 use super::error_counts::ErrorCounts;
 use super::extras::Extras;
 use super::features::{Extensions, Features};
+use super::left_over;
 use super::offer::{Offer, Refusal, read, report_parameter};
 use super::state::{Setup, State};
 use super::stream_credit;
@@ -338,12 +339,14 @@ impl Association {
     /// Processes COOKIE ACK (sections 5.1 E and 5.2.5), or what stands for it and `measures` no round-trip time.
     pub(super) fn on_cookie_ack(&mut self, cx: &mut EndpointContext, now: Time, measures: bool) {
         if let State::CookieEchoed(setup) = &self.state {
+            let sent_at = setup.sent_at;
             if setup.attempts == 0 && measures {
-                let rtt = now.since(setup.sent_at);
+                let rtt = now.since(sent_at);
                 let config = Arc::clone(&self.config);
                 self.paths.get_mut(self.control_path).rto.on_sample(rtt, &config);
             }
             self.establish(cx, now);
+            left_over::on_established(self, cx, now, sent_at);
             // The application has requested it before, and may be gone by now.
             if self.flags.shutdown_wanted {
                 self.shutdown(cx, now);

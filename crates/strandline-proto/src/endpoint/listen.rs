@@ -26,7 +26,7 @@ use crate::association::keys::{CookieParameters, OwnParameters, PeerParameters, 
 use crate::association::offer::{Offer, Refusal, encode_cause, read};
 use crate::association::restart::CookieAction;
 use crate::association::{
-    AnswerPorts, Association, PRESERVATIVE_MAX, State, cookie_answer, init_packet, starts_with,
+    AnswerPorts, Association, PRESERVATIVE_MAX, State, cookie_answer, init_packet, note_init, starts_with,
 };
 use crate::authentication::Authentication;
 use crate::config::AssociationConfig;
@@ -156,6 +156,7 @@ impl Endpoint {
         if let Some(causes) = new_port(association, datagram.source) {
             return abort_reply(&mut cx.replies, route, ports, &causes, false);
         }
+        note_init(association, now, offer.tag);
         let added = added_addresses(association, offer, datagram.source.ip());
         let answer = match &association.state {
             // Section 9.2: the SHUTDOWN COMPLETE was lost.
@@ -278,8 +279,7 @@ impl Endpoint {
             initial_tsn: answer.initial_tsn,
             parameters: Parameters::new(&[]),
         };
-        // The declaration comes first, because parameters that do not fit are left out and the peer relies on this
-        // one.
+        // The declaration comes first: parameters that do not fit are left out, and the peer relies on this one.
         let more = |writer: &mut TlvWriter<'_>| {
             if let Some(own) = &own {
                 own.write(writer);

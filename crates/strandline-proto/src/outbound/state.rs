@@ -61,7 +61,6 @@ impl Outbound {
 
     /// Returns the Cumulative TSN Ack Point: the highest TSN up to which the peer has everything.
     #[must_use]
-    #[cfg(test)]
     pub(crate) fn cumulative_ack(&self) -> Tsn {
         self.sent().map_or(self.idle_next.previous(), |sent| sent.outstanding.cumulative_ack())
     }

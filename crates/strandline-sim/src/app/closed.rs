@@ -4,7 +4,6 @@ use strandline_proto::event::CloseReason;
 
 use super::{App, Context};
 use crate::greedy::OVERDRAWN;
-use crate::ledger::is_left;
 use crate::violation::{Violation, demand, violation};
 
 /// Cause code of a Missing Mandatory Parameter (RFC 9260 section 3.3.10.2).
@@ -90,7 +89,7 @@ impl App {
                 let outdated = self.calm.is_some_and(|since| self.began < since)
                     && cx.now.since(self.began) > cx.keys_last;
                 let forgotten = !self.up && (outdated || cx.ledger.may_have_forgotten(self.peer_host));
-                let one_sided = self.up && self.is_one_sided(cx);
+                let one_sided = self.up && cx.ledger.is_one_sided(self.peer_host, self.tags);
                 // A peer whose COOKIE ACK was lost may have left the only address that is known of it.
                 let moved = !self.up && self.habits.relocating.is_some();
                 demand(!late || forgotten || one_sided || moved, || {
@@ -99,11 +98,5 @@ impl App {
             }
             CloseReason::Aborted | CloseReason::Unreachable | CloseReason::NoRoute => Ok(()),
         }
-    }
-
-    /// True if the peer never established the association, or has left it by an old cookie.
-    fn is_one_sided(&self, cx: &Context<'_>) -> bool {
-        cx.ledger.is_one_sided(self.peer_host, self.tags)
-            || is_left(cx.ledger, self.end.host, self.peer_host, self.tags)
     }
 }

@@ -4,7 +4,6 @@ use strandline_proto::config::EndpointConfig;
 use strandline_wire::Tsn;
 
 use super::*;
-use crate::ledger::is_left;
 
 const ID: AssociationId = AssociationId { slot: 0, generation: 0 };
 
@@ -94,19 +93,4 @@ fn caused_events_are_heeded_before_more_is_read() {
     assert!(!heeds_first(None) && !heeds_first(Some(Event::Writable)));
     assert!(heeds_first(Some(reset(Outcome::Performed))));
     assert!(heeds_first(None), "until it is heeded");
-}
-
-/// The INITs of both sides met, and the cookie for the one that did not count is used once the association stands.
-#[test]
-fn peer_leaves_by_an_old_cookie() {
-    let mut ledger = Ledger::new(0);
-    ledger.established(1, (10, 20));
-    ledger.established(0, (20, 10));
-    assert!(!is_left(&ledger, 1, 0, (10, 20)), "both have it");
-    ledger.established(0, (21, 11));
-    assert!(!is_left(&ledger, 1, 0, (10, 20)), "another association");
-    ledger.established(0, (20, 11));
-    assert!(is_left(&ledger, 1, 0, (10, 20)) && !is_left(&ledger, 0, 1, (20, 11)));
-    ledger.established(1, (11, 20));
-    assert!(!is_left(&ledger, 1, 0, (10, 20)), "it was of this host");
 }

@@ -415,6 +415,6 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (
         40_000_015_451,
-        "an old cookie of INITs that met drew one side out of an association, and the other timed out (of the checker)",
+        "an old cookie of INITs that met drew one side out of an association, and the other timed out",
     ),
 ];

@@ -26,6 +26,7 @@ mod early;
 mod early_streams;
 mod hostile;
 mod known;
+mod left_over_cookies;
 mod letter;
 mod limits;
 mod local_addresses;

@@ -1,0 +1,140 @@
+//! RFC 9260 section 5.2.4 action B: cookies for another tag of the peer that are left over from the set-up.
+
+use strandline_wire::chunk::CookieEcho;
+
+use super::raw::*;
+use super::*;
+
+/// A cookie of the client, and the tag of packets that carry it.
+struct LeftOver {
+    tag: VerificationTag,
+    cookie: Vec<u8>,
+}
+
+/// When the INIT of another process comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    CookieWait,
+    CookieEchoed,
+}
+
+/// A set-up during which an INIT with another tag arrives from the peer's address.
+#[derive(Debug, Clone, Copy)]
+struct SetUp {
+    when: When,
+    /// It has another Initial TSN than the peer.
+    renumbers: bool,
+    /// Data goes with the COOKIE ECHO.
+    early: bool,
+}
+
+/// Sets up an association. Everything that `lost` selects is lost after the other INIT.
+fn established(set_up: SetUp, lost: impl FnMut(&Sent) -> bool) -> (Pair, AssociationId, LeftOver) {
+    let SetUp { when, renumbers, early } = set_up;
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    if early {
+        pair.send(CLIENT, client, 0, b"early");
+    }
+    pair.run_to(kind::INIT_ACK);
+    let initial_tsn = init_ack(pair.wire.front().unwrap()).1;
+    if when == When::CookieEchoed {
+        pair.run_to(kind::COOKIE_ECHO);
+    }
+    let under_way = core::mem::take(&mut pair.wire);
+    pair.now += Duration::from_millis(1);
+    let initial_tsn = if renumbers { initial_tsn + 1000 } else { initial_tsn };
+    let init = init(initial_tsn);
+    let sent = pair.forge(SERVER, (PORT, 5000), VerificationTag(0), |packet| assert!(packet.push(&init)));
+    pair.deliver(&sent);
+    let (tag, _, cookie) = init_ack(&pair.wire.pop_front().expect("an INIT ACK"));
+    pair.wire = under_way;
+    pair.now += Duration::from_millis(1);
+    pair.run_dropping(lost);
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    (pair, client, LeftOver { tag, cookie })
+}
+
+impl LeftOver {
+    /// Uses the cookie. Returns true if the client has left its peer.
+    fn draws_away(&self, pair: &mut Pair, client: AssociationId) -> bool {
+        let status = |pair: &Pair| pair.hosts[CLIENT].endpoint.status(client).unwrap();
+        let before = status(pair);
+        let echo = CookieEcho { cookie: &self.cookie };
+        let sent = pair.forge(SERVER, (PORT, 5000), self.tag, |packet| assert!(packet.push(&echo)));
+        pair.deliver(&sent);
+        pair.run();
+        status(pair).peer_tag != before.peer_tag
+    }
+}
+
+/// Asserts that messages arrive in both directions, and that the association lasts.
+fn assert_works(pair: &mut Pair, client: AssociationId) {
+    let server = pair.accepted();
+    for (host, id, to, there) in [(CLIENT, client, SERVER, server), (SERVER, server, CLIENT, client)] {
+        pair.send(host, id, 0, b"still here");
+        pair.pass(Duration::from_secs(1));
+        assert_eq!(pair.recv(to, there).unwrap().data, "still here");
+    }
+    pair.pass(Duration::from_secs(300));
+    assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("ESTABLISHED", "ESTABLISHED"));
+    assert_eq!(pair.hosts[CLIENT].endpoint.stats().restarts, 0);
+}
+
+/// The peer has answered the COOKIE ECHO since the cookie was made.
+#[test]
+fn cookie_older_than_the_echo_is_left_over() {
+    for renumbers in [false, true] {
+        let (mut pair, client, cookie) =
+            established(SetUp { when: When::CookieWait, renumbers, early: false }, |_| false);
+        assert!(!cookie.draws_away(&mut pair, client), "renumbers: {renumbers}");
+        assert_works(&mut pair, client);
+    }
+}
+
+/// The COOKIE ECHO may have been answered before the other INIT was sent. A HEARTBEAT asks the peer at once.
+#[test]
+fn answered_heartbeat_makes_cookies_left_over() {
+    for renumbers in [false, true] {
+        let (mut pair, client, cookie) =
+            established(SetUp { when: When::CookieEchoed, renumbers, early: false }, |_| false);
+        assert!(!cookie.draws_away(&mut pair, client), "renumbers: {renumbers}");
+        assert_works(&mut pair, client);
+    }
+}
+
+#[test]
+fn acknowledged_data_makes_cookies_left_over() {
+    for renumbers in [false, true] {
+        let (mut pair, client, cookie) =
+            established(SetUp { when: When::CookieEchoed, renumbers, early: false }, has(kind::HEARTBEAT));
+        pair.send(CLIENT, client, 0, b"asks");
+        pair.run();
+        let server = pair.accepted();
+        assert_eq!(pair.recv(SERVER, server).unwrap().data, "asks");
+        assert!(!cookie.draws_away(&mut pair, client), "renumbers: {renumbers}");
+        assert_works(&mut pair, client);
+    }
+}
+
+/// Data that went with the COOKIE ECHO may have been acknowledged before the other INIT was sent.
+#[test]
+fn early_data_proves_nothing() {
+    for renumbers in [false, true] {
+        let set_up = SetUp { when: When::CookieEchoed, renumbers, early: true };
+        let (mut pair, client, cookie) = established(set_up, has(kind::HEARTBEAT));
+        assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].flight, 0, "it is acknowledged");
+        assert!(cookie.draws_away(&mut pair, client), "renumbers: {renumbers}");
+    }
+}
+
+/// A process that restarts behind its COOKIE ACK answers nothing any more: the next one gets the association.
+#[test]
+fn cookie_of_the_next_process_is_accepted() {
+    for renumbers in [false, true] {
+        let (mut pair, client, cookie) =
+            established(SetUp { when: When::CookieEchoed, renumbers, early: false }, has(kind::HEARTBEAT));
+        assert!(cookie.draws_away(&mut pair, client), "renumbers: {renumbers}");
+        assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().peer_tag, RAW_TAG);
+    }
+}
