@@ -4,9 +4,15 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::clock::now;
+use crate::refused_lines::{RefusedLines, Source};
 
 /// Lines that wait for the thread; further ones are lost.
 const LINES_MAX: usize = 16_384;
@@ -17,11 +23,20 @@ pub(crate) struct AccessLog {
     jobs: Option<SyncSender<Job>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     lost: Arc<AtomicU64>,
+    refused: Arc<Mutex<RefusedLines>>,
 }
 
 enum Job {
     Line(String),
-    StackFactory,
+    Reopen,
+    /// Write the sums of refused connections at this time.
+    Sum(Instant),
+}
+
+/// What the thread writes to.
+struct Output {
+    file: Box<dyn Write + Send>,
+    lost: Arc<AtomicU64>,
 }
 
 impl AccessLog {
@@ -35,10 +50,29 @@ impl AccessLog {
         };
         let (jobs, waiting) = sync_channel(LINES_MAX);
         let lost = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&lost);
+        let output = Output { file, lost: Arc::clone(&lost) };
+        let refused = Arc::<Mutex<RefusedLines>>::default();
+        let summed = Arc::clone(&refused);
         let thread = std::thread::Builder::new().name("access-log".to_owned());
-        let thread = thread.spawn(move || run(file, path.as_deref(), &waiting, &counted))?;
-        Ok(Self { jobs: Some(jobs), thread: Mutex::new(Some(thread)), lost })
+        let thread = thread.spawn(move || run(output, path.as_deref(), &waiting, &summed))?;
+        Ok(Self { jobs: Some(jobs), thread: Mutex::new(Some(thread)), lost, refused })
+    }
+
+    /// Writes the line of a refused connection, unless there were many of this reason and source: then a later line
+    /// sums them up.
+    pub(crate) fn write_refused(&self, key: (&'static str, Source), line: impl FnOnce() -> Value) {
+        let (sums, line, ends) = {
+            let (now, mut refused) = (now(), lock(&self.refused));
+            let sums = refused.finish(now);
+            let held_before = refused.ends().is_some();
+            let line = refused.admit(now, key, line);
+            (sums, line, refused.ends().filter(|_| !held_before))
+        };
+        sums.into_iter().chain(line).for_each(|line| self.write(line.to_string()));
+        if let (Some(jobs), Some(ends)) = (&self.jobs, ends) {
+            // If the queue is full, the next refused connection does it.
+            let _ = jobs.try_send(Job::Sum(ends));
+        }
     }
 
     /// Hands a line to the thread.
@@ -54,7 +88,7 @@ impl AccessLog {
     pub(crate) fn reopen(&self) {
         if let Some(jobs) = &self.jobs {
             // If the queue is full, the next signal does it.
-            let _ = jobs.try_send(Job::StackFactory);
+            let _ = jobs.try_send(Job::Reopen);
         }
     }
 
@@ -74,28 +108,52 @@ impl Drop for AccessLog {
     }
 }
 
+fn lock(refused: &Mutex<RefusedLines>) -> MutexGuard<'_, RefusedLines> {
+    refused.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn run(mut file: Box<dyn Write + Send>, path: Option<&Path>, jobs: &Receiver<Job>, lost: &AtomicU64) {
-    for job in jobs {
+impl Output {
+    fn write(&mut self, mut line: String) {
+        line.push('\n');
+        if let Err(error) = self.file.write_all(line.as_bytes())
+            && self.lost.fetch_add(1, Ordering::Relaxed) == 0
+        {
+            tracing::error!(%error, "writing the access log failed: lines are lost");
+        }
+    }
+}
+
+/// Writes until the log is dropped.
+fn run(mut output: Output, path: Option<&Path>, jobs: &Receiver<Job>, refused: &Mutex<RefusedLines>) {
+    let mut sums_due: Option<Instant> = None;
+    loop {
+        let job = match sums_due {
+            Some(due) => jobs.recv_timeout(due.saturating_duration_since(now())),
+            None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
         match job {
-            Job::Line(mut line) => {
-                line.push('\n');
-                if let Err(error) = file.write_all(line.as_bytes())
-                    && lost.fetch_add(1, Ordering::Relaxed) == 0
-                {
-                    tracing::error!(%error, "writing the access log failed: lines are lost");
-                }
-            }
-            Job::StackFactory => match path.map(append) {
-                Some(Ok(opened)) => file = Box::new(opened),
+            Ok(Job::Line(line)) => output.write(line),
+            Ok(Job::Reopen) => match path.map(append) {
+                Some(Ok(opened)) => output.file = Box::new(opened),
                 Some(Err(error)) => tracing::error!(%error, "opening the access log again failed"),
                 None => {}
             },
+            Ok(Job::Sum(due)) => sums_due = Some(due),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if sums_due.is_some_and(|due| now() >= due) {
+            sums_due = None;
+            let sums = lock(refused).finish(now());
+            sums.into_iter().for_each(|line| output.write(line.to_string()));
         }
     }
+    let sums = lock(refused).finish_now();
+    sums.into_iter().for_each(|line| output.write(line.to_string()));
 }
 
 #[cfg(test)]

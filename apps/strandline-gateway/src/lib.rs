@@ -72,6 +72,7 @@ mod protocol;
 mod proxy_protocol;
 mod questions;
 mod recent;
+mod refused_lines;
 mod registry;
 mod relay;
 mod reverse_states;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use strandline_ops::Network;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -15,6 +16,7 @@ use crate::clock;
 use crate::mapping::{Decision, Route};
 use crate::peer_rate::{ClientTurns, Direction, PeerRate};
 use crate::protocol::Reason;
+use crate::refused_lines::Source;
 
 /// How a connection ended, with the word for logs and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,6 +44,16 @@ impl CloseReason {
         match self {
             Self::Failed(Reason::Limit) => Self::FlowLimit,
             end => end,
+        }
+    }
+
+    /// Returns whether a gateway has refused the connection: whoever asks for connections can cause as many such ends
+    /// as they like.
+    pub(crate) const fn is_refusal(self) -> bool {
+        match self {
+            Self::Failed(reason) => reason.is_of_gateway(),
+            Self::Malformed | Self::FlowLimit => true,
+            Self::Complete | Self::ResetHere | Self::ResetThere | Self::Lost => false,
         }
     }
 
@@ -152,6 +164,15 @@ impl Entry {
     pub(crate) fn total(&self) -> u64 {
         let (up, down) = self.bytes();
         up.wrapping_add(down)
+    }
+
+    /// Returns whose connection it is.
+    fn source(&self) -> Source {
+        match self.about.client {
+            Some(client) if self.about.is_near => Source::Client(Network::of(client.ip())),
+            // What a peer says of its clients is the peer's.
+            _ => Source::Peer(Arc::clone(&self.about.peer)),
+        }
     }
 
     /// Returns bytes from client to server, and from server to client.
@@ -380,15 +401,20 @@ impl Drop for ConnectionGuard {
             self.registry.emptied.notify_waiters();
         }
         if let Some(log) = &self.registry.log {
-            log.write(line(&self.entry, self.end, clock::unix_time()));
+            let line = || line(&self.entry, self.end, clock::unix_time());
+            if self.end.is_refusal() {
+                log.write_refused((self.end.name(), self.entry.source()), line);
+            } else {
+                log.write(line().to_string());
+            }
         }
     }
 }
 
 /// Returns the line of the access log for a connection.
-fn line(entry: &Entry, end: CloseReason, now: Duration) -> String {
+fn line(entry: &Entry, end: CloseReason, now: Duration) -> Value {
     let mut value = entry.to_json(clock::now());
     value["time"] = json!(now.as_millis() as f64 / 1000.0);
     value["end"] = json!(end.name());
-    value.to_string()
+    value
 }

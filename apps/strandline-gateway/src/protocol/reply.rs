@@ -64,6 +64,20 @@ impl Reason {
         }
     }
 
+    /// Returns whether a gateway has refused by itself; otherwise connecting has failed.
+    pub(crate) const fn is_of_gateway(self) -> bool {
+        match self {
+            Self::NotAllowed | Self::Limit | Self::NotSupported | Self::NoAssociation | Self::Ending => true,
+            Self::Refused
+            | Self::HostUnreachable
+            | Self::NetworkUnreachable
+            | Self::TimedOut
+            | Self::NameNotFound
+            | Self::AddressInUse
+            | Self::Other => false,
+        }
+    }
+
     /// Returns the word for logs and metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
