@@ -49,7 +49,15 @@ pub(crate) async fn accept_streams(association: &Association, peer: &Arc<FarPeer
 async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, coming: Coming) {
     let number = stream.id().0;
     let (mut recv, send) = stream.into_split();
-    let Ok(Ok(begun)) = timeout(OPENING_TIMEOUT, beginning(&mut recv)).await else { return };
+    let begun = match timeout(OPENING_TIMEOUT, beginning(&mut recv)).await {
+        Ok(Ok(begun)) => begun,
+        // The peer has ended it.
+        Ok(Err(_)) => return,
+        Err(_) => {
+            let text = format!("no request within {} s", OPENING_TIMEOUT.as_secs());
+            return refuse(send, Reason::TimedOut, text).await;
+        }
+    };
     let opening = match Opening::decode(&begun.header) {
         Ok((opening, _)) => opening,
         Err(error) => {
@@ -215,8 +223,8 @@ async fn connect(
     };
     let mut share = share_of(&peer, source, &send, &to);
     let done = Reply::Done { at: dial::local(&tcp) };
-    if share.send(&mut send, done.encode().into()).await.is_err() {
-        return tracked.set_end(CloseReason::Lost);
+    if let Err(error) = share.send(&mut send, done.encode().into()).await {
+        return tracked.set_end(CloseReason::of_send(&error));
     }
     let with_header = is_ruled && access.is_some_and(|access| access.proxy_protocol);
     let first = match tcp.peer_addr() {
@@ -279,7 +287,7 @@ async fn listen(
             drop(coming);
         });
     };
-    let ended = far_peer::request_ended(&peer.gateway, &mut recv);
+    let ended = far_peer::request_ended(&peer.gateway, &association, &mut recv);
     let why = queue.accept_until(ended, &has_failed, begin).await;
     tracing::info!(peer = %peer.name, %at, why, "listening for a peer ended");
     let _ = send.finish();
@@ -331,8 +339,8 @@ async fn arrive(
     tracked.entry.keep_rate(Direction::Sent, first.len()).await;
     let opening = Opening::Accepted { token, source: Some(source) };
     let mut share = share_of(&peer, Some(source), &send, &Destination::of(at));
-    if share.send(&mut send, opening.encode(&first).into()).await.is_err() {
-        return;
+    if let Err(error) = share.send(&mut send, opening.encode(&first).into()).await {
+        return tracked.set_end(CloseReason::of_send(&error));
     }
     tracked.entry.add_sent(first.len());
     relay::start(tcp, (recv, send, share), Preamble::Reply, peer.gateway.unread(), tracked, place);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline::{RecvError, RecvStream, SendStream};
+use strandline::{Association, AssociationState, RecvError, RecvStream, SendStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
@@ -119,13 +119,22 @@ impl FarPeer {
 }
 
 /// Waits until a peer does not want a listener any more, or can't have it. Returns why.
-pub(crate) async fn request_ended(gateway: &Gateway, request: &mut RecvStream) -> &'static str {
-    tokio::select! {
-        ended = request.recv() => match ended {
-            Ok(_) | Err(RecvError::Unfinished | RecvError::Abandoned) => "the peer does not ask for it any more",
-            Err(_) => "the association has ended",
-        },
-        () = gateway.reached(Stage::Draining) => "this gateway takes nothing new any more",
+pub(crate) async fn request_ended(
+    gateway: &Gateway,
+    association: &Association,
+    request: &mut RecvStream,
+) -> String {
+    let ended = tokio::select! {
+        ended = request.recv() => ended,
+        () = gateway.reached(Stage::Draining) => return "this gateway takes nothing new any more".to_owned(),
+    };
+    // Shutting down ends the streams first.
+    let is_up = association.status().is_some_and(|status| status.state == AssociationState::Established);
+    match ended {
+        Err(RecvError::Ended(end)) => format!("the association has ended: {end}"),
+        Err(RecvError::Restarted) => "the peer has started again".to_owned(),
+        _ if !is_up => "the association is shut down".to_owned(),
+        _ => "the peer does not ask for it any more".to_owned(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::clock::{now, unix_time};
 use crate::config::FlowTimes;
 use crate::dial;
 use crate::far_peer::{self, FarPeer, OPENING_TIMEOUT, refuse};
-use crate::first_message::CountedData;
+use crate::first_message::{CountedData, of_recv};
 use crate::flows::{self, Target, Way, buffer, idle};
 use crate::peer_listeners::PeerSocket;
 use crate::protocol::{Destination, Opening, Reason, Reply};
@@ -97,8 +97,8 @@ async fn pass(
     }
     drop(first);
     let done = Reply::Done { at: socket.local_addr().ok() };
-    if send.send(done.encode().into()).await.is_err() {
-        return CloseReason::Lost;
+    if let Err(error) = send.send(done.encode().into()).await {
+        return CloseReason::of_send(&error);
     }
     entry.set_connected();
     let passing = async {
@@ -110,11 +110,14 @@ async fn pass(
     };
     let end = tokio::select! {
         () = passing => CloseReason::ResetHere,
-        ended = recv.recv() => if matches!(ended, Ok(None)) { CloseReason::Complete } else { CloseReason::Lost },
+        ended = recv.recv() => ended.map_or_else(of_recv, |_| CloseReason::Complete),
         () = idle(entry, times.idle_timeout) => CloseReason::Complete,
     };
-    let _ = send.finish();
-    drop(routed);
+    if end == CloseReason::Complete {
+        let _ = send.finish();
+    }
+    // Otherwise the peer gets a reset.
+    drop((routed, send));
     end
 }
 
@@ -173,8 +176,8 @@ pub(crate) async fn listen(
         entry
     };
     let why = tokio::select! {
-        () = udp_clients::serve(&socket, (limit, most), &gateway.udp_lost, |_| true, begin) => "",
-        why = far_peer::request_ended(&peer.gateway, &mut recv) => why,
+        () = udp_clients::serve(&socket, (limit, most), &gateway.udp_lost, |_| true, begin) => String::new(),
+        why = far_peer::request_ended(&peer.gateway, &association, &mut recv) => why,
     };
     tracing::info!(peer = %peer.name, %at, why, "listening on UDP for a peer ended");
     let _ = send.finish();

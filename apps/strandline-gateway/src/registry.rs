@@ -1,12 +1,14 @@
 //! The connections that are open, and the counts of those that were: for status, metrics and the access log.
 
 use std::collections::HashMap;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use strandline::SendError;
 use strandline_ops::Network;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -31,6 +33,10 @@ pub(crate) enum CloseReason {
     ResetThere,
     /// The association ended first.
     Lost,
+    /// This side's application, or its host, answered no probe.
+    Vanished,
+    /// This gateway ended first.
+    Cut,
     /// The application said nothing that could be understood.
     Malformed,
     /// A UDP flow that gave way to another one, or was beyond a limit.
@@ -38,6 +44,25 @@ pub(crate) enum CloseReason {
 }
 
 impl CloseReason {
+    /// Returns how a connection ended whose socket here has this error.
+    pub(crate) fn of_socket(error: &io::Error) -> Self {
+        match error.kind() {
+            // The kernel has given up: nothing was answered, or the way to the other end is gone.
+            ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+                Self::Vanished
+            }
+            _ => Self::ResetHere,
+        }
+    }
+
+    /// Returns how a connection ended whose stream can't be written to for this reason.
+    pub(crate) const fn of_send(error: &SendError) -> Self {
+        match error {
+            SendError::Stopped => Self::ResetThere,
+            _ => Self::Lost,
+        }
+    }
+
     /// Returns how a UDP flow ended whose end would be this one for a connection. Strangers can cause this; it says
     /// nothing about connections.
     pub(crate) const fn of_flow(self) -> Self {
@@ -53,7 +78,8 @@ impl CloseReason {
         match self {
             Self::Failed(reason) => reason.is_of_gateway(),
             Self::Malformed | Self::FlowLimit => true,
-            Self::Complete | Self::ResetHere | Self::ResetThere | Self::Lost => false,
+            Self::Complete | Self::ResetHere | Self::ResetThere => false,
+            Self::Lost | Self::Vanished | Self::Cut => false,
         }
     }
 
@@ -64,6 +90,8 @@ impl CloseReason {
             Self::ResetHere => "reset_here",
             Self::ResetThere => "reset_there",
             Self::Lost => "association_lost",
+            Self::Vanished => "vanished",
+            Self::Cut => Reason::Ending.name(),
             Self::Malformed => "malformed",
             Self::FlowLimit => "flow_limit",
         }
@@ -233,6 +261,7 @@ pub(crate) struct Registry {
     state: Mutex<State>,
     log: Option<AccessLog>,
     emptied: Notify,
+    is_cut: AtomicBool,
 }
 
 impl Registry {
@@ -322,6 +351,11 @@ impl Registry {
         }
     }
 
+    /// Notes that this gateway ends: its associations are lost by that from now on.
+    pub(crate) fn set_cut(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
+    }
+
     /// Opens the access log again.
     pub(crate) fn reopen_log(&self) {
         if let Some(log) = &self.log {
@@ -387,6 +421,9 @@ impl ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.count_decision();
+        if self.end == CloseReason::Lost && self.registry.is_cut.load(Ordering::Relaxed) {
+            self.end = CloseReason::Cut;
+        }
         let is_last = {
             let mut state = self.registry.lock();
             // As the sums count them, so that these never fall.

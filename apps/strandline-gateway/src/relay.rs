@@ -185,7 +185,7 @@ async fn upstream(
                 match share.send(&mut send, take(&mut buffer)).await {
                     Ok(()) => entry.add_sent(len),
                     Err(SendError::Stopped) => return Ok(Sent::Stopped),
-                    Err(error) => return Err(of_send(&error)),
+                    Err(error) => return Err(CloseReason::of_send(&error)),
                 }
                 tokio::task::consume_budget().await;
             }
@@ -193,12 +193,12 @@ async fn upstream(
                 buffer = BytesMut::new();
                 tokio::select! {
                     biased;
-                    ready = tcp.readable() => ready.map_err(|_| CloseReason::ResetHere)?,
+                    ready = tcp.readable() => ready.map_err(|error| CloseReason::of_socket(&error))?,
                     finished = send.finished() => return of_finished(finished),
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(CloseReason::ResetHere),
+            Err(error) => return Err(CloseReason::of_socket(&error)),
         }
     }
     drop(buffer);
@@ -208,7 +208,7 @@ async fn upstream(
     match share.send(&mut send, Bytes::from_static(&[0])).await.and_then(|()| send.finish()) {
         Ok(()) => of_finished(send.finished().await),
         Err(SendError::Stopped) => Ok(Sent::Stopped),
-        Err(error) => Err(of_send(&error)),
+        Err(error) => Err(CloseReason::of_send(&error)),
     }
 }
 
@@ -272,7 +272,7 @@ async fn downstream(
         }
         tokio::task::consume_budget().await;
     }
-    SockRef::from(tcp).shutdown(std::net::Shutdown::Write).map_err(|_| CloseReason::ResetHere)?;
+    SockRef::from(tcp).shutdown(std::net::Shutdown::Write).map_err(|error| CloseReason::of_socket(&error))?;
     // All data has arrived. Wait for the end of the stream: to drop the reader earlier would ask the peer to
     // stop.
     tokio::select! {
@@ -322,10 +322,10 @@ async fn write(tcp: &TcpStream, queue: &mut VecDeque<Bytes>, unread: &TakenBytes
             Ok(written) => advance(queue, written),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let _waits = unread.hold(bytes_of(queue));
-                tcp.writable().await.map_err(|_| CloseReason::ResetHere)?;
+                tcp.writable().await.map_err(|error| CloseReason::of_socket(&error))?;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(CloseReason::ResetHere),
+            Err(error) => return Err(CloseReason::of_socket(&error)),
         }
     }
     Ok(())
@@ -361,7 +361,8 @@ async fn broken(tcp: &TcpStream, read_end: &AtomicBool) -> CloseReason {
     poll_fn(|_| if read_end.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }).await;
     // An error means that the runtime ends.
     let _ = tcp.ready(Interest::ERROR).await;
-    CloseReason::ResetHere
+    let error: Option<io::Error> = tcp.take_error().ok().flatten();
+    error.map_or(CloseReason::ResetHere, |error| CloseReason::of_socket(&error))
 }
 
 fn of_finished(finished: Result<(), FinishError>) -> Result<Sent, CloseReason> {
@@ -372,18 +373,13 @@ fn of_finished(finished: Result<(), FinishError>) -> Result<Sent, CloseReason> {
     }
 }
 
-fn of_send(error: &SendError) -> CloseReason {
-    match error {
-        SendError::Stopped => CloseReason::ResetThere,
-        _ => CloseReason::Lost,
-    }
-}
-
 /// Converts the failure of a stream before its reply to the reason for the client.
 pub(crate) fn reason(end: CloseReason) -> Reason {
     match end {
         CloseReason::Failed(reason) => reason,
-        _ => Reason::NoAssociation,
+        CloseReason::Lost | CloseReason::Cut => Reason::NoAssociation,
+        // The far gateway has reset the stream instead of an answer, or the answer can't be understood.
+        _ => Reason::Other,
     }
 }
 

@@ -326,6 +326,7 @@ async fn send_go_away(association: &Association, gateway: &Gateway) {
 /// Resets what is still open, and lets the peers know.
 async fn end(gateway: &Gateway, stacks: Vec<Stack>) {
     let open = gateway.registry.open();
+    gateway.registry.set_cut();
     if open > 0 {
         tracing::warn!(open, "ending with open connections: they are reset");
     }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::client_socket::ClientSocket;
 use crate::clock::now;
 use crate::config::FlowTimes;
-use crate::first_message::reply;
+use crate::first_message::{of_recv, reply};
 use crate::flow_limit::{FlowLimit, FlowPermit, FlowsMax, Slot};
 use crate::flows::{self, Flows, Target, Way, buffer, idle};
 use crate::peer_rate::Direction;
@@ -235,14 +235,13 @@ impl ClientFlow {
             return Err(CloseReason::Failed(Reason::Limit));
         }
         let sent = send.send(opening.encode(&client.first).into()).await;
-        sent.map_err(|_| CloseReason::Failed(Reason::NoAssociation))?;
+        sent.map_err(|error| CloseReason::of_send(&error))?;
         tracked.entry.add_sent(client.first.len());
         let answered = async {
             reply(&mut recv).await?;
             tracked.entry.set_connected();
             // The far side ends the flow, or the association ends.
-            let _ = recv.recv().await;
-            Ok::<(), CloseReason>(())
+            recv.recv().await.map(drop).map_err(of_recv)
         };
         let passing = async {
             while let Some(datagram) = client.following.recv().await {

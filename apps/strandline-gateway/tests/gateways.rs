@@ -19,6 +19,7 @@ mod mapping;
 mod moves;
 mod paths;
 mod programs;
+mod reasons;
 mod refusals;
 mod reload;
 mod restart;

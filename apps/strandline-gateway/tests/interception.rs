@@ -359,12 +359,17 @@ fn connections_of_vanished_clients_end() {
     let (row, home) = (Row::new("dead"), Home::new("dead"));
     let (_far, requests) = (row.far(""), row.serve("10.2.0.7:80"));
     let limits = home.write("near.toml", "[limits]\nkeepalive_secs = 1\n");
-    let _near = row.near(&format!("--config {limits} --redirect 0.0.0.0:0 --capture 10.2.0.0/16"));
+    let log = home.write("near.log", "");
+    let _near =
+        row.near(&format!("--config {limits} --redirect 0.0.0.0:0 --capture 10.2.0.0/16 --access-log {log}"));
     let client = Open::begin(&row, "client");
     let is_idle = || row.told("near", &["ss", "-Htn", "state", "fin-wait-2"]).contains("10.1.0.2");
     at_last("the server's end has arrived", is_idle);
     ip(&format!("-n {} link set to1 down", row.at("client")));
     assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), b"", "the server's connection ends");
+    let logged = || std::fs::read_to_string(&log).unwrap();
+    at_last("the access log has its end", || logged().contains("\"end\":"));
+    assert!(logged().contains("\"end\":\"vanished\""), "{}", logged());
     client.finish("late");
 }
 

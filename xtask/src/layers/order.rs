@@ -214,7 +214,6 @@ pub(super) const CRATES: [Rules; 10] = [
             apart(&["admin_token"]),
             apart(&[
                 "accept_queue",
-                "access_log",
                 "client_socket",
                 "clock",
                 "loss_meter",
@@ -231,8 +230,10 @@ pub(super) const CRATES: [Rules; 10] = [
                 "link_users",
                 "peer_identity",
                 "recent",
+                "refused_lines",
             ]),
             apart(&[
+                "access_log",
                 "connect_request",
                 "direct",
                 "flow_limit",

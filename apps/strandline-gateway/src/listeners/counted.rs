@@ -10,7 +10,20 @@ use tokio::net::TcpStream;
 /// A TCP connection, and what counts the bytes that are written to it.
 pub(super) struct Counted<F> {
     pub(super) tcp: TcpStream,
-    pub(super) add: F,
+    /// Whether reading or writing has failed.
+    pub(super) failed: bool,
+    add: F,
+}
+
+impl<F> Counted<F> {
+    pub(super) const fn new(tcp: TcpStream, add: F) -> Self {
+        Self { tcp, failed: false, add }
+    }
+
+    fn note<T>(&mut self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.failed |= matches!(result, Poll::Ready(Err(_)));
+        result
+    }
 }
 
 impl<F: Fn(usize) + Unpin> AsyncRead for Counted<F> {
@@ -19,7 +32,9 @@ impl<F: Fn(usize) + Unpin> AsyncRead for Counted<F> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().tcp).poll_read(cx, buffer)
+        let this = self.get_mut();
+        let read = Pin::new(&mut this.tcp).poll_read(cx, buffer);
+        this.note(read)
     }
 }
 
@@ -30,14 +45,18 @@ impl<F: Fn(usize) + Unpin> AsyncWrite for Counted<F> {
         if let Poll::Ready(Ok(len)) = written {
             (this.add)(len);
         }
-        written
+        this.note(written)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().tcp).poll_flush(cx)
+        let this = self.get_mut();
+        let flushed = Pin::new(&mut this.tcp).poll_flush(cx);
+        this.note(flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().tcp).poll_shutdown(cx)
+        let this = self.get_mut();
+        let shut = Pin::new(&mut this.tcp).poll_shutdown(cx);
+        this.note(shut)
     }
 }

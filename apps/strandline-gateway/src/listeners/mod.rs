@@ -144,11 +144,7 @@ pub(crate) async fn serve(
         // Held until the connection counts for its link.
         let target = targets.borrow();
         let Target { kind, link, from, .. } = &*target;
-        if !from.include(client.ip()) {
-            tracing::debug!(%client, listener = kind.name(), "not one of its clients");
-            return reset(tcp);
-        }
-        let Some(share) = link.clients.take(client.ip(), &gateway.settings().limits, now()) else {
+        let refuse = |tcp: TcpStream, reason: Reason| {
             let mut refused = gateway.registry.begin(ConnectionInfo {
                 listener: kind.name(),
                 peer: Arc::clone(&link.name),
@@ -156,10 +152,16 @@ pub(crate) async fn serve(
                 destination: String::new(),
                 is_near: true,
             });
-            refused.set_end(CloseReason::Failed(Reason::Limit));
+            refused.set_end(CloseReason::Failed(reason));
             // Counted before the client learns of it.
             drop(refused);
-            return reset(tcp);
+            reset(tcp);
+        };
+        if !from.include(client.ip()) {
+            return refuse(tcp, Reason::NotAllowed);
+        }
+        let Some(share) = link.clients.take(client.ip(), &gateway.settings().limits, now()) else {
+            return refuse(tcp, Reason::Limit);
         };
         let near = Near::new(Arc::clone(&gateway), Arc::clone(link), client, share);
         tokio::spawn(accepted(Arc::clone(kind), tcp, near, own));

@@ -86,11 +86,20 @@ impl Near {
 
     /// Adds the connection to the registry.
     pub(super) fn track(&self, listener: &'static str, destination: &Destination) -> ConnectionGuard {
+        self.begin(listener, destination.to_string())
+    }
+
+    /// Adds a connection to the registry whose client has sent no request that can be served, and removes it.
+    pub(super) fn note_malformed(&self, listener: &'static str) {
+        self.begin(listener, String::new()).set_end(CloseReason::Malformed);
+    }
+
+    fn begin(&self, listener: &'static str, destination: String) -> ConnectionGuard {
         self.gateway.registry.begin(ConnectionInfo {
             listener,
             peer: Arc::clone(&self.link.name),
             client: Some(self.client),
-            destination: destination.to_string(),
+            destination,
             is_near: true,
         })
     }
@@ -105,7 +114,7 @@ impl Near {
         let user = self.user();
         match self.start(&to, Some(&tcp), Bytes::new(), &tracked).await {
             Ok(started) => self.carry(tcp, Answered::not_yet(started), tracked, user).await,
-            Err(reason) => tracked.set_end(CloseReason::Failed(reason)),
+            Err(end) => tracked.set_end(end),
         }
     }
 
@@ -119,7 +128,7 @@ impl Near {
         tcp: Option<&TcpStream>,
         first: Bytes,
         tracked: &ConnectionGuard,
-    ) -> Result<Started, Reason> {
+    ) -> Result<Started, CloseReason> {
         let found = self.find(to, tcp, first, tracked).await;
         tracked.count_decision();
         found
@@ -129,14 +138,14 @@ impl Near {
     /// data that `tcp` has received is sent with the opening.
     ///
     /// # Errors
-    /// If there is no association, or a direct connection failed.
+    /// If there is no association, or it is lost at once, or a direct connection failed.
     async fn find(
         &self,
         to: &Destination,
         tcp: Option<&TcpStream>,
         first: Bytes,
         tracked: &ConnectionGuard,
-    ) -> Result<Started, Reason> {
+    ) -> Result<Started, CloseReason> {
         let association = self.link.state();
         let (question, listed) = self.question(to, tracked.entry.listener(), association);
         let decision = decide(&question);
@@ -145,7 +154,7 @@ impl Near {
             self.link.grow(&self.gateway);
         }
         match decision.route {
-            Route::Stream => self.send_opening(self.link.open().await?, to, tcp, first, tracked).await,
+            Route::Stream => self.send_opening(self.open().await?, to, tcp, first, tracked).await,
             Route::Direct if matches!(association, State::Up(_)) && question.map == Map::Auto => {
                 match self.connect(to, listed, DIRECT_PATIENCE).await {
                     // Bytes given to the direct connection are not sent on a stream too.
@@ -156,7 +165,7 @@ impl Near {
                             reason: "direct_failed",
                             grow: false,
                         });
-                        self.send_opening(self.link.open().await?, to, tcp, first, tracked).await
+                        self.send_opening(self.open().await?, to, tcp, first, tracked).await
                     }
                 }
             }
@@ -165,12 +174,14 @@ impl Near {
                     // Set the association up for later connections.
                     self.link.want();
                 }
-                let tcp = self.connect(to, listed, self.connect_timeout()).await?;
+                let connected = self.connect(to, listed, self.connect_timeout()).await;
+                let tcp = connected.map_err(CloseReason::Failed)?;
                 begin_direct(tcp, first, tracked).await
             }
             Route::Race => {
                 let waited = if let State::Beginning(waited) = association { waited } else { RACE };
-                match self.race(to, listed, RACE.saturating_sub(waited)).await? {
+                let won = self.race(to, listed, RACE.saturating_sub(waited)).await;
+                match won.map_err(CloseReason::Failed)? {
                     RaceWinner::Association(opened) => {
                         tracked.set_decision(Decision { route: Route::Stream, ..decision });
                         self.send_opening(opened, to, tcp, first, tracked).await
@@ -202,6 +213,10 @@ impl Near {
         (Inputs { map: ruled.map, has_fallback, is_direct, is_special, association, direct }, listed)
     }
 
+    async fn open(&self) -> Result<(Association, Stream, InUse), CloseReason> {
+        self.link.open().await.map_err(CloseReason::Failed)
+    }
+
     fn connect_timeout(&self) -> Duration {
         self.gateway.settings().limits.connect_timeout
     }
@@ -213,7 +228,7 @@ impl Near {
         tcp: Option<&TcpStream>,
         first: Bytes,
         tracked: &ConnectionGuard,
-    ) -> Result<Started, Reason> {
+    ) -> Result<Started, CloseReason> {
         tracked.entry.set_stream(stream.id().0);
         let (recv, mut send) = stream.into_split();
         let first = if first.is_empty() { tcp.map(arrived).unwrap_or_default() } else { first };
@@ -221,7 +236,7 @@ impl Near {
         let beginning = config::beginning(&self.gateway.settings().priority, to);
         let mut share = used.sharing().add(self.client.ip(), send.id(), beginning);
         let sent = share.send(&mut send, opening.encode(&first).into()).await;
-        sent.map_err(|_| Reason::NoAssociation)?;
+        sent.map_err(|error| CloseReason::of_send(&error))?;
         tracked.entry.add_sent(first.len());
         Ok(Started::Stream(recv, send, share, used))
     }
@@ -298,7 +313,7 @@ impl Near {
                 tracked.entry.set_connected();
                 let end = tokio::select! {
                     end = relay_directly(tcp, direct, &tracked, &self.gateway.direct) => end,
-                    () = self.gateway.reached(Stage::Cut) => CloseReason::ResetThere,
+                    () = self.gateway.reached(Stage::Cut) => CloseReason::Cut,
                 };
                 tracked.set_end(end);
                 drop(held);
@@ -344,9 +359,10 @@ async fn begin_direct(
     mut tcp: TcpStream,
     first: Bytes,
     tracked: &ConnectionGuard,
-) -> Result<Started, Reason> {
+) -> Result<Started, CloseReason> {
     if !first.is_empty() {
-        tcp.write_all(&first).await.map_err(|error| Reason::of(&error))?;
+        // The server has reset it by now.
+        tcp.write_all(&first).await.map_err(|_| CloseReason::ResetThere)?;
         tracked.entry.add_sent(first.len());
     }
     Ok(Started::Direct(tcp))
@@ -364,10 +380,10 @@ async fn relay_directly(
     known: &DirectNetworks,
 ) -> CloseReason {
     let begun = now();
-    let mut here = Counted { tcp: here, add: |len| tracked.entry.add_received(len) };
-    let mut there = Counted { tcp: there, add: |len| tracked.entry.add_sent(len) };
+    let mut here = Counted::new(here, |len| tracked.entry.add_received(len));
+    let mut there = Counted::new(there, |len| tracked.entry.add_sent(len));
     let copied = copy_bidirectional(&mut here, &mut there).await;
-    let (here, there) = (here.tcp, there.tcp);
+    let (failed_here, here, there) = (here.failed, here.tcp, there.tcp);
     if let Ok(address) = there.peer_addr() {
         let found = figures(&there);
         let sent = Moved { bytes: found.bytes_acked, per_sec: found.delivery_rate as f64 };
@@ -382,6 +398,9 @@ async fn relay_directly(
             }
             CloseReason::Complete
         }
-        Err(_) => CloseReason::ResetHere,
+        Err(error) => match CloseReason::of_socket(&error) {
+            CloseReason::ResetHere if !failed_here => CloseReason::ResetThere,
+            end => end,
+        },
     }
 }

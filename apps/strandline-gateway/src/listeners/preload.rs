@@ -64,7 +64,7 @@ async fn connect(
     }
     let arrived = early_reply.then_some(&tcp);
     let started = near.start(&to, arrived, Bytes::new(), &tracked).await;
-    let mut result = started.map(Answered::not_yet).map_err(CloseReason::Failed);
+    let mut result = started.map(Answered::not_yet);
     if !early_reply && let Ok(answered) = result {
         result = answered.answer().await;
     }
