@@ -23,7 +23,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 }
 
 fn is_escaped(char: char) -> bool {
-    let turns = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (char.is_control() && !matches!(char, '\n' | '\t'))
 }
 

@@ -12,7 +12,8 @@ use thiserror::Error;
 /// a network interface of this host.
 ///
 /// Parses from text with an optional zone, which is the name or index of an interface: `192.0.2.7`,
-/// `2001:db8::7`, `fe80::7%eth1`, `fe80::7%3`.
+/// `2001:db8::7`, `fe80::7%eth1`, `fe80::7%3`. An IPv4-mapped IPv6 address, as IPv6 sockets report IPv4 peers,
+/// becomes the IPv4 address.
 ///
 /// ```
 /// use strandline::Address;
@@ -22,6 +23,8 @@ use thiserror::Error;
 /// let link_local: Address = "fe80::7%3".parse()?;
 /// assert_eq!((link_local.ip(), link_local.zone()), ("fe80::7".parse()?, 3));
 /// assert_eq!(link_local.to_string(), "fe80::7%3");
+/// let mapped: Address = "::ffff:192.0.2.7".parse()?;
+/// assert_eq!(mapped, Address::from([192, 0, 2, 7]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,7 +38,7 @@ impl Address {
     /// addresses have a zone: for others it is 0.
     #[must_use]
     pub fn in_zone(ip: impl Into<IpAddr>, zone: u32) -> Self {
-        let ip = ip.into();
+        let ip = ip.into().to_canonical();
         Self { ip, zone: if is_link_local(ip) { zone } else { 0 } }
     }
 
@@ -111,7 +114,8 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, ParseAddressError> {
         Err(ParseAddressError::NoIp(_)) => return Err(form()),
         parsed => parsed?,
     };
-    if address.ip.is_ipv6() != bare.is_some() {
+    // Brackets enclose IPv6 addresses, mapped ones too, and nothing else.
+    if bare.is_some_and(|bare| !bare.contains(':')) {
         return Err(form());
     }
     if address.lacks_zone() {
@@ -127,7 +131,7 @@ fn is_link_local(ip: IpAddr) -> bool {
 impl From<IpAddr> for Address {
     /// The address without a zone.
     fn from(ip: IpAddr) -> Self {
-        Self { ip, zone: 0 }
+        Self::in_zone(ip, 0)
     }
 }
 

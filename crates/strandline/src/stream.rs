@@ -8,12 +8,14 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
+use strandline_proto::event::{Message, SendInfo};
 use strandline_proto::number::StreamId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::recv::RecvStream;
 pub use self::send::SendStream;
-use crate::error::Ended;
+use crate::error::{Ended, RecvError, SendError};
 
 /// One stream of an association as a byte stream: [`AsyncRead`] and [`AsyncWrite`].
 ///
@@ -57,6 +59,40 @@ use crate::error::Ended;
 /// assert_eq!(&first, b"line one\n");
 /// # Ok(()) }
 /// ```
+///
+/// # Messages
+/// [`send`](Self::send) and [`recv`](Self::recv) keep message boundaries:
+///
+/// ```
+/// use strandline::{Association, DynamicStreams, Listener, Peer, Stack};
+/// # use strandline::memory::Network;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let network = Network::new();
+/// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+/// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+/// # let listener = Listener::bind(&there, 7)?;
+/// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+/// # let server = listener.accept().await?;
+/// # for association in [&client, &server] {
+/// #     association.set_dynamic_streams(DynamicStreams::default())?;
+/// # }
+/// let mut question = client.open_stream().await?;
+/// question.send("first".into()).await?;
+/// question.send("second".into()).await?;
+/// question.finish()?;
+///
+/// let mut answer = server.accept_stream().await?;
+/// while let Some(message) = answer.recv().await? {
+///     answer.send(message.data).await?;
+/// }
+/// answer.finish()?;
+///
+/// assert_eq!(question.recv().await?.ok_or("end")?.data, "first");
+/// assert_eq!(question.recv().await?.ok_or("end")?.data, "second");
+/// assert_eq!(question.recv().await?, None);
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Stream {
     recv: RecvStream,
@@ -72,6 +108,47 @@ impl Stream {
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.recv.id()
+    }
+
+    /// Receives the next message: see [`RecvStream::recv`].
+    ///
+    /// # Errors
+    /// See [`RecvStream::recv`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no message.
+    pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
+        self.recv.recv().await
+    }
+
+    /// Sends one message in the order of the stream: see [`SendStream::send`].
+    ///
+    /// # Errors
+    /// See [`SendStream::send`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the message was not sent.
+    pub async fn send(&mut self, data: Bytes) -> Result<(), SendError> {
+        self.send.send(data).await
+    }
+
+    /// Sends one message with a lifetime, a context, or out of order: see [`SendStream::send_with`].
+    ///
+    /// # Errors
+    /// See [`SendStream::send_with`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the message was not sent.
+    pub async fn send_with(&mut self, data: Bytes, info: SendInfo) -> Result<(), SendError> {
+        self.send.send_with(data, info).await
+    }
+
+    /// Finishes the sending direction of a dynamic stream: see [`SendStream::finish`].
+    ///
+    /// # Errors
+    /// See [`SendStream::finish`].
+    pub fn finish(&mut self) -> Result<(), SendError> {
+        self.send.finish()
     }
 
     /// Splits the stream into its two directions, for use in two tasks.

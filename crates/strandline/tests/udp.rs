@@ -1,6 +1,6 @@
 //! Tests with real UDP sockets on the loopback interface, in real time.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::common::{if_permitted, pattern, peer_at, recv_whole, udp_stack};
@@ -128,6 +128,26 @@ async fn icmp_tells_that_nobody_is_there() {
     let nobody = Peer::new([127, 0, 0, 1], 7).encapsulation_port(1);
     let error = tokio::time::timeout(Duration::from_secs(5), Association::connect(&here, nobody)).await;
     assert_eq!(error.unwrap().unwrap_err(), ConnectError::Ended(Ended::Unreachable));
+}
+
+/// An IPv6 socket reports IPv4 peers by IPv4-mapped addresses. An application that passes one on reaches the peer.
+#[tokio::test]
+async fn mapped_addresses_reach_ipv4_peers() {
+    let there = udp_stack();
+    let listener = Listener::bind(&there, 7).unwrap();
+    let IpAddr::V4(ipv4) = there.local_addr().unwrap().ip() else { unreachable!("127.0.0.1") };
+    let udp = SocketAddr::new(ipv4.to_ipv6_mapped().into(), there.local_addr().unwrap().port());
+    for any in ["[::]:0", "0.0.0.0:0"] {
+        let here = Stack::builder().udp(any.parse().unwrap()).unwrap();
+        let named = Peer::new(udp.ip(), 7).encapsulation_port(udp.port());
+        for peer in [Peer::encapsulated(udp, 7), named] {
+            let client = Association::connect(&here, peer).await.unwrap();
+            let server = listener.accept().await.unwrap();
+            client.control().set_primary(udp.ip()).unwrap();
+            client.send(b"mapped", SendInfo::default()).await.unwrap();
+            assert_eq!(server.recv().await.unwrap().unwrap().data, "mapped");
+        }
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,9 @@ fn terminals_get_no_control_characters() {
         "\\u001b]0;owned\\u0007\\u000d\\u009b2J\\u007f"
     );
     assert_eq!(escape("user\u{202e}txt.exe"), "user\\u202etxt.exe");
+    for turns in ['\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{2066}', '\u{2069}'] {
+        assert_eq!(escape(&turns.to_string()), format!("\\u{:04x}", u32::from(turns)));
+    }
 }
 
 #[test]

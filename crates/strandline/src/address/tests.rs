@@ -47,3 +47,15 @@ fn socket_addresses_with_zones() {
     assert!(no_zone.ends_with("add the interface, as in fe80::7%eth0"), "{no_zone}");
     assert!(matches!(parsed("[fe80::1%nowhere0]:5"), Err(ParseAddressError::UnknownZone { .. })));
 }
+
+#[test]
+fn mapped_addresses_are_ipv4() {
+    let ipv4 = Address::from([192, 0, 2, 7]);
+    let mapped = Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped();
+    assert_eq!(Address::from(mapped), ipv4);
+    assert_eq!(Address::in_zone(mapped, 3), ipv4);
+    assert_eq!(Address::of(SocketAddr::new(mapped.into(), 9899)), ipv4);
+    assert_eq!("::ffff:192.0.2.7".parse(), Ok(ipv4));
+    let socket = socket_address("[::ffff:192.0.2.7]:9899");
+    assert_eq!(socket.map(|socket| socket.to_string()).as_deref(), Ok("192.0.2.7:9899"));
+}
