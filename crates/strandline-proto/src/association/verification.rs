@@ -114,6 +114,10 @@ pub(super) fn on_packet_from_unconfirmed(
         path.verify_again(now, random, &config);
     } else {
         path.heartbeat.repeat(now, config.rto_initial);
+        // With no confirmed address, giving this one up would end the association.
+        if association.flags.held {
+            path.heartbeat.on_heard();
+        }
     }
 }
 

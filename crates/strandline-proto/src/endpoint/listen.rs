@@ -15,8 +15,8 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::{abort_replied, abort_reply, discarded, ignored};
 use super::input::never_answered;
-use super::local_addresses::LocalAddresses;
-use super::look_up::{find_by_named, find_held};
+use super::local_addresses::{LocalAddresses, regain, regained_at_restart};
+use super::look_up::{find_existing, find_for_cookie};
 use super::used_cookies::PeerInit;
 use crate::association::auth::{admits_cookie, auth_of, of_cookie, verified_ahead};
 use crate::association::context::{EndpointContext, Route};
@@ -95,9 +95,8 @@ impl Endpoint {
             (any || a.is_ipv4() == family) && self.context.host_addresses.may_be_the_peers(a, key.address)
         };
         let offer = read(&init, false, key.address, usable);
-        let at =
-            |slot: &u32| self.table.at(*slot).is_some_and(|known| known.paths.is_at(datagram.destination));
-        let existing = self.existing_for(&key, offer.as_ref().ok()).filter(at);
+        let named = offer.as_ref().map_or(&[][..], |offer| &offer.addresses);
+        let existing = find_existing(self, &key, named, datagram.destination);
         if self.is_own_init(now, existing, init.initiate_tag, packet, datagram) {
             return;
         }
@@ -129,12 +128,6 @@ impl Endpoint {
         refuse_init(&mut self.context, refusal, packet, datagram);
     }
 
-    /// Returns the association that an INIT belongs to by any of its addresses (section 5.1.2 D).
-    fn existing_for(&self, key: &PeerKey, offer: Option<&Offer<'_>>) -> Option<u32> {
-        let named = offer.map_or(&[][..], |offer| &offer.addresses);
-        find_held(self, key).or_else(|| find_by_named(self, key, named))
-    }
-
     fn answer_init(
         &mut self,
         now: Time,
@@ -151,6 +144,7 @@ impl Endpoint {
             return self.send_init_ack(now, (offer, keys), &answer, route, ports);
         };
         let tag = self.free_tag();
+        let bound = self.ports.bound(packet.destination_port());
         let cx = &mut self.context;
         let Some(association) = self.table.at_mut(slot) else { return };
         if let Some(causes) = new_port(association, datagram.source) {
@@ -191,15 +185,11 @@ impl Endpoint {
                 let ties = cx.tie_tags(association.local_tag, association.peer_tag);
                 answer_of(association, association.local_tag, ties)
             }
-            // Section 5.2.2: a new tag, and the tie tags of the existing association.
             _ => {
-                let ties = cx.tie_tags(association.local_tag, association.peer_tag);
-                let initial_tsn = Tsn(cx.rng.next_u32());
-                // The peer may support more than it did before.
-                let features = Features::offered_by(&association.config);
-                let settings = settings_of(Some(association), &association.config);
-                let own = settings.map(|settings| Box::new((settings, cx.random_number())));
-                Answer { initial_tsn, features, own, ..answer_of(association, tag, ties) }
+                let answer = answer_to_lost_peer(association, cx, tag);
+                // Such a peer may use an address that the association has deleted.
+                let has_address = association.paths.is_at(datagram.destination);
+                if has_address { answer } else { Answer { local: bound.to_vec(), ..answer } }
             }
         };
         self.send_init_ack(now, (offer, keys), &answer, route, ports);
@@ -320,7 +310,7 @@ impl Endpoint {
             self.context.stats.cookies_forged += 1;
             return discarded(datagram, "cookie refused: it is for other ports or another tag");
         }
-        let existing = self.existing_for_cookie(&cookie);
+        let existing = find_for_cookie(self, &cookie, datagram.destination);
         let association = existing.and_then(|slot| self.table.at(slot));
         let Some(verified) =
             admits_cookie(&self.context, association, cookie.auth.as_deref(), packet, has_auth)
@@ -338,24 +328,6 @@ impl Endpoint {
             Some(slot) => self.cookie_for_existing(now, slot, (&cookie, verified), packet, datagram),
             None => self.cookie_for_new(now, (&cookie, verified), packet, datagram),
         }
-    }
-
-    fn existing_for_cookie(&self, cookie: &Cookie) -> Option<u32> {
-        // Tags in cookies are not recorded, so another association may have got the same tag since.
-        let is_its = |slot: &u32| {
-            self.table.at(*slot).is_some_and(|association| {
-                let named = |ip: &IpAddr| association.paths.by_address(*ip).is_some();
-                association.local_port == cookie.local_port
-                    && association.peer_port == cookie.peer_port
-                    && (named(&cookie.source.ip()) || cookie.addresses.iter().any(named))
-            })
-        };
-        let by_tag = self.demux.by_tag(cookie.local_tag).filter(is_its);
-        by_tag.or_else(|| {
-            let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
-            let key = PeerKey { address: cookie.source.ip(), peer_port, local_port };
-            find_held(self, &key).or_else(|| find_by_named(self, &key, &cookie.addresses))
-        })
     }
 
     /// Reports a stale cookie with its staleness in microseconds (section 3.3.10.3).
@@ -401,8 +373,12 @@ impl Endpoint {
         }
         let (source, tag, marked) = (datagram.source, association.local_tag, datagram.is_marked());
         let inits: Vec<_> = PeerInit::all_of(association).filter(|_| another).collect();
+        let regained = regained_at_restart(self, association, cookie, datagram.destination);
         self.with_reindex(now, slot, |association, cx| {
             let goes_on = association.on_cookie_echo(cx, now, cookie, action);
+            if action == CookieAction::Restart && goes_on {
+                regain(association, &regained);
+            }
             // A valid cookie is accepted from any address. What follows it must come from one of the peer's.
             if goes_on && association.paths.by_address(source.ip()).is_some() {
                 verified_ahead(association, verified);
@@ -557,6 +533,18 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         local: association.paths.local().to_vec(),
         adaptation: association.config.extensions.adaptation_layer,
     }
+}
+
+/// Returns the answer to a peer that may have lost its state: a new tag, and the tie tags of the association (section
+/// 5.2.2).
+fn answer_to_lost_peer(association: &Association, cx: &mut EndpointContext, tag: VerificationTag) -> Answer {
+    let ties = cx.tie_tags(association.local_tag, association.peer_tag);
+    let initial_tsn = Tsn(cx.rng.next_u32());
+    // The peer may support more than it did before.
+    let features = Features::offered_by(&association.config);
+    let settings = settings_of(Some(association), &association.config);
+    let own = settings.map(|settings| Box::new((settings, cx.random_number())));
+    Answer { initial_tsn, features, own, ..answer_of(association, tag, ties) }
 }
 
 /// The cause that refuses a set-up from another encapsulation port than the association's packets come from,

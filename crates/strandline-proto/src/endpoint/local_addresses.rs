@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use super::Endpoint;
 use crate::association::addresses::{keep_local, set_local};
 use crate::association::context::is_unicast;
+use crate::association::cookie::Cookie;
 use crate::association::{Association, PRESERVATIVE_MAX};
 use crate::config::PATHS_MAX;
 use crate::error::LocalAddressError;
@@ -40,6 +41,32 @@ pub struct LocalAddresses<'a> {
     endpoint: &'a mut Endpoint,
     /// The port of a listener that is bound to addresses; `None` for those of the endpoint.
     port: Option<u16>,
+}
+
+/// Returns the local addresses of an association whose peer has lost its state and set up again at `destination`, which
+/// the association had deleted (RFC 5061): those of its listener that the INIT ACK named. None if it still has the
+/// address.
+pub(super) fn regained_at_restart(
+    endpoint: &Endpoint,
+    association: &Association,
+    cookie: &Cookie,
+    destination: Option<IpAddr>,
+) -> Vec<IpAddr> {
+    if association.paths.is_at(destination) {
+        return Vec::new();
+    }
+    let listens = |own: &IpAddr| endpoint.ports.listens_at(association.local_port, Some(*own));
+    let all = endpoint.context.local_addresses(&[]);
+    let still = |own: &IpAddr| all.is_empty() || all.iter().any(|known| is_same(*known, *own));
+    cookie.named.iter().copied().filter(|own| listens(own) && still(own)).collect()
+}
+
+/// Gives an association that has restarted the addresses of [`regained_at_restart`], if there are any.
+pub(super) fn regain(association: &mut Association, regained: &[IpAddr]) {
+    if !regained.is_empty() {
+        let set = set_local(association, regained);
+        debug_assert!(set.is_ok(), "the INIT ACK named them");
+    }
 }
 
 /// Lists that were in use before. A set-up that is under way has listed one of them.

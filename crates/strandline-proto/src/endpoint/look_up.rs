@@ -7,6 +7,8 @@ use core::net::IpAddr;
 use super::demux::{self, PeerKey, path_of};
 use super::{Endpoint, key_of};
 use crate::association::Association;
+use crate::association::cookie::Cookie;
+use crate::association::features::Extensions;
 use crate::event::AssociationId;
 use crate::path::{Path, PathState};
 
@@ -22,13 +24,59 @@ pub(super) fn find_held(endpoint: &Endpoint, key: &PeerKey) -> Option<u32> {
     find_by_path(endpoint, key, |association, path| !path.is_given_up(&association.config))
 }
 
-/// Returns the association that one of the addresses in an INIT identifies, besides its source. Only a
-/// confirmed address does: one that a peer merely lists may be another host's (section 5.4), or one of many
-/// private networks, and would keep that host's INITs out (RFC 5062 section 2).
-pub(super) fn find_by_named(endpoint: &Endpoint, key: &PeerKey, named: &[IpAddr]) -> Option<u32> {
-    let confirmed = |_: &Association, path: &Path| path.state != PathState::Unconfirmed;
-    let mut keys = named.iter().map(|address| PeerKey { address: *address, ..*key });
-    keys.find_map(|key| find_by_path(endpoint, &key, confirmed))
+/// Returns the association that a set-up at the local address `destination` belongs to: by the source of its INIT,
+/// which is in `key`, or by another address that the INIT lists (section 5.1.2 D). Of these only a confirmed one
+/// does: one that a peer merely lists may be another host's (section 5.4), or one of many private networks, and would
+/// keep that host's INITs out (RFC 5062 section 2).
+pub(super) fn find_existing(
+    endpoint: &Endpoint,
+    key: &PeerKey,
+    named: &[IpAddr],
+    destination: Option<IpAddr>,
+) -> Option<u32> {
+    let held = |association: &Association, path: &Path| {
+        !path.is_given_up(&association.config) && takes_set_up(endpoint, association, destination)
+    };
+    let confirmed = |association: &Association, path: &Path| {
+        path.state != PathState::Unconfirmed && takes_set_up(endpoint, association, destination)
+    };
+    find_by_path(endpoint, key, held).or_else(|| {
+        let mut keys = named.iter().map(|address| PeerKey { address: *address, ..*key });
+        keys.find_map(|key| find_by_path(endpoint, &key, confirmed))
+    })
+}
+
+/// Returns the association that a cookie at the local address `destination` belongs to, by its tag or its addresses.
+pub(super) fn find_for_cookie(
+    endpoint: &Endpoint,
+    cookie: &Cookie,
+    destination: Option<IpAddr>,
+) -> Option<u32> {
+    let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
+    // Tags in cookies are not recorded, so another association may have got the same tag since.
+    let is_its = |slot: &u32| {
+        endpoint.table.at(*slot).is_some_and(|association| {
+            let named = |ip: &IpAddr| association.paths.by_address(*ip).is_some();
+            association.local_port == local_port
+                && association.peer_port == peer_port
+                && (named(&cookie.source.ip()) || cookie.addresses.iter().any(named))
+        })
+    };
+    let by_tag = endpoint.demux.by_tag(cookie.local_tag).filter(is_its);
+    by_tag.or_else(|| {
+        let key = PeerKey { address: cookie.source.ip(), peer_port, local_port };
+        find_existing(endpoint, &key, &cookie.addresses, destination)
+    })
+}
+
+/// True if a set-up at the local address is one of the association's peer: the association has the address, or its
+/// listener has it. A peer that has lost its state may use one that the association has deleted (RFC 5061).
+fn takes_set_up(endpoint: &Endpoint, association: &Association, destination: Option<IpAddr>) -> bool {
+    let listens = |address| endpoint.ports.listens_at(association.local_port, address);
+    let has_its_listener = || association.paths.local().iter().any(|own| listens(Some(*own)));
+    let may_have_deleted =
+        association.features.has(Extensions::DYNAMIC_ADDRESSES) && !association.state.in_setup();
+    association.paths.is_at(destination) || may_have_deleted && listens(destination) && has_its_listener()
 }
 
 /// Returns the association that an address identifies which an INIT lists besides its source, as
@@ -40,7 +88,8 @@ pub fn find_named(
     address: IpAddr,
     peer_port: u16,
 ) -> Option<AssociationId> {
-    let slot = find_by_named(endpoint, &PeerKey { address, peer_port, local_port }, &[address])?;
+    let confirmed = |_: &Association, path: &Path| path.state != PathState::Unconfirmed;
+    let slot = find_by_path(endpoint, &PeerKey { address, peer_port, local_port }, confirmed)?;
     endpoint.table.at(slot).map(|association| association.id)
 }
 

@@ -24,6 +24,9 @@ enum Answer {
     None,
     /// The answer is outstanding, and the RTO has not passed yet.
     Awaited,
+    /// As before, and a packet from the address has arrived since. If the answer is not there after the RTO, it went to
+    /// an address that could not take it, and another HEARTBEAT is due.
+    Heard,
     /// The RTO has passed and counted as an error. An answer still shows that the path works.
     Late,
 }
@@ -86,7 +89,7 @@ impl Heartbeat {
     #[inline]
     pub(crate) fn deadline(&self, rto: Duration) -> Time {
         match self.answer {
-            Answer::Awaited => self.sent_at + rto,
+            Answer::Awaited | Answer::Heard => self.sent_at + rto,
             Answer::None | Answer::Late => self.next_at,
         }
     }
@@ -101,7 +104,7 @@ impl Heartbeat {
         rto: Duration,
         random: u32,
     ) -> bool {
-        if self.answer == Answer::Awaited || now < self.next_at {
+        if matches!(self.answer, Answer::Awaited | Answer::Heard) || now < self.next_at {
             return false;
         }
         if self.path_used {
@@ -129,11 +132,17 @@ impl Heartbeat {
         self.defer(now + jittered(rto, random));
     }
 
-    /// Returns true once for each HEARTBEAT whose RTO passed without an answer. Call
-    /// [`schedule_after_loss`](Self::schedule_after_loss) then.
+    /// Returns true once for each HEARTBEAT whose RTO passed without an answer and without a packet from an address
+    /// that waits for it. Call [`schedule_after_loss`](Self::schedule_after_loss) then.
     pub(crate) fn on_expired(&mut self, now: Time, rto: Duration) -> bool {
-        let expired = self.answer == Answer::Awaited && now >= self.sent_at + rto;
-        if expired {
+        if now < self.sent_at + rto {
+            return false;
+        }
+        let expired = self.answer == Answer::Awaited;
+        if self.answer == Answer::Heard {
+            self.hurry();
+        }
+        if matches!(self.answer, Answer::Awaited | Answer::Heard) {
             self.answer = Answer::Late;
         }
         expired
@@ -164,6 +173,13 @@ impl Heartbeat {
         if self.answer != Answer::None && now >= self.sent_at + least {
             self.answer = Answer::Late;
             self.hurry();
+        }
+    }
+
+    /// Records a packet from the address while an answer is awaited.
+    pub(crate) fn on_heard(&mut self) {
+        if self.answer == Answer::Awaited {
+            self.answer = Answer::Heard;
         }
     }
 

@@ -417,4 +417,12 @@ pub const SEEDS: &[(u64, &str)] = &[
         40_000_015_451,
         "an old cookie of INITs that met drew one side out of an association, and the other timed out",
     ),
+    (
+        41_000_028_779,
+        "a peer that had lost its state set up at an address that the association had deleted, and its cookies were ignored",
+    ),
+    (
+        41_000_053_855,
+        "a new address was given up although data came from there: the answer to its HEARTBEAT went to a deleted one",
+    ),
 ];

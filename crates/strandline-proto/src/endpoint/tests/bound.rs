@@ -74,6 +74,23 @@ fn a_cookie_is_no_way_to_other_addresses() {
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
 }
 
+/// A socket at one address and an association from another one have the same peer and the same ports.
+#[test]
+fn association_at_another_address_is_no_obstacle() {
+    let mut pair = bound();
+    let own = vec![address(SERVER, 0).ip()];
+    let request = Connect { local_port: BOUND, local: own.clone(), ..Connect::to(address(CLIENT, 0), PORT) };
+    let from = pair.hosts[SERVER].endpoint.connect(pair.now, request).unwrap();
+    pair.run();
+    assert_eq!(pair.state(SERVER, from), "ESTABLISHED");
+    let request = Connect { local_port: PORT, ..Connect::to(address(SERVER, 1), BOUND) };
+    let to = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    pair.run();
+    assert_eq!((pair.state(CLIENT, to), pair.state(SERVER, from)), ("ESTABLISHED", "ESTABLISHED"));
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 2);
+    assert_eq!(pair.hosts[SERVER].endpoint.addresses(from).local(), Some(&own[..]));
+}
+
 #[test]
 fn associations_are_set_up_from_bound_addresses() {
     let mut pair = bound();

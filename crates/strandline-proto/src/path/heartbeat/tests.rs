@@ -152,3 +152,26 @@ proptest! {
         }
     }
 }
+
+/// A packet from an address shows that a HEARTBEAT to it may be answered.
+#[test]
+fn address_that_was_heard_is_probed_again() {
+    let sent = |now: u64| {
+        let mut heartbeat = Heartbeat::new();
+        heartbeat.start(secs(now), Pace::EachRto, RTO, MIDDLE);
+        heartbeat.on_sent(secs(now), 7, Pace::EachRto, RTO, MIDDLE);
+        heartbeat
+    };
+    let probes = |heartbeat: &mut Heartbeat, now| heartbeat.is_due(now, now, Pace::EachRto, RTO, MIDDLE);
+    let mut early = sent(0);
+    early.on_heard();
+    assert!(!probes(&mut early, secs(1)), "the answer may still be on its way");
+    assert_eq!(early.deadline(RTO), secs(2));
+    assert!(!early.on_expired(secs(2), RTO), "no error");
+    assert!(probes(&mut early, secs(2)));
+    let mut silent = sent(0);
+    assert!(silent.on_expired(secs(2), RTO));
+    // What was heard counts for one HEARTBEAT.
+    early.on_sent(secs(2), 8, Pace::EachRto, RTO, MIDDLE);
+    assert!(early.on_expired(secs(4), RTO));
+}

@@ -158,3 +158,35 @@ fn unlisted_addition_crosses_a_restart() {
     pair.pass(Duration::from_secs(10));
     assert_eq!(pair.recv(CLIENT, again).unwrap().data, "after the restart");
 }
+
+/// A peer that has lost its state sets up again at an address that the association has deleted, and that its
+/// listener still has.
+#[test]
+fn restart_at_a_deleted_address() {
+    let (mut pair, _, server) =
+        Pair::with(with_dynamic_addresses(1, CLIENT), with_dynamic_addresses(2, SERVER)).establish();
+    pair.pass(Duration::from_secs(2));
+    let (deleted, kept) = (address(SERVER, 0).ip(), address(SERVER, 1).ip());
+    request(&mut pair, SERVER, server, &[AddressRequest::Delete(deleted)]).unwrap();
+    pair.pass(Duration::from_secs(2));
+    assert_eq!(pair.hosts[SERVER].endpoint.addresses(server).local(), Some(&[kept][..]));
+    let restarted = Endpoint::new(with_dynamic_addresses(1, CLIENT), [99; 32], pair.now).unwrap();
+    pair.hosts[CLIENT].endpoint = restarted;
+    pair.hosts[SERVER].events.clear();
+    let again = pair.connect();
+    pair.pass(Duration::from_secs(2));
+    assert!(pair.hosts[SERVER].events.iter().any(|(_, event)| matches!(event, Event::Restarted { .. })));
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+    assert_eq!(pair.hosts[SERVER].endpoint.addresses(server).local(), Some(&[deleted, kept][..]));
+    // Data arrives at both addresses.
+    for path in [0, 1] {
+        let now = pair.now;
+        pair.hosts[CLIENT].endpoint.set_primary(now, again, address(SERVER, path).ip()).unwrap();
+        pair.send(CLIENT, again, 0, &[path; 20]);
+        pair.run();
+        assert_eq!(pair.recv(SERVER, server).unwrap().data, vec![path; 20]);
+    }
+    pair.send(SERVER, server, 0, b"back");
+    pair.run();
+    assert_eq!(pair.recv(CLIENT, again).unwrap().data, "back");
+}
