@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::recv::RecvStream;
 pub use self::send::SendStream;
-use crate::error::{Ended, RecvError, SendError};
+use crate::error::{Ended, FinishError, RecvError, SendError};
 
 /// One stream of an association as a byte stream: [`AsyncRead`] and [`AsyncWrite`].
 ///
@@ -80,7 +80,7 @@ use crate::error::{Ended, RecvError, SendError};
 /// let mut question = client.open_stream().await?;
 /// question.send("first".into()).await?;
 /// question.send("second".into()).await?;
-/// question.finish()?;
+/// question.finish()?; // The peer gets the end. `finished` waits until it has everything.
 ///
 /// let mut answer = server.accept_stream().await?;
 /// while let Some(message) = answer.recv().await? {
@@ -91,6 +91,7 @@ use crate::error::{Ended, RecvError, SendError};
 /// assert_eq!(question.recv().await?.ok_or("end")?.data, "first");
 /// assert_eq!(question.recv().await?.ok_or("end")?.data, "second");
 /// assert_eq!(question.recv().await?, None);
+/// question.finished().await?;
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
@@ -149,6 +150,17 @@ impl Stream {
     /// See [`SendStream::finish`].
     pub fn finish(&mut self) -> Result<(), SendError> {
         self.send.finish()
+    }
+
+    /// Waits until the peer has everything of the finished stream: see [`SendStream::finished`].
+    ///
+    /// # Errors
+    /// See [`SendStream::finished`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn finished(&mut self) -> Result<(), FinishError> {
+        self.send.finished().await
     }
 
     /// Splits the stream into its two directions, for use in two tasks.
