@@ -192,15 +192,20 @@ fn the_demonstration_ends_quietly_with_ctrl_c() {
     });
     let page = going_on.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
     // The earlier phones have ended; new ones register and call.
-    let calls = || {
+    let live = || -> Value {
         let mut stream = TcpStream::connect(&page).unwrap();
         stream.write_all(b"GET /live.json HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        let live: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
-        live["connections"].as_u64().unwrap() + live["associations"].as_u64().unwrap()
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
     };
-    at_last("other phones are there", || calls() >= 40);
+    let calls = |live: &Value| live["connections"].as_u64().unwrap() + live["associations"].as_u64().unwrap();
+    // Each has one contact: those of the earlier phones are gone.
+    found_at_last("other phones are there", || {
+        let live = live();
+        let is_so = calls(&live) >= 40 && live["users"] == 60 && live["bindings"] == 60;
+        if is_so { Ok(()) } else { Err(live.to_string()) }
+    });
     let mut keys = terminal.stdin.take().unwrap();
     keys.write_all(b"\x03").unwrap();
     // A busy host makes the server refuse some calls, which it logs.
@@ -221,7 +226,7 @@ fn a_browser_shows_it_at_every_width() {
         "healthy",
         "Registered phones",
         ">52 <",
-        "of 51 users",
+        "contacts of 51 users",
         "<polyline",
         " ms</span>",
         " /s</span>",

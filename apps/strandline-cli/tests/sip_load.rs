@@ -44,6 +44,25 @@ fn phones_register_and_call_over_every_transport() {
 }
 
 #[test]
+fn contacts_of_earlier_loads_are_removed_on_request() {
+    let server = Server::start(&["--metrics", "127.0.0.1:0"]);
+    let udp = server.address("udp").to_string();
+    let bindings = || -> u32 {
+        let page = server.metrics("/metrics");
+        let found = page.lines().find_map(|line| line.strip_prefix("strandline_sip_bindings "));
+        found.unwrap().parse().unwrap()
+    };
+    let load = "register --registered --users 40 --sources 4 --outstanding 4 --rate 40";
+    succeeded(&udp, load);
+    succeeded(&udp, load);
+    assert!(bindings() >= 80, "a contact for each run: {}", bindings());
+    for more in ["--remove-contacts", "--remove-contacts --processes 2"] {
+        succeeded(&udp, &format!("{load} {more}"));
+        assert_eq!(bindings(), 40, "{more}");
+    }
+}
+
+#[test]
 fn server_accepts_sctp_in_udp_and_ip() {
     for style in ["one-to-many", "one-to-one"] {
         // Both share one SCTP port, which is announced once.

@@ -122,8 +122,8 @@ async fn show(args: &Args, going_on: &Cell<bool>) -> Result<ExitCode> {
         outln!("Live page: {page}   (in a terminal: strandline sip top {})", announcement.metrics);
         outln!("{} phones over each of UDP, TCP and SCTP register and call one another ...", args.phones);
     }
-    let load = |time: f64| Loads { args, announcement: &announcement, time };
-    let transports = load(args.time).run().await?;
+    let load = |time: f64, again: bool| Loads { args, announcement: &announcement, time, again };
+    let transports = load(args.time, false).run().await?;
     let registered = users(announcement.metrics).await?;
     let store_bytes = size(&store) + size(&store.with_extension("db-wal"));
     let report = Report { registered, store_bytes, transports };
@@ -136,7 +136,7 @@ async fn show(args: &Args, going_on: &Cell<bool>) -> Result<ExitCode> {
     if all && !args.once && !args.json && std::io::stdout().is_terminal() {
         outln!("Phones keep calling; see {page} (Ctrl-C to stop)");
         going_on.set(true);
-        load(86_400.0).run().await?;
+        load(86_400.0, true).run().await?;
     }
     server.kill().await.context("stopping the SIP server")?;
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -157,6 +157,8 @@ struct Loads<'a> {
     args: &'a Args,
     announcement: &'a Announcement,
     time: f64,
+    /// Whether the phones have registered before, from other ports: these contacts are removed.
+    again: bool,
 }
 
 impl Loads<'_> {
@@ -184,6 +186,7 @@ impl Loads<'_> {
         ];
         let output = this_program()?
             .args(["load", "sip", "call", "--json"])
+            .args(self.again.then_some("--remove-contacts"))
             .args(arguments.iter().flat_map(|(name, value)| [*name, value.as_str()]))
             .stdout(Stdio::piped())
             .process_group(0)

@@ -67,6 +67,17 @@ pub enum SctpStyle {
     OneToOne,
 }
 
+/// What is done before a measurement.
+#[derive(Debug, Clone, Copy, clap::Args, Serialize, Deserialize)]
+pub struct Preparation {
+    /// Remove all contacts of the phones first: those of earlier runs would also be called
+    #[arg(long)]
+    pub remove_contacts: bool,
+    /// Register all phones before the measurement (always done before calls)
+    #[arg(long)]
+    pub registered: bool,
+}
+
 /// Registers phones with a SIP server or lets them call one another through it, and measures its responses.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
 #[command(after_help = "\
@@ -185,9 +196,9 @@ pub struct Args {
     /// results
     #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "rate")]
     pub offer: Vec<f64>,
-    /// Register all phones before the measurement (always done before calls)
-    #[arg(long)]
-    pub registered: bool,
+    #[allow(missing_docs)]
+    #[command(flatten)]
+    pub preparation: Preparation,
     /// Process ID of the server on this machine, to report the processor time and memory of it and its child
     /// processes
     #[arg(long, value_name = "PID")]

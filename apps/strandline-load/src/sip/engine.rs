@@ -152,6 +152,11 @@ impl Engine {
         Some(result)
     }
 
+    /// Sets whether REGISTERs remove all contacts of the phones, instead of adding one.
+    pub(super) fn remove_contacts(&mut self, removes: bool) {
+        self.style.removes = removes;
+    }
+
     /// Restarts with another plan, once all operations are over.
     pub(super) fn restart(&mut self, plan: Plan) {
         self.plan = plan;

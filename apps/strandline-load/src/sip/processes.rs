@@ -12,7 +12,7 @@ use super::args::Args;
 use super::load::Load;
 use super::orders::{Reply, obey_all};
 use super::outcome::Measured;
-use super::session::{measure, open_with_script, register_all};
+use super::session::{measure, open_with_script, register_all, remove_contacts};
 
 /// An order to a process, each a line of JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ use super::session::{measure, open_with_script, register_all};
 pub(super) enum Order {
     /// Open all sources: the first order.
     Open(Box<Args>),
+    /// Remove all contacts of the phones.
+    RemoveContacts,
     /// Register all phones.
     Register,
     /// Measure at a rate, or in a closed loop.
@@ -50,6 +52,14 @@ impl Stage {
             done(process).await?;
         }
         Ok(Self::Processes(processes))
+    }
+
+    /// Removes all contacts of the phones.
+    pub(super) async fn remove_contacts(&mut self, args: &Args) -> Result<()> {
+        match self {
+            Self::Here(load) => remove_contacts(args, load).await,
+            Self::Processes(all) => each(all, |_| Order::RemoveContacts).await.map(|_| ()),
+        }
     }
 
     /// Registers all phones.
@@ -133,6 +143,9 @@ async fn obey(stage: &mut Option<(Args, Rc<Load>)>, line: &str) -> Result<Measur
             let load = open_with_script(&args).await?;
             *stage = Some((*args, load));
             Ok(Measured::default())
+        }
+        (Order::RemoveContacts, Some((args, load))) => {
+            remove_contacts(args, load).await.map(|()| Measured::default())
         }
         (Order::Register, Some((args, load))) => register_all(args, load).await.map(|()| Measured::default()),
         (Order::Measure { rate }, Some((args, load))) => measure(args, load, rate).await,

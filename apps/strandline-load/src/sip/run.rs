@@ -46,14 +46,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 async fn load(args: &Args) -> Result<ExitCode> {
     let script = args.file.as_deref().map(Script::open).transpose()?;
     let (name, all_first) = match (script, args.scenario) {
-        (Some(script), _) => (script.name, args.registered || script.register),
+        (Some(script), _) => (script.name, args.preparation.registered || script.register),
         (None, Scenario::Call) => ("calls".to_owned(), true),
-        (None, _) => ("REGISTER".to_owned(), args.registered),
+        (None, _) => ("REGISTER".to_owned(), args.preparation.registered),
     };
     let watched = args.watch.map(Watched::new);
     let before = watched.map(Watched::look).transpose()?;
     let mut stage = Stage::open(args).await?;
     let connected = rested(watched).await?;
+    if args.preparation.remove_contacts {
+        stage.remove_contacts(args).await?;
+    }
     if all_first {
         stage.register_all(args).await?;
     }

@@ -35,14 +35,7 @@ pub(super) async fn open_with_script(args: &Args) -> Result<Rc<Load>> {
 
 async fn open(args: &Args) -> Result<Rc<Load>> {
     let (server, local, sources) = (args.server, args.local(), args.sources());
-    let style = Style {
-        transport: args.transport.name(),
-        uri_parameter: args.transport.uri_parameter(),
-        domain: args.domain.clone(),
-        run: run_number(),
-        first: args.first,
-        expires_secs: args.expires,
-    };
+    let style = style(args);
     let encryption = args.encryption.load(args.transport == Transport::Sctp && args.encapsulation != 0)?;
     let plan = plan(args, args.scenario, now(), args.rate.is_none());
     let load = |addresses| {
@@ -104,6 +97,18 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
     })
 }
 
+fn style(args: &Args) -> Style {
+    Style {
+        transport: args.transport.name(),
+        uri_parameter: args.transport.uri_parameter(),
+        domain: args.domain.clone(),
+        run: run_number(),
+        first: args.first,
+        expires_secs: args.expires,
+        removes: false,
+    }
+}
+
 /// Returns the keep-alives of flows, if requested; SCTP has its own heartbeats.
 fn keep_alives(args: &Args) -> Option<KeepAlives> {
     let kind = match args.transport {
@@ -140,6 +145,14 @@ fn plan(args: &Args, scenario: Scenario, begin: Instant, closed: bool) -> Plan {
         counted_from,
         until: counted_from + Duration::from_secs_f64(args.time),
     }
+}
+
+/// Removes all contacts that the phones have, of earlier runs, too.
+pub(super) async fn remove_contacts(args: &Args, load: &Rc<Load>) -> Result<()> {
+    load.engine.borrow_mut().remove_contacts(true);
+    let removed = register_all(args, load).await;
+    load.engine.borrow_mut().remove_contacts(false);
+    removed
 }
 
 /// Registers every phone that may be called. Refused ones try again.

@@ -20,6 +20,7 @@ pub(super) fn engine(scenario: Scenario, closed: bool, begin: Instant) -> Engine
         run: 7,
         first: 0,
         expires_secs: 60,
+        removes: false,
     };
     let addresses = vec![([127, 0, 0, 2], 1000).into(), ([127, 0, 0, 3], 1001).into()];
     let plan = Plan {

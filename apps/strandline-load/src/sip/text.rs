@@ -25,6 +25,8 @@ pub(super) struct Style {
     /// Number of the first phone.
     pub(super) first: u32,
     pub(super) expires_secs: u32,
+    /// Whether REGISTERs remove all contacts of the phones.
+    pub(super) removes: bool,
 }
 
 /// The sender of a request, and its operation.
@@ -67,8 +69,12 @@ impl Style {
         put!(out, "Max-Forwards: 70\r\nFrom: <sip:u", user, "@", domain, ">;tag=", who.generation);
         put!(out, "\r\nTo: <sip:u", user, "@", domain, ">\r\nCall-ID: r", user, "-", self.run, "@");
         put!(out, who.address, "\r\nCSeq: ", cseq, " REGISTER\r\n");
-        self.contact(out, who);
-        put!(out, proof, "Expires: ", self.expires_secs, "\r\nContent-Length: 0\r\n\r\n");
+        let expires_secs = if self.removes { 0 } else { self.expires_secs };
+        match self.removes {
+            true => put!(out, "Contact: *\r\n"),
+            false => self.contact(out, who),
+        }
+        put!(out, proof, "Expires: ", expires_secs, "\r\nContent-Length: 0\r\n\r\n");
     }
 
     pub(super) fn invite(&self, out: &mut Vec<u8>, who: &Who, callee: u32, proof: &[u8]) {

@@ -77,6 +77,7 @@ impl Worker {
             run: part.run,
             first: part.first,
             expires_secs: 3600,
+            removes: false,
         };
         Ok(Self {
             part,
