@@ -1,5 +1,7 @@
 //! Damage found in a store. Each damaged place is logged, and all are counted.
 
+use std::path::Path;
+
 use crate::bindings::{Fault, Journal};
 
 /// Maximum number of log events for one reading of a store. Further damage is only counted, and the totals
@@ -64,6 +66,14 @@ impl Damage {
         self.rows += 1;
         if self.logs() {
             tracing::error!(table, number, reason, "damaged row in the store");
+        }
+    }
+
+    /// Records that the store's file is there and has no contents.
+    pub(super) fn on_empty_file(&mut self, path: &Path) {
+        self.rows += 1;
+        if self.logs() {
+            tracing::error!(path = %path.display(), "the store's file is empty: it is used as a new one");
         }
     }
 

@@ -11,7 +11,10 @@ use rusqlite::{Connection, params};
 use super::folding::{FOLD, Folding, User};
 use super::sqlite_file::{connect, error, not_read, secret};
 use super::sqlite_file_identity::Place;
-use super::sqlite_plain::{COMMITTED, FOLDED, committed, folded, read_bindings, read_journal, set_position};
+use super::sqlite_plain::{
+    COMMITTED, FOLDED, begin_numbers, committed, folded, read_bindings, read_journal, remove_excessive,
+    set_position,
+};
 use super::sqlite_workers::to_plain;
 use super::{Damage, Each, Store, StoreError};
 use crate::bindings::Journal;
@@ -41,9 +44,13 @@ impl SqliteStore {
     /// # Errors
     /// Returns an error if the file can't be opened, is in use, or is not such a database.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let connection = connect(path)?;
+        let (connection, was_empty) = connect(path)?;
         let what = format!("opening {}", path.display());
-        let damage = to_plain(&connection).map_err(not_read(&what))?;
+        let mut damage = was_empty;
+        let tables = ["positions", "journal"];
+        remove_excessive(&connection, &tables, &mut damage).map_err(not_read(&what))?;
+        damage.add(to_plain(&connection).map_err(not_read(&what))?);
+        begin_numbers(&connection).map_err(not_read(&what))?;
         let folded = folded(&connection).map_err(not_read(&what))?;
         let last = connection
             .query_row("SELECT max(number) FROM journal", [], |row| row.get::<_, Option<i64>>(0))

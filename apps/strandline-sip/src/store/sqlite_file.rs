@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, params};
 
-use super::StoreError;
+use super::{Damage, StoreError};
 
 /// The advice for a file that SQLite itself can't read.
 const UNREADABLE: &str = ": the file is damaged, or no SQLite file: keep a copy of it and of the files beside it, get back \
@@ -45,9 +45,14 @@ fn not_opened(what: &str) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
     }
 }
 
-/// Opens a file, or creates it, with the tables common to all layouts. The file is locked.
-pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
+/// Opens a file, or creates it, with the tables common to all layouts. The file is locked. Returns also the damage: a
+/// file that is there and empty has lost its contents.
+pub(super) fn connect(path: &Path) -> Result<(Connection, Damage), StoreError> {
     let what = format!("opening {}", path.display());
+    let mut damage = Damage::default();
+    if std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0) {
+        damage.on_empty_file(path);
+    }
     let connection = Connection::open(path).map_err(not_opened(&what))?;
     let set_up = "
         PRAGMA page_size = 16384;
@@ -70,7 +75,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
         );
         return Err(StoreError::new(what, cause));
     }
-    Ok(connection)
+    Ok((connection, damage))
 }
 
 /// Adds the column for a checksum of each row to a table of bindings of an earlier version. Earlier versions leave it

@@ -13,6 +13,12 @@ pub(super) const COMMITTED: &str = "committed";
 /// The position of the latest entry that is in the table of bindings.
 pub(super) const FOLDED: &str = "folded";
 
+/// Maximum number of an entry: more commits than a server will ever make.
+const NUMBER_MAX: i64 = 1 << 62;
+
+/// The reason why a row is removed.
+const EXCESSIVE: &str = "the number is too large";
+
 /// The reason why a row written by another program can't be used.
 const NO_BYTES: &str = "a column holds neither a blob nor text";
 
@@ -40,6 +46,30 @@ pub(super) fn set_position(connection: &Connection, name: &str, number: i64) -> 
     let note = "INSERT INTO positions (name, number) VALUES (?1, ?2) \
                 ON CONFLICT (name) DO UPDATE SET number = excluded.number";
     connection.prepare_cached(note)?.execute((name, number)).map(|_| ())
+}
+
+/// Records in a file without entries that the next one has number 1, so that missing first ones are detected.
+pub(super) fn begin_numbers(connection: &Connection) -> rusqlite::Result<()> {
+    let insert = "INSERT INTO positions (name, number) SELECT ?1, 0 \
+                  WHERE NOT EXISTS (SELECT 1 FROM positions) AND NOT EXISTS (SELECT 1 FROM journal)";
+    connection.execute(insert, [FOLDED]).map(|_| ())
+}
+
+/// Removes rows whose numbers can't have been reached, because none would be left for the next ones.
+pub(super) fn remove_excessive(
+    connection: &Connection,
+    tables: &[&str],
+    damage: &mut Damage,
+) -> rusqlite::Result<()> {
+    for table in tables {
+        let delete = format!("DELETE FROM {table} WHERE number > ?1 RETURNING number");
+        let mut delete = connection.prepare(&delete)?;
+        let mut rows = delete.query([NUMBER_MAX])?;
+        while let Some(row) = rows.next()? {
+            damage.on_row(table, row.get(0)?, EXCESSIVE);
+        }
+    }
+    Ok(())
 }
 
 /// Returns why a row of a table of bindings can't be used. Versions that know no checksum leave it empty.

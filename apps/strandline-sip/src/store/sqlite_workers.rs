@@ -12,7 +12,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::folding::{FOLD, Folding, User};
 use super::sqlite_file::{add_sum, connect, error, not_read, secret};
 use super::sqlite_file_identity::Place;
-use super::sqlite_plain::{committed, flaw, folded, read_bindings, read_journal, set_position};
+use super::sqlite_plain::{
+    committed, flaw, folded, read_bindings, read_journal, remove_excessive, set_position,
+};
 use super::{Damage, StoreError};
 use crate::bindings::{Journal, stamped, unite};
 
@@ -61,16 +63,18 @@ impl SqliteWorkers {
     /// # Errors
     /// Returns an error if the file can't be opened, is in use, or is not such a database.
     pub fn open(path: &Path, count: u8) -> Result<Self, StoreError> {
-        let connection = connect(path)?;
+        let (connection, was_empty) = connect(path)?;
         let what = format!("opening {}", path.display());
         connection.execute_batch(TABLES).map_err(error(&what))?;
         add_sum(&connection, "worker_bindings").map_err(error(&what))?;
         let foldings = (0..count).map(|_| Folding::default()).collect();
         let place = Place::new(path);
         let mut store = Self { connection, place, foldings, last: 0, damage: Damage::default() };
-        let mut damage = Damage::default();
+        let mut damage = was_empty;
         let result = store.in_transaction(|store| {
-            damage = from_plain(&store.connection)?;
+            let tables = ["positions", "journal", "worker_journal"];
+            remove_excessive(&store.connection, &tables, &mut damage)?;
+            damage.add(from_plain(&store.connection)?);
             let united = store.unite_others(count)?;
             begin_numbers(&store.connection)?;
             Ok(united)

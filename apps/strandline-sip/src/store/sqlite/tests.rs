@@ -69,6 +69,55 @@ fn missing_rows_are_counted() {
 }
 
 #[test]
+fn first_rows_are_missed() {
+    expect("first", "DELETE FROM journal WHERE number = 1", &["c", "d", "e"], 0, 1);
+    expect("firsts", "DELETE FROM journal WHERE number < 3", &["e"], 0, 2);
+}
+
+/// No number would be left for the next commit.
+#[test]
+fn excessive_numbers_are_removed() {
+    let largest = i64::MAX;
+    for (name, sql, users, missing) in [
+        (
+            "entry",
+            format!("UPDATE journal SET number = {largest} WHERE number = 3"),
+            &["a", "b", "c", "d"][..],
+            1,
+        ),
+        (
+            "committed",
+            format!("UPDATE positions SET number = {largest} WHERE name = 'committed'"),
+            &["a", "b", "c", "d", "e"],
+            0,
+        ),
+        (
+            "folded",
+            format!("UPDATE positions SET number = {largest} WHERE name = 'folded'"),
+            &["a", "b", "c", "d", "e"],
+            0,
+        ),
+    ] {
+        let file = spoilt(&format!("excessive-{name}"), &THREE, &sql);
+        let mut store = SqliteStore::open(&file.0).unwrap();
+        store.commit(&changes(&["f"])).unwrap();
+        let damage = store.load(&mut |_, _, _| {}).unwrap();
+        assert_eq!((damage.rows, damage.missing), (1, missing), "{name}");
+        drop(store);
+        let all: Vec<&str> = users.iter().copied().chain(["f"]).collect();
+        assert_eq!(load(&file), (all.into_iter().map(str::to_owned).collect(), 0, missing), "{name}");
+    }
+}
+
+#[test]
+fn empty_files_have_lost_their_contents() {
+    let file = File::new("empty");
+    std::fs::write(&file.0, "").unwrap();
+    assert_eq!(load(&file), (vec![], 1, 0));
+    assert_eq!(load(&file), (vec![], 0, 0), "it is a new file now");
+}
+
+#[test]
 fn last_rows_are_missed() {
     expect("last", "DELETE FROM journal WHERE number = 3", &["a", "b", "c", "d"], 0, 1);
     expect("all", "DELETE FROM journal", &[], 0, 3);
@@ -127,6 +176,8 @@ fn rows_missing_after_a_fold_are_counted() {
 fn rows_of_older_versions_are_whole() {
     let file = File::new("older");
     let store = SqliteStore::open(&file.0).unwrap();
+    // Which recorded no position.
+    store.connection.execute_batch("DELETE FROM positions").unwrap();
     let insert = "INSERT INTO journal VALUES (7, ?1)";
     store.connection.execute(insert, [changes(&["a", "b"]).as_bytes()]).unwrap();
     drop(store);
