@@ -298,6 +298,7 @@ const SIP_SERVICE: Rules = Rules {
             "answered_requests",
             "context",
             "directory",
+            "ended_flows",
             "feedback",
             "incoming",
             "name_waits",

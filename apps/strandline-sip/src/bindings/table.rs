@@ -333,6 +333,14 @@ impl Locations {
         users.len() > FEW || users.iter().any(needs)
     }
 
+    /// The bindings of this node that depend on a connection, with their users.
+    pub fn reached_over(&self, connection: u64) -> impl Iterator<Item = (&[u8], &Binding)> {
+        let users = self.by_connection.get(&connection).map_or(&[][..], Vec::as_slice);
+        let entries = users.iter().filter_map(|slot| self.entries.get(*slot));
+        let all = entries.flat_map(|entry| entry.bindings.iter().map(|binding| (&*entry.aor, binding)));
+        all.filter(move |(_, binding)| connection_of(binding) == Some(connection))
+    }
+
     /// Removes the bindings that depend on a closed connection, and marks those that prefer it for other
     /// nodes. Returns the number of removed bindings.
     pub fn connection_closed(&mut self, connection: u64, journal: &mut Journal) -> usize {

@@ -157,7 +157,7 @@ impl Core {
         if self.setup.workers.is_some() {
             self.output.closed.push(connection);
         }
-        self.registrations.locations.connection_closed(connection, &mut self.output.journal);
+        self.registrations.connection_closed(connection, &mut self.output.journal);
     }
 
     /// Requests the closing of replaced connections that are open here.

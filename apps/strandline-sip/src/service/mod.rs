@@ -20,6 +20,7 @@ mod copies;
 mod core;
 mod directory;
 mod edge_proxy;
+mod ended_flows;
 mod failed_responses;
 mod feedback;
 mod forward;

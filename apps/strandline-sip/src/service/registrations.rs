@@ -6,6 +6,7 @@ use crate::codec::SipUri;
 use crate::registrar::{Registered, Registrar, Request};
 use crate::transaction::{Flow, Protocol, Time};
 
+use super::ended_flows::EndedFlows;
 use super::incoming::Incoming;
 use super::registered_flows::RegisteredFlows;
 use super::replaced_flows::{Before, ReplacedFlows, before_change};
@@ -18,12 +19,14 @@ pub struct Registrations {
     pub(super) registrar: Registrar,
     flows: RegisteredFlows,
     pub(super) replaced: ReplacedFlows,
+    ended: EndedFlows,
 }
 
 impl Registrations {
     /// `key` must be random.
     pub(super) fn new(locations: Locations, registrar: Registrar, key: [u8; 16]) -> Self {
-        Self { locations, registrar, flows: RegisteredFlows::new(key), replaced: ReplacedFlows::default() }
+        let (replaced, ended) = Default::default();
+        Self { locations, registrar, flows: RegisteredFlows::new(key), replaced, ended }
     }
 
     /// Users and their bindings.
@@ -159,7 +162,23 @@ impl Registrations {
             0 => flow.protocol == Protocol::Udp && locations.reaches_at(flow.peer),
             connection => is_needed(connection) || locations.reaches_over(connection),
         };
-        self.replaced.on_change(setup, before, locations.bindings(aor), is_needed)
+        let bindings = locations.bindings(aor);
+        let replaced = self.replaced.on_change(setup, before, bindings, is_needed);
+        let is_back = |ended: &Before| bindings.iter().any(|binding| ended.is(binding));
+        let back = self.ended.take(aor, is_back);
+        // Their connections have ended: there is none to be closed.
+        let _ = self.replaced.on_change(setup, &back, bindings, |_| false);
+        replaced
+    }
+
+    /// Handles a connection that has closed: bindings that depend on it go too.
+    pub(super) fn connection_closed(&mut self, connection: u64, journal: &mut Journal) {
+        for (aor, binding) in self.locations.reached_over(connection) {
+            if binding.reg_id > 0 && binding.path.is_empty() {
+                self.ended.note(aor, Before::of(binding));
+            }
+        }
+        self.locations.connection_closed(connection, journal);
     }
 }
 

@@ -139,10 +139,20 @@ pub(super) struct Before {
 }
 
 impl Before {
+    pub(super) fn of(binding: &Binding) -> Self {
+        Self {
+            instance: binding.instance.clone(),
+            reg_id: binding.reg_id,
+            contact: Box::from(&*binding.contact),
+            call_id: Box::from(&*binding.call_id),
+            flow: binding.flow,
+        }
+    }
+
     /// Whether a binding is the later state of the one before. The same contact counts if the same user agent
     /// has registered it, which keeps its Call-ID (RFC 3261 section 10.2.4): two phones in different networks
     /// may have the same private address.
-    fn is(&self, binding: &Binding) -> bool {
+    pub(super) fn is(&self, binding: &Binding) -> bool {
         match self.reg_id {
             0 => {
                 binding.reg_id == 0 && *self.contact == *binding.contact && *self.call_id == *binding.call_id
@@ -161,14 +171,7 @@ pub(super) fn before_change(setup: &Setup, bindings: &[Binding], flow: Option<&F
             && flow != Some(&binding.flow)
             && setup.is_here(binding)
     };
-    let before = bindings.iter().filter(lives_by_its_flow).map(|binding| Before {
-        instance: binding.instance.clone(),
-        reg_id: binding.reg_id,
-        contact: Box::from(&*binding.contact),
-        call_id: Box::from(&*binding.call_id),
-        flow: binding.flow,
-    });
-    before.collect()
+    bindings.iter().filter(lives_by_its_flow).map(Before::of).collect()
 }
 
 #[cfg(test)]

@@ -61,6 +61,26 @@ fn dialog_follows_its_phone_to_a_new_connection() {
     // With all flows closed, bob can't be reached.
     world.service.connection_closed(3);
     assert_eq!(bye(&mut world, &ok, 4).first_line(), "SIP/2.0 430 Flow Failed");
+    // It comes back, although nothing of it was registered meanwhile.
+    register(&mut world, 4, 1);
+    assert_eq!(bye(&mut world, &ok, 5).flow, bob(4).0);
+}
+
+/// The connection ends, which removes the binding, before the phone registers over a new one.
+#[test]
+fn dialog_follows_a_phone_whose_connection_ended() {
+    let mut world = World::new();
+    let ok = call(&mut world);
+    world.service.connection_closed(1);
+    assert_eq!(bye(&mut world, &ok, 2).first_line(), "SIP/2.0 430 Flow Failed");
+    // Another flow of the phone isn't the one that ended.
+    register(&mut world, 2, 2);
+    assert_eq!(bye(&mut world, &ok, 3).first_line(), "SIP/2.0 430 Flow Failed");
+    register(&mut world, 3, 1);
+    assert_eq!(bye(&mut world, &ok, 4).flow, bob(3).0);
+    world.service.connection_closed(3);
+    register(&mut world, 4, 1);
+    assert_eq!(bye(&mut world, &ok, 5).flow, bob(4).0);
 }
 
 #[test]
