@@ -17,6 +17,7 @@ use super::costs::Costs;
 use super::hep::Hep;
 use super::inbox::{Arrived, Inbox, Phone};
 use super::message_pool::MessagePool;
+use super::rejection_budget::RejectionBudget;
 use super::socket::Udp;
 use super::steering::Steering;
 
@@ -96,6 +97,7 @@ pub(super) struct Intake {
     pub(super) unread: Cell<bool>,
     /// The costs of datagrams and requests.
     pub(super) costs: RefCell<Costs>,
+    rejections: RefCell<RejectionBudget>,
     steering: RefCell<Steering>,
 }
 
@@ -111,6 +113,7 @@ impl Intake {
             let_through: Cell::new(1.0),
             unread: Cell::default(),
             costs: RefCell::default(),
+            rejections: RefCell::default(),
             steering: RefCell::new(Steering::new()),
         }
     }
@@ -142,6 +145,17 @@ impl Intake {
         self.inbox(|inbox| inbox.admission.is_overloaded())
     }
 
+    /// Updates how many rejections may wait to be sent. `times` are those of this thread.
+    pub(super) fn refill_rejections(&self, now: Duration, times: Times) {
+        let may = self.rejections.borrow_mut().refill(now, times, self.refusals_per_sec.get());
+        self.inbox(|inbox| inbox.set_rejections_max(may));
+    }
+
+    /// Records that `count` rejections were sent, and the processor time that this took.
+    pub(super) fn rejected(&self, count: usize, time: Duration) {
+        self.rejections.borrow_mut().spent(count, time);
+    }
+
     /// Measures the rate of datagrams, and has the kernel drop some in an overload.
     pub(super) fn steer(&self, clock: &Clock, udp: Option<&Udp>) {
         let now = clock.elapsed();
@@ -150,6 +164,7 @@ impl Intake {
             return;
         }
         let times = Times { idle: clock.idle(), worked: processor_time() };
+        self.refill_rejections(now, times);
         let stopped = udp.map_or(0, Udp::stopped);
         let (counts, overloaded) = self.inbox(|inbox| {
             inbox.look(now);

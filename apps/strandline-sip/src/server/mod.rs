@@ -27,6 +27,7 @@ mod metrics;
 mod pages;
 mod parts;
 mod rejected_requests;
+mod rejection_budget;
 mod reload;
 mod run;
 mod seeds;

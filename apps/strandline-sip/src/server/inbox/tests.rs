@@ -1,3 +1,5 @@
+use super::super::clock::Clock;
+use super::super::intake::Intake;
 use super::*;
 use crate::service::End;
 use crate::transaction::Protocol;
@@ -84,6 +86,24 @@ fn late_messages_are_rejected_unless_in_dialog() {
     assert_eq!(take(&mut inbox, at(101)), ["CANCEL", "REINVITE", "INVITE", "-REGISTER", "-INVITE"]);
     assert_eq!(inbox.counters.late, [0, 0, 0, 1, 0, 1]);
     assert_eq!(inbox.counters.handled, [2, 0, 0, 0, 0, 1]);
+}
+
+/// A burst has used up the rejections. The limit of that moment doesn't apply once the server has been idle.
+#[test]
+fn the_limit_of_rejections_is_refreshed_without_traffic() {
+    let intake = Intake::new(inbox());
+    // As many as wanted, however briefly after the start.
+    intake.refusals_per_sec.set(u32::MAX);
+    intake.inbox(|inbox| inbox.set_rejections_max(0));
+    let late = |came| {
+        intake.inbox(|inbox| {
+            push(inbox, at(came), &["REGISTER"]);
+            take(inbox, at(came + 101))
+        })
+    };
+    assert!(late(0).is_empty(), "it is dropped silently");
+    intake.steer(&Clock::start(), None);
+    assert_eq!(late(200), ["-REGISTER"]);
 }
 
 #[test]

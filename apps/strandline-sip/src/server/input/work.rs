@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::server::arrivals::Times;
 use crate::server::clock::processor_time;
 use crate::server::hub::Hub;
 use crate::server::urgency::Urgency;
@@ -37,71 +38,11 @@ const HANDLING_PER_READING_OVERLOADED: u32 = 12;
 const HANDLING_PER_READING_SCTP: u32 = 4;
 /// How long datagrams may wait in the socket buffer, which is small.
 const UDP_READ_INTERVAL: Duration = Duration::from_micros(500);
-/// Fraction of the thread's processor time that may be spent on sending rejections (decision 40).
-const REJECTION_TIME_FRACTION: f64 = 0.02;
-/// Factor for the full cost of a rejection, with the ACK or the acknowledgements to be read.
-const COST_FACTOR_WITH_ACK: f64 = 3.0;
-/// Maximum processor time saved up for rejections, in seconds: 1,000 of them at their initial cost.
-const SAVED_SECS_MAX: f64 = 0.01;
-/// Estimated cost of a rejection before the first measurement, in seconds of processor time.
-const INITIAL_COST_SECS: f64 = 10e-6;
 /// Maximum number of rejections sent at a time.
 const REJECTIONS_AT_ONCE: usize = 16;
-/// Maximum burst of rejections, in seconds of their allowed rate.
-const BURST_SECS: f64 = 0.02;
-/// Weight of the latest measurement in the estimated cost of a rejection.
-const LATEST_WEIGHT: f64 = 0.1;
-
-/// Limits the number of rejections sent. Further requests are dropped silently, which RFC 3261 section 21.5.4
-/// allows, because answering all of them would leave no time for those that can be served.
-struct RejectionBudget {
-    per_sec: f64,
-    /// Number of rejections that `per_sec` currently allows.
-    left: f64,
-    /// Processor time available for rejections, in seconds.
-    saved_secs: f64,
-    /// Estimated cost of a rejection, in seconds of processor time.
-    cost_secs: f64,
-    at: Duration,
-    /// Processor time of this thread at `at`; time used by other processes doesn't count.
-    worked: Duration,
-}
-
-impl RejectionBudget {
-    fn new(per_sec: u32) -> Self {
-        let (at, worked) = Default::default();
-        Self {
-            per_sec: f64::from(per_sec),
-            left: 0.0,
-            saved_secs: SAVED_SECS_MAX,
-            cost_secs: INITIAL_COST_SECS,
-            at,
-            worked,
-        }
-    }
-
-    /// Returns the number of rejections allowed now.
-    fn refill(&mut self, now: Duration, worked: Duration) -> usize {
-        let elapsed = now.saturating_sub(self.at).as_secs_f64();
-        let own = worked.saturating_sub(self.worked).as_secs_f64();
-        (self.at, self.worked) = (now, worked);
-        self.saved_secs = (self.saved_secs + own * REJECTION_TIME_FRACTION).min(SAVED_SECS_MAX);
-        self.left = (self.left + elapsed * self.per_sec).min(1.0 + self.per_sec * BURST_SECS);
-        (self.saved_secs / self.cost_secs).min(self.left).max(0.0) as usize
-    }
-
-    /// Records that `count` rejections were sent, and the processor time that this took.
-    fn spent(&mut self, count: usize, time: Duration) {
-        let (count, time) = (count as f64, time.as_secs_f64() * COST_FACTOR_WITH_ACK);
-        self.left -= count;
-        self.saved_secs -= time;
-        self.cost_secs = self.cost_secs * (1.0 - LATEST_WEIGHT) + time / count.max(1.0) * LATEST_WEIGHT;
-    }
-}
 
 /// Handles messages until the task is ended.
 pub(in crate::server) async fn work(hub: Rc<Hub>) {
-    let mut budget = RejectionBudget::new(hub.intake.refusals_per_sec.get());
     let mut ended = hub.clock.elapsed();
     loop {
         if hub.intake.inbox(|inbox| inbox.is_empty()) {
@@ -109,14 +50,13 @@ pub(in crate::server) async fn work(hub: Rc<Hub>) {
             ended = hub.clock.elapsed();
         }
         let begin = hub.clock.elapsed();
-        budget.per_sec = f64::from(hub.intake.refusals_per_sec.get());
         let (share, max) = match hub.intake.inbox(|inbox| inbox.admission.is_overloaded()) {
             _ if hub.transports.is_mostly_sctp() => (HANDLING_PER_READING_SCTP, QUANTUM_MAX_SCTP),
             true => (HANDLING_PER_READING_OVERLOADED, QUANTUM_MAX_OVERLOADED),
             false => (HANDLING_PER_READING, QUANTUM_MAX),
         };
         let quantum = begin.saturating_sub(ended) * share;
-        work_until(&hub, begin + quantum.clamp(QUANTUM_MIN, max), &mut budget);
+        work_until(&hub, begin + quantum.clamp(QUANTUM_MIN, max));
         ended = hub.clock.elapsed();
         hub.intake.worked.set(ended);
         if !hub.intake.inbox(|inbox| inbox.is_empty()) {
@@ -137,12 +77,12 @@ pub(super) fn work_between(hub: &Rc<Hub>) {
     }
 }
 
-fn work_until(hub: &Rc<Hub>, end: Duration, budget: &mut RejectionBudget) {
+fn work_until(hub: &Rc<Hub>, end: Duration) {
     let mut udp_at = hub.clock.elapsed() + UDP_READ_INTERVAL;
     loop {
         let more = handle_batch(hub);
         hub.intake.inbox(|inbox| inbox.notify_handled());
-        let rejected = reject_batch(hub, budget);
+        let rejected = reject_batch(hub);
         let now = hub.clock.elapsed();
         if !(more || rejected) || now >= end {
             return;
@@ -190,17 +130,13 @@ fn handle_batch(hub: &Rc<Hub>) -> bool {
 }
 
 /// Sends some rejections. Returns whether more may be due.
-fn reject_batch(hub: &Rc<Hub>, budget: &mut RejectionBudget) -> bool {
+fn reject_batch(hub: &Rc<Hub>) -> bool {
     if !hub.intake.inbox(|inbox| inbox.admission.is_overloaded() || inbox.has_rejections()) {
         return false;
     }
     let begin = processor_time();
-    let may = budget.refill(hub.clock.elapsed(), begin);
-    let any = hub.intake.inbox(|inbox| {
-        inbox.set_rejections_max(may);
-        inbox.has_rejections()
-    });
-    if !any {
+    hub.intake.refill_rejections(hub.clock.elapsed(), Times { idle: hub.clock.idle(), worked: begin });
+    if !hub.intake.inbox(|inbox| inbox.has_rejections()) {
         return false;
     }
     let mut rejected = 0;
@@ -214,6 +150,6 @@ fn reject_batch(hub: &Rc<Hub>, budget: &mut RejectionBudget) -> bool {
             }
         });
     });
-    budget.spent(rejected, processor_time().saturating_sub(begin));
+    hub.intake.rejected(rejected, processor_time().saturating_sub(begin));
     rejected == REJECTIONS_AT_ONCE
 }
