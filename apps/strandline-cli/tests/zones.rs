@@ -186,3 +186,71 @@ fn phones_register_on_both_links() {
     let error = server.error(&["sip", "--domain", "example.com", "--listen", "udp:[fe80::2]:5070"]);
     assert!(error.contains("as in fe80::2%eth0"), "{error}");
 }
+
+/// `[::]` is both IP versions, also on a host where it is only IPv6 unless a program asks for both.
+#[test]
+fn sockets_of_both_versions_ignore_the_host() {
+    let host = Host::new();
+    run(&format!("ip netns exec {} sysctl -qw net.ipv6.bindv6only=1", host.0));
+    let folder = std::env::temp_dir().join(format!("strandline-both-{}", host.0));
+    std::fs::create_dir_all(&folder).unwrap();
+    let token = folder.join("token");
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
+    let (token, folder_name) = (token.to_str().unwrap(), folder.to_str().unwrap());
+    let sip = format!(
+        "sip --json --listen udp:[::]:1 --listen tcp:[::]:1 --listen ws:[::]:2 --listen sctp:[::]:3 --advertise a.example \
+         --metrics [::]:4 --admin [::]:5 --admin-token {token}"
+    );
+    for (arguments, sockets) in [
+        (sip.clone(), ["udp 1", "tcp 1", "tcp 2", "udp 3", "tcp 4", "tcp 5"].as_slice()),
+        (format!("{sip} --processes 2"), &["udp 1", "tcp 1", "tcp 2", "udp 3", "tcp 4", "tcp 5"]),
+        ("echo --json --tcp [::]:7 --udp [::]:7".to_owned(), &["tcp 7", "udp 7"]),
+        (
+            format!(
+                "http serve --json --listen [::]:8 --encapsulation [::]:9 --metrics [::]:10 {folder_name}"
+            ),
+            &["tcp 8", "udp 9", "tcp 10"],
+        ),
+    ] {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let (_server, _) = Server::start(&host, &arguments);
+        let output = Command::new("ip").args(["netns", "exec", &host.0, "ss", "-Hltun"]).output().unwrap();
+        let listed = String::from_utf8(output.stdout).unwrap();
+        for socket in sockets {
+            let (protocol, port) = socket.split_once(' ').unwrap();
+            let both = format!("*:{port}");
+            let is_both = |line: &str| {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                fields.first() == Some(&protocol) && fields.get(4) == Some(&both.as_str())
+            };
+            assert!(listed.lines().any(is_both), "{socket} of {arguments:?}: {listed}");
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// An error of a server whose address is taken says what can be done.
+#[test]
+fn taken_addresses_are_reported_with_advice() {
+    let host = Host::new();
+    let (_server, _) = Server::start(&host, &["echo", "--json", "--tcp", "[::]:7", "--udp", "[::]:7"]);
+    for arguments in [
+        "echo --tcp 127.0.0.1:7",
+        "echo --udp 127.0.0.1:7",
+        "http serve --listen 127.0.0.1:7 .",
+        "http serve --metrics 127.0.0.1:7 .",
+        "sip --listen udp:127.0.0.1:7",
+        "sip --listen tcp:127.0.0.1:7",
+        "sip --listen udp:127.0.0.1:8 --metrics 127.0.0.1:7",
+    ] {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let error = host.error(&arguments);
+        let says = ["127.0.0.1:7", "is another server running there", "in use"];
+        assert!(says.iter().all(|says| error.contains(says)), "{arguments:?}: {error}");
+    }
+    for arguments in ["echo --sctp 7 --encapsulation [::]:7", "sip --listen sctp:127.0.0.1:7"] {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let error = host.error(&arguments);
+        assert!(error.contains("in use by another socket: choose another port"), "{arguments:?}: {error}");
+    }
+}

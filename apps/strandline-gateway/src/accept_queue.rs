@@ -8,28 +8,18 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::net::SocketFlags;
-use socket2::{Domain, Protocol, Socket, Type};
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 
 /// Connections that wait to be accepted.
 pub(crate) const BACKLOG: i32 = 4096;
 
-/// Listens at an address: of both IP versions if it is `[::]`, whatever net.ipv6.bindv6only says.
+/// Listens at an address: of both IP versions if it is `[::]`.
 ///
 /// # Errors
 /// If the address can't be bound.
 pub(crate) fn listen(address: SocketAddr, shares_port: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_nonblocking(true)?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(shares_port)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    TcpListener::from_std(strandline_ops::listen_tcp(address, shares_port)?)
 }
 
 /// A socket that listens, and another descriptor of it, to make it listen again.

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
 use strandline_tls::AcceptErrors;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -16,19 +15,12 @@ use tokio::net::UdpSocket;
 const AGAIN_MIN: Duration = Duration::from_millis(200);
 const AGAIN_MAX: Duration = Duration::from_secs(30);
 
-/// Binds a UDP socket: of both IP versions if it is at `[::]`, whatever net.ipv6.bindv6only says.
+/// Binds a UDP socket: of both IP versions if it is at `[::]`.
 ///
 /// # Errors
 /// If the address can't be bound.
 pub(crate) fn bind(address: SocketAddr, shares_port: bool) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_nonblocking(true)?;
-    socket.set_reuse_port(shares_port)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    socket.bind(&address.into())?;
-    UdpSocket::from_std(socket.into())
+    UdpSocket::from_std(strandline_ops::bind_udp(address, shares_port)?)
 }
 
 /// A UDP socket for clients.

@@ -108,7 +108,7 @@ impl HotRestart {
                 match bound {
                     Ok(listener) => Ok(listener),
                     // It says more of what is wrong.
-                    Err(_) => strandline_ops::http::bind_for("admin", address).await,
+                    Err(_) => strandline_ops::http::bind_for("admin", address),
                 }
             }
         }

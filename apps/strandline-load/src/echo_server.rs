@@ -11,6 +11,7 @@ use strandline::{
     OutgoingPorts, RawOptions, SendInfo, Stack, StackBuilder, TrySendError,
 };
 use strandline_measure::raise_open_files;
+use strandline_ops::{bind_udp, listen_tcp, not_listening};
 use strandline_output::outln;
 use strandline_tls::AcceptErrors;
 use tokio::io::AsyncWriteExt;
@@ -121,13 +122,15 @@ async fn start(args: &Args, others: &[Handle]) -> Result<(Listening, JoinSet<Res
     }
     let (mut listening, mut tasks) = (Listening::default(), JoinSet::new());
     if let Some(address) = args.tcp {
+        let listener = listen_tcp(address, false).and_then(TcpListener::from_std);
         let listener =
-            TcpListener::bind(address).await.with_context(|| format!("listening on TCP {address}"))?;
+            listener.map_err(|error| not_listening(&format!("listening on TCP {address}"), &error))?;
         listening.tcp = Some(listener.local_addr()?);
         tasks.spawn(serve_tcp(listener, args.lines));
     }
     if let Some(address) = args.udp {
-        let socket = UdpSocket::bind(address).await.with_context(|| format!("listening on UDP {address}"))?;
+        let socket = bind_udp(address, false).and_then(UdpSocket::from_std);
+        let socket = socket.map_err(|error| not_listening(&format!("listening on UDP {address}"), &error))?;
         listening.udp = Some(socket.local_addr()?);
         tasks.spawn(serve_udp(socket, args.lines));
     }

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 use std::fs::OpenOptions;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use crate::Flaw;
+use crate::{Flaw, bind_udp, listen_tcp};
 
 /// An address that a start binds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +46,8 @@ impl StartAddress {
     #[must_use]
     pub fn not_bound(&self, hint: impl FnOnce(&io::Error) -> &'static str) -> Option<Flaw> {
         let result = match self.is_udp {
-            true => UdpSocket::bind(self.address).map(drop),
-            false => TcpListener::bind(self.address).map(drop),
+            true => bind_udp(self.address, false).map(drop),
+            false => listen_tcp(self.address, false).map(drop),
         };
         Some(self.failed(&result.err()?, hint))
     }
@@ -63,21 +63,6 @@ impl StartAddress {
         };
         let message = format!("{} on {}: {error}{hint}", self.name, self.address);
         Flaw { key: self.key.clone(), message, is_error: !is_taken }
-    }
-}
-
-/// Returns the advice for an error when an address is bound, with a colon before it; empty if there is none.
-#[must_use]
-pub fn bind_hint(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            ": is another server running there, or does another entry of this configuration use the address?"
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            ": this machine does not have the address; `ip address` lists those it has"
-        }
-        io::ErrorKind::PermissionDenied => ": ports below 1024 need CAP_NET_BIND_SERVICE",
-        _ => "",
     }
 }
 

@@ -20,6 +20,8 @@ pub struct TcpFigures {
     pub bytes_acked: u64,
     /// See `bytes_acked`.
     pub bytes_received: u64,
+    /// The time since data was received, or since the connection was established if none was.
+    pub silent: Duration,
 }
 
 /// Returns the figures of a connection.
@@ -47,7 +49,15 @@ pub fn tcp_figures(connection: &impl AsFd) -> io::Result<TcpFigures> {
         is_sending: u32_at(info, 24) > 0 || u32_at(info, 144) > 0,
         bytes_acked: u64_at(info, 120),
         bytes_received: u64_at(info, 128),
+        silent: Duration::from_millis(u32_at(info, 52).into()),
     })
+}
+
+/// Returns whether nothing has been received on a connection, which was established so long ago. It may have waited to
+/// be accepted meanwhile.
+#[must_use]
+pub fn is_silent_since(connection: &impl AsFd, age: Duration) -> bool {
+    tcp_figures(connection).is_ok_and(|figures| figures.bytes_received == 0 && figures.silent >= age)
 }
 
 fn u32_at(info: &[u8], offset: usize) -> u32 {

@@ -28,6 +28,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use serde::Serialize;
 use strandline::{Listener, OutgoingPorts, RawOptions, Stack};
+use strandline_ops::{listen_tcp, not_listening};
 use strandline_output::outln;
 use strandline_tls::ServerTls;
 use tokio::net::TcpListener;
@@ -150,8 +151,9 @@ pub(crate) struct Front {
 impl Front {
     /// Listens.
     pub(crate) async fn bind(addresses: Addresses, limits: Limits, shards: Shards) -> Result<Self> {
-        let tcp = TcpListener::bind(addresses.tcp).await;
-        let tcp = tcp.with_context(|| format!("listening on TCP {}", addresses.tcp))?;
+        let tcp = listen_tcp(addresses.tcp, false).and_then(TcpListener::from_std);
+        let tcp =
+            tcp.map_err(|error| not_listening(&format!("listening on TCP {}", addresses.tcp), &error))?;
         let mut listening = Listening {
             tcp: tcp.local_addr()?,
             tls: addresses.tls.is_some(),

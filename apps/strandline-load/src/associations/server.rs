@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use strandline::{
     Association, AssociationId, Endpoint, Listener, MemoryReport, Message, SendInfo, Stack, TrySendError,
 };
+use strandline_ops::{listen_tcp, not_listening};
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -86,7 +87,9 @@ impl Server {
     }
 
     async fn tcp(part: &ServerPart) -> Result<Self> {
-        let listener = TcpListener::bind(part.address).await.context("listening on TCP")?;
+        let listener = listen_tcp(part.address, false).and_then(TcpListener::from_std);
+        let what = || format!("listening on TCP {}", part.address);
+        let listener = listener.map_err(|error| not_listening(&what(), &error))?;
         let address = listener.local_addr()?;
         tokio::task::spawn_local(async move {
             let mut errors = AcceptErrors::default();

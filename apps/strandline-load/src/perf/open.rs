@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use rustix::net::sockopt::set_tcp_congestion;
 use strandline::{Address, Association, OutgoingPorts, PacketObserver, RawOptions, Stack, StackBuilder};
+use strandline_ops::socket_for;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
 
@@ -71,7 +72,7 @@ fn controllers() -> String {
 
 /// Opens a TCP socket. With `may_lack`, a congestion control that the kernel lacks is not an error.
 fn tcp_socket(common: &Common, address: SocketAddr, may_lack: bool) -> Result<TcpSocket> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = TcpSocket::from_std_stream(socket_for(address, socket2::Type::STREAM)?.into());
     // Set before connecting or listening, because the window scale depends on it.
     if let Some(bytes) = common.receive_buffer {
         socket.set_recv_buffer_size(bytes)?;

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-use crate::bind_hint;
+use crate::{listen_tcp, not_listening};
 pub use answer::Answer;
 use hosts::Hosts;
 pub use request::{Request, escape};
@@ -65,7 +65,7 @@ pub async fn listen_for(
     names: &[String],
     handler: Handler,
 ) -> anyhow::Result<SocketAddr> {
-    let listener = bind_for(what, address).await?;
+    let listener = bind_for(what, address)?;
     let address = listener.local_addr()?;
     serve_at(what, listener, names, handler)?;
     Ok(address)
@@ -75,12 +75,10 @@ pub async fn listen_for(
 ///
 /// # Errors
 /// Returns an error if it can't listen.
-pub async fn bind_for(what: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address).await;
-    listener.map_err(|error| {
-        let hint = bind_hint(&error);
-        anyhow::Error::new(error).context(format!("listening for {what} on TCP {address}{hint}"))
-    })
+pub fn bind_for(what: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    listen_tcp(address, false)
+        .and_then(TcpListener::from_std)
+        .map_err(|error| not_listening(&format!("listening for {what} on TCP {address}"), &error))
 }
 
 /// Serves at a listener as [`listen_for`] does. Aborting the returned task ends the listener; requests that

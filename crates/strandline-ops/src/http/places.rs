@@ -3,14 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::Network;
 
 /// Maximum number of connections in total, and from one IPv4 address or IPv6 /64.
 const PLACES: usize = 64;
 const PLACES_OF_SOURCE: usize = 16;
+
+/// Minimum age of a connection that is closed because the system has no descriptors left. The request of a younger one
+/// may be on its way.
+pub(super) const AGE_MIN: Duration = Duration::from_millis(500);
 
 /// The place of a connection.
 #[derive(Debug)]
@@ -29,6 +35,7 @@ impl Place {
 #[derive(Debug)]
 struct Taken {
     source: Network,
+    since: Instant,
     /// True once a request has arrived.
     has_request: bool,
     evicted: Rc<Notify>,
@@ -42,9 +49,9 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Gives a new connection a place, if necessary that of the oldest connection without a request. Returns
-    /// `None` if all connections have requests.
-    pub(super) fn take(&mut self, source: Network) -> Option<Place> {
+    /// Gives a connection that is new `now` a place, if necessary that of the oldest connection without a
+    /// request. Returns `None` if all connections have requests.
+    pub(super) fn take(&mut self, source: Network, now: Instant) -> Option<Place> {
         let of_source = |taken: &Taken| taken.source == source;
         if self.taken.values().filter(|taken| of_source(taken)).count() >= PLACES_OF_SOURCE {
             self.evict(of_source).then_some(())?;
@@ -53,7 +60,8 @@ impl Places {
         }
         let (number, evicted) = (self.next, Rc::new(Notify::new()));
         self.next += 1;
-        self.taken.insert(number, Taken { source, has_request: false, evicted: Rc::clone(&evicted) });
+        self.taken
+            .insert(number, Taken { source, since: now, has_request: false, evicted: Rc::clone(&evicted) });
         Some(Place { number, evicted })
     }
 
@@ -69,9 +77,9 @@ impl Places {
         self.taken.remove(&place.number);
     }
 
-    /// Closes the oldest connection without a request.
-    pub(super) fn evict_oldest(&mut self) {
-        self.evict(|_| true);
+    /// Closes the oldest connection without a request, unless that may be on its way.
+    pub(super) fn evict_oldest(&mut self, now: Instant) {
+        self.evict(|taken| now.saturating_duration_since(taken.since) >= AGE_MIN);
     }
 
     fn evict(&mut self, may: impl Fn(&Taken) -> bool) -> bool {

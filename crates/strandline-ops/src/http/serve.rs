@@ -15,11 +15,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use strandline_tls::{AcceptErrors, is_fatal};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use crate::Network;
+use crate::{Network, is_silent_since};
 
 use super::hosts::Hosts;
-use super::places::{Place, Places};
+use super::places::{AGE_MIN, Place, Places};
 use super::request::Request;
 use super::{Answer, Handler, Reply};
 
@@ -28,6 +29,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Size of the read buffer, in bytes, which limits the head of a request.
 const HEAD_MAX: usize = 8192;
 const HEADERS_MAX: usize = 64;
+/// How long descriptors count as exhausted after none was left.
+const EXHAUSTED: Duration = Duration::from_secs(1);
 
 /// The connections of a listening socket.
 #[derive(Default)]
@@ -52,10 +55,15 @@ pub(super) async fn serve(mut listener: TcpListener, hosts: Rc<Hosts>, handler: 
     let open = Rc::new(Open::default());
     open.keep_reserve();
     let mut errors = AcceptErrors::default();
+    let mut exhausted: Option<Instant> = None;
     loop {
         match listener.accept().await {
+            // Of many that wait to be accepted, those without a request would take the last descriptors in turn.
+            Ok((stream, _))
+                if exhausted.is_some_and(|at| at.elapsed() < EXHAUSTED)
+                    && is_silent_since(&stream, AGE_MIN) => {}
             Ok((stream, peer)) => {
-                let taken = open.places.borrow_mut().take(Network::of(peer.ip()));
+                let taken = open.places.borrow_mut().take(Network::of(peer.ip()), Instant::now());
                 let Some(place) = taken else { continue };
                 let (open, hosts, handler) = (Rc::clone(&open), Rc::clone(&hosts), Rc::clone(&handler));
                 tokio::task::spawn_local(async move {
@@ -75,7 +83,8 @@ pub(super) async fn serve(mut listener: TcpListener, hosts: Rc<Hosts>, handler: 
                     tracing::warn!(%error, unlogged, "accepting an HTTP connection failed");
                 }
                 if found.is_exhausted {
-                    open.places.borrow_mut().evict_oldest();
+                    exhausted = Some(Instant::now());
+                    open.places.borrow_mut().evict_oldest(Instant::now());
                     if open.reserve.borrow_mut().take().is_some() {
                         continue;
                     }

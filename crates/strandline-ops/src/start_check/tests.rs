@@ -1,3 +1,5 @@
+use std::net::TcpListener;
+
 use super::*;
 
 fn address(name: &str, address: &str, is_udp: bool) -> StartAddress {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Minimum age of a stranger that is closed. The first message of a younger one may be on its way.
-const AGE_MIN: Duration = Duration::from_millis(500);
+pub(in crate::server) const AGE_MIN: Duration = Duration::from_millis(500);
 /// The interval between marks, and the number of marks kept, which together cover `AGE_MIN`.
 const MARK_EVERY: Duration = Duration::from_millis(100);
 const MARKS: usize = 8;

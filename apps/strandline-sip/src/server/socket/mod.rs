@@ -26,6 +26,7 @@ const PER_SEC_LOG2: u32 = 28;
 pub(super) const FIRST: u8 = 2;
 
 pub(super) use activity::Begun;
+pub(super) use connection_age::AGE_MIN;
 pub use connection_limits::ConnectionLimits;
 pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::{Came, Gate, mark, threshold};

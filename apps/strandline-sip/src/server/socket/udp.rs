@@ -6,6 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::time::Duration;
 
+use strandline_ops::bind_udp;
 use strandline_udp::{BATCH, Receiving, Sending, TRAIN, dropped, note_times, take_trains};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -57,7 +58,7 @@ struct Closed {
 
 impl Udp {
     pub(in crate::server) fn bind(address: SocketAddr) -> io::Result<Rc<Self>> {
-        Self::of(UdpSocket::bind(address)?)
+        Self::of(bind_udp(address, false)?)
     }
 
     /// Wraps a socket that was opened before, and perhaps used.

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use socket2::{Domain, Socket, Type};
+use socket2::Socket;
+use strandline_ops::bind_udp;
 
 use crate::server::config::{Config, Listen};
 use crate::server::hints;
@@ -90,10 +91,7 @@ impl Group {
         if listen.protocol != Protocol::Udp {
             return accept::bind(address, &self.connection_limits, joins);
         }
-        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
-        socket.set_reuse_port(joins)?;
-        socket.bind(&address.into())?;
-        Ok(socket)
+        Ok(bind_udp(address, joins)?.into())
     }
 
     /// Opens the sockets of a worker that are closed.
