@@ -287,11 +287,11 @@ fn configuration_check_names_what_is_wrong() {
         (right.replace("domains", "domain"), "line 1, column 1"),
         (
             right.replace("\"udp\"", "\"tls1\""),
-            "listen.protocol: unknown protocol \"tls1\": use \"udp\", \"tcp\", \"sctp\", \"tls\", \"ws\" or \"wss\"",
+            "listen[0].protocol: unknown protocol \"tls1\": use \"udp\", \"tcp\", \"sctp\", \"tls\", \"ws\" or \"wss\"",
         ),
         (
             right.replace("advertise = \"sip.example.com\"", ""),
-            "listen.advertise: required with address 0.0.0.0:5060",
+            "listen[0].advertise: required with address 0.0.0.0:5060",
         ),
         (right.replace("path = \"/tmp/a.db\"", ""), "store.path: required with kind = \"sqlite\""),
         (right.replace("0/24", "0/33"), "relay.from: expected a network such as 192.0.2.0/24 or"),
@@ -319,7 +319,7 @@ fn configuration_check_names_what_is_wrong() {
         ),
         (
             format!("{right}[aliases]\ndomains = {{ \"example.net\" = \"example.org\" }}\n"),
-            "aliases.domains: \"example.net\" = \"example.org\": the first must not be one of `domains`",
+            "aliases.domains.\"example.net\": \"example.net\" = \"example.org\": the first must not be one of `domains`",
         ),
         (
             format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"b@elsewhere.example\"] }}\n"),
@@ -327,7 +327,7 @@ fn configuration_check_names_what_is_wrong() {
         ),
         (
             format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"a@example.com\"] }}\n"),
-            "aliases.users: \"a@example.com\" is an alias of itself",
+            "aliases.users.\"a@example.com\": \"a@example.com\" is an alias of itself",
         ),
         (
             format!("{right}[registrar]\nexpires_min_secs = 7200\n"),
@@ -401,7 +401,7 @@ fn route_errors_name_what_is_wrong() {
     for (text, error) in [
         (
             format!("{right}[[route]]\nto = [\"sip:192.0.2.1\"]\n"),
-            "route: a route requires a prefix, such as \"+44\", or a domain",
+            "route[0]: a route requires a prefix, such as \"+44\", or a domain",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [{{ uri = \"sip:192.0.2.1\", prioriti = 1 }}]\n"),
@@ -409,26 +409,26 @@ fn route_errors_name_what_is_wrong() {
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [\"tel:+1\"]\n"),
-            "route.to: expected a URI such as \"sip:trunk.example.net\" or \"sip:192.0.2.1:5060;transport=tcp\", not \"tel:+1\"",
+            "route[0].to: expected a URI such as \"sip:trunk.example.net\" or \"sip:192.0.2.1:5060;transport=tcp\", not \"tel:+1\"",
         ),
         (
             format!(
                 "{right}[[route]]\nprefix = \"+\"\nto = [\"sip:192.0.2.1\"]\n[[route]]\nprefix = \"0\"\nto = [\"192.0.2.1\"]\n"
             ),
-            "route[2].to: expected a URI such as",
+            "route[1].to: expected a URI such as",
         ),
         (format!("{right}[overload]\ngather_ms = 50\n"), "overload.gather_ms: 50 is not between 0 and 20"),
         (
             format!("{right}[[route]]\ndomain = \"example.com\"\nto = [\"sip:192.0.2.1\"]\n"),
-            "route.domain: \"example.com\" is one of `domains`",
+            "route[0].domain: \"example.com\" is one of `domains`",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:192.0.2.1;transport=tcp\"]\n"),
-            "route.to: \"sip:192.0.2.1;transport=tcp\" uses tcp, but nothing listens for tcp: add a [[listen]]",
+            "route[0].to: \"sip:192.0.2.1;transport=tcp\" uses tcp, but nothing listens for tcp: add a [[listen]]",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:trunk.example;transport=dccp\"]\n"),
-            "route.to: \"sip:trunk.example;transport=dccp\" has an unknown transport: use udp, tcp, tls or sctp",
+            "route[0].to: \"sip:trunk.example;transport=dccp\" has an unknown transport: use udp, tcp, tls or sctp",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:trunk.example;transport=wss\"]\n"),
@@ -436,11 +436,11 @@ fn route_errors_name_what_is_wrong() {
         ),
         (
             format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"sips:b@elsewhere.example\"] }}\n"),
-            "aliases.users: \"sips:b@elsewhere.example\" uses tls, but nothing listens for tls",
+            "aliases.users.\"a@example.com\": \"sips:b@elsewhere.example\" uses tls, but nothing listens for tls",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nregistrar = true\nto = [\"sip:192.0.2.1\"]\n"),
-            "route.registrar: a registrar requires a domain and no prefix",
+            "route[0].registrar: a registrar requires a domain and no prefix",
         ),
     ] {
         let (success, stderr) = check(&text);
@@ -453,10 +453,10 @@ fn route_errors_name_what_is_wrong() {
 #[test]
 fn sctp_carriers_serve_only_sctp_on_one_port() {
     for (entry, error) in [
-        ("protocol = \"tcp\"\ncarrier = \"ip\"\n", "listen.carrier: requires protocol = \"sctp\""),
+        ("protocol = \"tcp\"\ncarrier = \"ip\"\n", "listen[0].carrier: requires protocol = \"sctp\""),
         (
             "protocol = \"sctp\"\ncarrier = \"ip\"\nsctp_port = 5\n",
-            "listen.sctp_port: requires carrier = \"udp\"",
+            "listen[0].sctp_port: requires carrier = \"udp\"",
         ),
         ("protocol = \"sctp\"\ncarrier = \"tcp\"\n", "unknown variant `tcp`"),
     ] {

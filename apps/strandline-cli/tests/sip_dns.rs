@@ -279,8 +279,8 @@ fn what_is_wrong_with_the_table_is_told() {
         ("[dns]\ntimeout_ms = 5\n".to_owned(), "dns.timeout_ms: 5 is not between 100 and 10000"),
         ("[dns]\ncache_max = 1\n".to_owned(), "dns.cache_max: 1 is not between 16 and 1000000"),
         ("[dns]\ncashe_max = 1\n".to_owned(), "unknown field `cashe_max`"),
-        (format!("[dns]\nenabled = false\n{route}"), "route.to: \"sip:trunk.example\" has a host name"),
-        (route.replace("sip:", "tel:"), "route.to: expected a URI such as"),
+        (format!("[dns]\nenabled = false\n{route}"), "route[0].to: \"sip:trunk.example\" has a host name"),
+        (route.replace("sip:", "tel:"), "route[0].to: expected a URI such as"),
         (
             alias.to_owned(),
             "other.example is not one of `domains`; for another domain write \"sip:b@other.example\"",

@@ -47,7 +47,7 @@ fn keys_of(table: Option<&str>) -> Option<Vec<String>> {
         let told = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{header}");
         if let Some((_, expected)) = told.split_once("unknown field `nothing_such`, expected ") {
-            return Some(quoted(expected));
+            return expected.lines().next().map(quoted);
         }
     }
     None

@@ -137,7 +137,7 @@ fn what_goes_with_one_process_only_is_told() {
         (vec!["--processes", "many"], "--processes: expected a number from 1 to 64"),
         (
             vec!["--processes", "2", "--listen", "sctp-ip:127.0.0.1:5060"],
-            "listen.carrier: SCTP over IP requires a single process",
+            "--listen: SCTP over IP requires a single process",
         ),
     ] {
         let output = Command::new(PROGRAM).args(["sip", "--check"]).args(&arguments).output().unwrap();

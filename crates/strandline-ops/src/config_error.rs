@@ -109,14 +109,25 @@ impl ConfigError {
     }
 }
 
-/// Returns the line, from 1, of a key such as `limits.connections_max` or `peer[1].addresses` in a TOML
-/// document, or of the innermost table on the way to it. `None` if not even its first part is there.
+/// Splits a key at its dots, except those within quotes: `users."a@example.com"` has two parts.
+fn parts(key: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let parts = key.split(move |char| {
+        is_quoted ^= char == '"';
+        char == '.' && !is_quoted
+    });
+    parts.map(|part| part.strip_prefix('"').and_then(|part| part.strip_suffix('"')).unwrap_or(part))
+}
+
+/// Returns the line, from 1, of a key such as `limits.connections_max`, `peer[1].addresses` or
+/// `users."a@example.com"` in a TOML document, or of the innermost table on the way to it. `None` if not even its
+/// first part is there.
 #[must_use]
 pub fn line_of(text: &str, key: &str) -> Option<usize> {
     let (document, _) = DeTable::parse_recoverable(text);
     let mut table = document.get_ref();
     let mut at = None;
-    for part in key.split('.') {
+    for part in parts(key) {
         let (name, index) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
             Some((name, index)) => (name, index.parse::<usize>().ok()),
             None => (part, None),

@@ -25,6 +25,12 @@ impl ConfigErrors {
         }
     }
 
+    /// Returns the number of errors so far.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Returns the value, or notes the error.
     pub fn take<T>(&mut self, result: Result<T, ConfigError>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
@@ -69,6 +75,14 @@ pub fn parse_document<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T,
         }
     }
     errors.sort_by_key(|error| error.span().map(|place| place.start));
+    // The parser may tell an error twice.
+    let mut told = Vec::new();
+    errors.retain(|error| {
+        let text = error.to_string();
+        let is_new = !told.contains(&text);
+        told.push(text);
+        is_new
+    });
     let mut all = ConfigErrors::default();
     for cause in errors.into_iter().take(MALFORMED_MAX) {
         all.add(ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) });

@@ -1,11 +1,15 @@
-//! Fuzz target: arbitrary bytes as a request and as a response.
+//! Fuzz targets: arbitrary bytes as a request, as a response, and as a document.
 #![allow(clippy::panic, reason = "a fuzz target stops at what breaks a promise")]
+
+use std::path::Path;
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Method, Uri, Version};
+use serde::Deserialize;
 
 use crate::http::hosts::Hosts;
 use crate::http::{Request, client, escape};
+use crate::{ConfigError, line_of, parse_document};
 
 /// Whole requests, request targets, and responses.
 pub fn http(bytes: &[u8]) {
@@ -16,6 +20,58 @@ pub fn http(bytes: &[u8]) {
     if let Some(body) = client::body(bytes) {
         // Invalid UTF-8 is replaced by a character of three bytes.
         assert!(body.len() <= 3 * bytes.len());
+    }
+}
+
+/// What [`parse_document`] is given: a table of values, nested tables, and tables in an array.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Document {
+    name: String,
+    number: Option<u16>,
+    words: Vec<String>,
+    inner: Inner,
+    entry: Vec<Inner>,
+}
+
+/// A table with a key that must be there.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inner {
+    needed: u8,
+    #[serde(default)]
+    more: Option<Box<Inner>>,
+}
+
+/// Whole documents. A valid one is read as serde reads it. Errors of others are told, each once, in the order of the
+/// document, and with a place in it.
+pub fn document(bytes: &[u8]) {
+    let Ok(text) = core::str::from_utf8(bytes) else { return };
+    let path = Path::new("a.toml");
+    let error = match (toml::from_str::<Document>(text), parse_document::<Document>(path, text)) {
+        (Ok(expected), Ok(document)) => return assert_eq!(document, expected),
+        (Err(_), Err(error)) => error,
+        (expected, parsed) => panic!("{expected:?} and {parsed:?}"),
+    };
+    let all = match error {
+        ConfigError::Several(all) => all,
+        one => vec![one],
+    };
+    let (mut last, mut told) = (0, Vec::new());
+    for error in &all {
+        let ConfigError::Malformed { path: of, cause } = error else { panic!("{error:?}") };
+        assert_eq!(of, path);
+        if let Some(place) = cause.span() {
+            assert!(place.start >= last && place.start <= place.end && place.end <= text.len(), "{place:?}");
+            last = place.start;
+        }
+        let text = error.to_string();
+        assert!(!text.is_empty() && !told.contains(&text), "{text}");
+        told.push(text);
+    }
+    // Any line, or none.
+    for key in text.lines() {
+        assert!(line_of(text, key).is_none_or(|line| (1..=text.lines().count()).contains(&line)), "{key}");
     }
 }
 

@@ -10,6 +10,9 @@ name = \"a\"
 [[peer]]
 addresses = []
 inner = { depth = 1 }
+[users]
+\"a@example.com\" = []
+\"b.c\" = []
 ";
 
 #[test]
@@ -23,6 +26,9 @@ fn keys_have_lines() {
         ("peer[1].addresses", Some(8)),
         ("peer[1].inner.depth", Some(9)),
         ("peer[0].addresses", Some(5)),
+        ("users.\"a@example.com\"", Some(11)),
+        ("users.\"b.c\"", Some(12)),
+        ("users.\"d.e\"", Some(10)),
         ("peer[2].name", None),
         ("socks[0].listen", None),
     ] {

@@ -112,3 +112,13 @@ fn errors_are_noted_until_the_end() {
     assert_eq!(placed.to_string(), "x.toml:2: limits.most: a number");
     assert!(ConfigErrors::default().finish().is_ok());
 }
+
+/// The parser reports the end of this string at the end of the line, and once more for the array around it.
+#[test]
+fn an_error_of_the_syntax_is_told_once() {
+    let text = "inner = { a = 1, other = 1 \"quot\"d.key\" = 1\n";
+    let Err(error) = parse(text) else { panic!("it is no TOML") };
+    let told = error.to_string();
+    let all: Vec<&str> = told.split("x.toml:").collect();
+    assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)), "{told}");
+}

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::server::access::Access;
 
-use super::error::ConfigError;
+use super::error::ConfigErrors;
 use super::host::networks;
 
 #[derive(Debug, Deserialize, Default)]
@@ -14,6 +14,9 @@ pub(super) struct Table {
     deny: Vec<String>,
 }
 
-pub(super) fn check(file: &Table) -> Result<Access, ConfigError> {
-    Ok(Access { allow: networks("access.allow", &file.allow)?, deny: networks("access.deny", &file.deny)? })
+pub(super) fn check(file: &Table, errors: &mut ConfigErrors) -> Access {
+    Access {
+        allow: networks("access.allow", &file.allow, errors),
+        deny: networks("access.deny", &file.deny, errors),
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use strandline_ops::Files;
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigError, ConfigErrors, wrong};
 use super::files::text_of;
 use super::host::{check_hosts, socket_address_if_any};
 
@@ -45,28 +45,34 @@ pub(super) fn check(
     address: Option<SocketAddr>,
     token: Option<&Path>,
     files: &mut Files,
-) -> Result<Option<Admin>, ConfigError> {
+    errors: &mut ConfigErrors,
+) -> Option<Admin> {
+    let hosts = check_hosts("admin.hosts", &file.hosts, errors);
     let token = token.map(Path::to_owned).or(file.token);
     match (address.or(file.address), token) {
-        (None, None) => Ok(None),
+        (None, None) => None,
         (None, Some(_)) => {
-            Err(wrong("admin.address", "required with admin.token, such as \"127.0.0.1:9091\""))
+            errors.add(wrong("admin.address", "required with admin.token, such as \"127.0.0.1:9091\""));
+            None
         }
         (Some(_), None) => {
             let hint = "required: a file with a secret, such as the output of `openssl rand -hex 32` (--admin-token)";
-            Err(wrong("admin.token", hint))
+            errors.add(wrong("admin.token", hint));
+            None
         }
         (Some(address), Some(path)) => {
-            let token = text_of(files, "admin.token", &path)?.trim().to_owned();
-            if token.len() < TOKEN_MIN || token.contains(|char: char| !char.is_ascii_graphic()) {
-                let message = format!(
-                    "{} must contain one word of at least {TOKEN_MIN} ASCII characters",
-                    path.display()
-                );
-                return Err(wrong("admin.token", message));
-            }
-            let hosts = check_hosts("admin.hosts", &file.hosts)?;
-            Ok(Some(Admin { address, token, hosts }))
+            let token = errors.take(read_token(&path, files))?;
+            Some(Admin { address, token, hosts })
         }
     }
+}
+
+fn read_token(path: &Path, files: &mut Files) -> Result<String, ConfigError> {
+    let token = text_of(files, "admin.token", path)?.trim().to_owned();
+    if token.len() < TOKEN_MIN || token.contains(|char: char| !char.is_ascii_graphic()) {
+        let message =
+            format!("{} must contain one word of at least {TOKEN_MIN} ASCII characters", path.display());
+        return Err(wrong("admin.token", message));
+    }
+    Ok(token)
 }

@@ -10,7 +10,7 @@ use strandline_ops::Files;
 use crate::auth::{self, Algorithm, CacheSettings};
 use crate::store::{Kind, SubscriberTable};
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigError, ConfigErrors, in_range, wrong};
 use super::files::text_of;
 use super::store::Store;
 use super::{Config, Listen};
@@ -56,20 +56,14 @@ pub struct Auth {
     pub wrong_max: u32,
 }
 
-fn cache(file: &Table) -> Result<CacheSettings, ConfigError> {
-    let in_range = |key: &str, value: Option<u64>, default: u64, least: u64, most: u64| match value {
-        None => Ok(default),
-        Some(value) if (least..=most).contains(&value) => Ok(value),
-        Some(value) => {
-            Err(wrong(format!("auth.{key}"), format!("{value} is not between {least} and {most}")))
-        }
+fn cache(file: &Table, errors: &mut ConfigErrors) -> CacheSettings {
+    let mut secs = |key: &str, value: Option<u64>, default: u64, most: u64| {
+        Duration::from_secs(in_range(key, value, default, 1..=most, errors))
     };
-    let max = file.cache_max.map(|max| max as u64);
-    Ok(CacheSettings {
-        max: in_range("cache_max", max, 500_000, 100, 100_000_000)? as usize,
-        lifetime: Duration::from_secs(in_range("cache_secs", file.cache_secs, 300, 1, 86_400)?),
-        unknown: Duration::from_secs(in_range("cache_unknown_secs", file.cache_unknown_secs, 10, 1, 3600)?),
-    })
+    let lifetime = secs("auth.cache_secs", file.cache_secs, 300, 86_400);
+    let unknown = secs("auth.cache_unknown_secs", file.cache_unknown_secs, 10, 3600);
+    let max = in_range("auth.cache_max", file.cache_max, 500_000, 100..=100_000_000, errors);
+    CacheSettings { max, lifetime, unknown }
 }
 
 fn table(text: &str, store: Option<&Store>) -> Result<SubscriberTable, ConfigError> {
@@ -99,68 +93,87 @@ fn table(text: &str, store: Option<&Store>) -> Result<SubscriberTable, ConfigErr
     }
 }
 
-fn users(file: &Table, store: Option<&Store>, files: &mut Files) -> Result<Users, ConfigError> {
+/// Returns the users. `store` is the store; `None` if its table is wrong.
+fn users(
+    file: &Table,
+    store: Option<Option<&Store>>,
+    files: &mut Files,
+    errors: &mut ConfigErrors,
+) -> Option<Users> {
     match (&file.users, &file.subscribers) {
         (Some(path), None) => {
-            let cached = [
+            for (key, is_given) in [
                 ("cache_secs", file.cache_secs.is_some()),
                 ("cache_unknown_secs", file.cache_unknown_secs.is_some()),
                 ("cache_max", file.cache_max.is_some()),
-            ];
-            if let Some((key, _)) = cached.into_iter().find(|(_, given)| *given) {
-                return Err(wrong(format!("auth.{key}"), "requires auth.subscribers"));
+            ] {
+                if is_given {
+                    errors.add(wrong(format!("auth.{key}"), "requires auth.subscribers"));
+                }
             }
-            let users = auth::Users::read(&text_of(files, "auth.users", path)?)
-                .map_err(|error| wrong("auth.users", format!("{}, {error}", path.display())))?;
-            Ok(Users::File(users))
+            let text = errors.take(text_of(files, "auth.users", path))?;
+            let users = auth::Users::read(&text)
+                .map_err(|error| wrong("auth.users", format!("{}, {error}", path.display())));
+            errors.take(users).map(Users::File)
         }
-        (None, Some(text)) => Ok(Users::Table(table(text, store)?, cache(file)?)),
+        (None, Some(text)) => {
+            let cache = cache(file, errors);
+            errors.take(table(text, store?)).map(|table| Users::Table(table, cache))
+        }
         (None, None) => {
-            Err(wrong("auth.users", "required: a file of users, or a table of them in auth.subscribers"))
+            errors.add(wrong(
+                "auth.users",
+                "required: a file of users, or a table of them in auth.subscribers",
+            ));
+            None
         }
         (Some(_), Some(_)) => {
-            Err(wrong("auth.subscribers", "use either auth.subscribers or auth.users, not both"))
+            errors.add(wrong("auth.subscribers", "use either auth.subscribers or auth.users, not both"));
+            None
         }
     }
 }
 
-pub(super) fn check(file: Table, store: Option<&Store>, files: &mut Files) -> Result<Auth, ConfigError> {
+/// Checks the table. `store` is the store; `None` if its table is wrong.
+pub(super) fn check(
+    file: Table,
+    store: Option<Option<&Store>>,
+    files: &mut Files,
+    errors: &mut ConfigErrors,
+) -> Option<Auth> {
     if file.realm.is_empty() || file.realm.chars().any(|char| char.is_control() || matches!(char, '"' | '\\'))
     {
-        return Err(wrong(
+        errors.add(wrong(
             "auth.realm",
             "must not be empty or contain quotes or backslashes; use a name such as \"example.com\"",
         ));
     }
-    let users = users(&file, store, files)?;
+    let users = users(&file, store, files, errors);
     let known = |name: &String| {
         let message = || format!("unknown algorithm {name:?}: use \"SHA-256\", \"SHA-512-256\" or \"MD5\"");
-        Algorithm::from_name(name.as_bytes()).ok_or_else(|| wrong("auth.algorithms", message()))
+        Algorithm::from_name(name.as_bytes()).ok_or_else(message)
     };
     let algorithms: Vec<Algorithm> = match (&file.algorithms, &users) {
-        (Some(names), _) => names.iter().map(known).collect::<Result<_, _>>()?,
-        (None, Users::File(users)) => users.algorithms(),
-        (None, Users::Table(..)) => vec![Algorithm::Md5],
+        (Some(names), _) => errors.take_all("auth.algorithms", names.iter().map(known)),
+        (None, Some(Users::File(users))) => users.algorithms(),
+        (None, _) => vec![Algorithm::Md5],
     };
-    if algorithms.is_empty() {
-        return Err(wrong("auth.algorithms", "at least one is required"));
+    if file.algorithms.as_ref().map_or(algorithms.is_empty(), Vec::is_empty) {
+        errors.add(wrong("auth.algorithms", "at least one is required"));
     }
-    let nonce_lifetime_secs = file.nonce_lifetime_secs.unwrap_or(NONCE_SECS);
-    if !(10..=86_400).contains(&nonce_lifetime_secs) {
-        let message = format!("{nonce_lifetime_secs} is not between 10 and 86400");
-        return Err(wrong("auth.nonce_lifetime_secs", message));
-    }
-    let nonce_lifetime = Duration::from_secs(nonce_lifetime_secs);
+    let secs =
+        in_range("auth.nonce_lifetime_secs", file.nonce_lifetime_secs, NONCE_SECS, 10..=86_400, errors);
+    let nonce_lifetime = Duration::from_secs(secs);
     let wrong_max = file.wrong_max.unwrap_or(auth::Authenticator::WRONG_MAX);
     if wrong_max > 1000 {
-        return Err(wrong("auth.wrong_max", format!("{wrong_max} is not between 0 (no limit) and 1000")));
+        errors.add(wrong("auth.wrong_max", format!("{wrong_max} is not between 0 (no limit) and 1000")));
     }
-    Ok(Auth { realm: file.realm, users, algorithms, nonce_lifetime, wrong_max })
+    Some(Auth { realm: file.realm, users: users?, algorithms, nonce_lifetime, wrong_max })
 }
 
 /// Checks that the domains of users are served here. Users of other domains could not register.
-pub(super) fn check_domains(config: &Config) -> Result<(), ConfigError> {
-    let Some(Auth { users: Users::File(users), .. }) = &config.auth else { return Ok(()) };
+pub(super) fn check_domains(config: &Config, errors: &mut ConfigErrors) {
+    let Some(Auth { users: Users::File(users), .. }) = &config.auth else { return };
     let aliases = &config.settings.directory.domains;
     let is_ours = |domain: &str| {
         let names = |listen: &Listen| listen.host().eq_ignore_ascii_case(domain);
@@ -170,14 +183,11 @@ pub(super) fn check_domains(config: &Config) -> Result<(), ConfigError> {
     all.sort_unstable();
     for (line, domain) in all {
         if let Some(other) = aliases.get(domain) {
-            let message = format!("line {line}: {domain} is an alias: use {other}");
-            return Err(wrong("auth.users", message));
-        }
-        if !is_ours(domain) {
-            return Err(wrong("auth.users", format!("line {line}: {domain} is not one of `domains`")));
+            errors.add(wrong("auth.users", format!("line {line}: {domain} is an alias: use {other}")));
+        } else if !is_ours(domain) {
+            errors.add(wrong("auth.users", format!("line {line}: {domain} is not one of `domains`")));
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::server::dns::Dns;
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigError, ConfigErrors, in_range, wrong};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -31,23 +31,18 @@ const SERVERS_MAX: usize = 8;
 const DNS_PORT: u16 = 53;
 
 /// Checks the table. Returns `None` if names are not resolved.
-pub(super) fn check(file: &Table) -> Result<Option<Dns>, ConfigError> {
-    let servers = file.servers.iter().map(|text| server(text)).collect::<Result<Vec<_>, _>>()?;
-    if servers.len() > SERVERS_MAX {
-        return Err(wrong(
-            "dns.servers",
-            format!("{} servers: at most {SERVERS_MAX} are allowed", servers.len()),
-        ));
+pub(super) fn check(file: &Table, errors: &mut ConfigErrors) -> Option<Dns> {
+    let servers: Vec<SocketAddr> = file.servers.iter().filter_map(|text| errors.take(server(text))).collect();
+    if file.servers.len() > SERVERS_MAX {
+        let message = format!("{} servers: at most {SERVERS_MAX} are allowed", file.servers.len());
+        errors.add(wrong("dns.servers", message));
     }
-    if !(100..=10_000).contains(&file.timeout_ms) {
-        return Err(wrong("dns.timeout_ms", format!("{} is not between 100 and 10000", file.timeout_ms)));
-    }
-    if !(16..=1_000_000).contains(&file.cache_max) {
-        return Err(wrong("dns.cache_max", format!("{} is not between 16 and 1000000", file.cache_max)));
-    }
-    let timeout = Duration::from_millis(file.timeout_ms);
-    let dns = Dns { servers, timeout, cache_max: file.cache_max, hosts: file.hosts };
-    Ok(Some(dns).filter(|_| file.enabled))
+    let defaults = Table::default();
+    let millis = in_range("dns.timeout_ms", Some(file.timeout_ms), defaults.timeout_ms, 100..=10_000, errors);
+    let cache_max =
+        in_range("dns.cache_max", Some(file.cache_max), defaults.cache_max, 16..=1_000_000, errors);
+    let dns = Dns { servers, timeout: Duration::from_millis(millis), cache_max, hosts: file.hosts };
+    Some(dns).filter(|_| file.enabled)
 }
 
 /// Parses an address with an optional port.

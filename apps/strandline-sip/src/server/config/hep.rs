@@ -8,7 +8,7 @@ use strandline_ops::Files;
 
 use crate::server::hep::HepSettings;
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigErrors, in_range, wrong};
 use super::files::text_of;
 use super::host::socket_address;
 
@@ -35,47 +35,39 @@ impl core::fmt::Debug for Table {
 /// Maximum length of the password, in bytes.
 const PASSWORD_BYTES_MAX: usize = 255;
 
-pub(super) fn check(file: Table, files: &mut Files) -> Result<HepSettings, ConfigError> {
+pub(super) fn check(file: Table, files: &mut Files, errors: &mut ConfigErrors) -> HepSettings {
     let tcp = match file.transport.as_deref() {
         None | Some("udp") => false,
         Some("tcp") => true,
         Some(other) => {
-            return Err(wrong(
-                "hep.transport",
-                format!("unknown transport {other:?}: use \"udp\" or \"tcp\""),
-            ));
+            errors
+                .add(wrong("hep.transport", format!("unknown transport {other:?}: use \"udp\" or \"tcp\"")));
+            false
         }
     };
     let password = match (file.password, file.password_file) {
         (Some(_), Some(_)) => {
-            return Err(wrong("hep.password_file", "use either hep.password or hep.password_file, not both"));
+            Err(wrong("hep.password_file", "use either hep.password or hep.password_file, not both"))
         }
-        (Some(password), None) => password,
-        (None, Some(path)) => {
-            let text = text_of(files, "hep.password_file", &path)?;
-            text.trim_end_matches(['\r', '\n']).to_owned()
-        }
-        (None, None) => String::new(),
+        (Some(password), None) => Ok(password),
+        (None, Some(path)) => text_of(files, "hep.password_file", &path)
+            .map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
+        (None, None) => Ok(String::new()),
     };
+    let password = errors.take_or(password, String::new());
     if password.len() > PASSWORD_BYTES_MAX {
-        return Err(wrong("hep.password", format!("must have at most {PASSWORD_BYTES_MAX} bytes")));
+        errors.add(wrong("hep.password", format!("must have at most {PASSWORD_BYTES_MAX} bytes")));
     }
     if file.collector.port() == 0 || file.collector.ip().is_unspecified() {
-        return Err(wrong(
-            "hep.collector",
-            format!("{} is not the address and port of a host", file.collector),
-        ));
+        let message = format!("{} is not the address and port of a host", file.collector);
+        errors.add(wrong("hep.collector", message));
     }
-    let sample = file.sample.unwrap_or(1.0);
-    if !(0.0..=1.0).contains(&sample) {
-        return Err(wrong("hep.sample", format!("{sample} is not between 0 and 1")));
-    }
-    Ok(HepSettings {
+    HepSettings {
         collector: file.collector,
         tcp,
         capture_id: file.capture_id,
         password: password.into_bytes(),
-        sample,
+        sample: in_range("hep.sample", file.sample, 1.0, 0.0..=1.0, errors),
         blank_credentials: file.blank_credentials.unwrap_or(true),
-    })
+    }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigError, ConfigErrors, wrong};
 
 /// Checks a name or an address. Returns it in lowercase.
 pub(super) fn check_domain(key: &str, domain: &str) -> Result<String, ConfigError> {
@@ -19,9 +19,9 @@ pub(super) fn check_domain(key: &str, domain: &str) -> Result<String, ConfigErro
     Ok(lower)
 }
 
-/// Checks names and addresses. Returns them in lowercase.
-pub(super) fn check_hosts(key: &str, hosts: &[String]) -> Result<Vec<String>, ConfigError> {
-    hosts.iter().map(|host| check_domain(key, host)).collect()
+/// Checks names and addresses. Returns those that are valid, in lowercase.
+pub(super) fn check_hosts(key: &str, hosts: &[String], errors: &mut ConfigErrors) -> Vec<String> {
+    hosts.iter().filter_map(|host| errors.take(check_domain(key, host))).collect()
 }
 
 /// Parses an address and a port. A link-local address needs a zone.
@@ -36,8 +36,8 @@ pub(super) fn socket_address_if_any<'de, D: Deserializer<'de>>(
     socket_address(file).map(Some)
 }
 
-/// Parses networks: an address and a prefix length each.
-pub(super) fn networks(key: &str, texts: &[String]) -> Result<Vec<(IpAddr, u8)>, ConfigError> {
+/// Parses networks: an address and a prefix length each. Returns those that are valid.
+pub(super) fn networks(key: &str, texts: &[String], errors: &mut ConfigErrors) -> Vec<(IpAddr, u8)> {
     let network = |text: &String| {
         let form =
             || wrong(key, format!("expected a network such as 192.0.2.0/24 or 2001:db8::/32, not {text:?}"));
@@ -47,5 +47,5 @@ pub(super) fn networks(key: &str, texts: &[String]) -> Result<Vec<(IpAddr, u8)>,
         let prefix = prefix.map_or(Ok(most), |prefix| prefix.parse().map_err(|_| form()))?;
         if prefix > most { Err(form()) } else { Ok((address, prefix)) }
     };
-    texts.iter().map(network).collect()
+    texts.iter().filter_map(|text| errors.take(network(text))).collect()
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::service::Trusted;
 
-use super::error::ConfigError;
+use super::error::ConfigErrors;
 use super::host::networks;
 
 #[derive(Debug, Deserialize, Default)]
@@ -13,6 +13,6 @@ pub(super) struct Table {
     trust: Vec<String>,
 }
 
-pub(super) fn check(file: &Table) -> Result<Trusted, ConfigError> {
-    networks("identity.trust", &file.trust).map(Trusted)
+pub(super) fn check(file: &Table, errors: &mut ConfigErrors) -> Trusted {
+    Trusted(networks("identity.trust", &file.trust, errors))
 }

@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigErrors, wrong};
 use crate::codec::Limits;
+use crate::service::Settings;
 use crate::transaction::TransactionLimits;
 
 /// Minimum for the memory of messages, in bytes. New messages may use half of it, which must hold the largest
@@ -39,14 +40,9 @@ pub(super) struct Checked {
     pub(super) udp_request_bytes: usize,
 }
 
-/// # Errors
 /// Checks the table, and rejects values with which nothing would work.
-pub(super) fn check(
-    file: &Table,
-    users: usize,
-    transactions: TransactionLimits,
-    message: Limits,
-) -> Result<Checked, ConfigError> {
+pub(super) fn check(file: &Table, errors: &mut ConfigErrors) -> Checked {
+    let defaults = Settings::default();
     for (key, value, least) in [
         ("users_max", file.users_max, 1),
         ("transactions_max", file.transactions_max, 1),
@@ -56,27 +52,25 @@ pub(super) fn check(
         ("message_body_bytes_max", file.message_body_bytes_max, MESSAGE_BYTES_LEAST),
     ] {
         if let Some(value) = value.filter(|value| *value < least) {
-            return Err(wrong(
-                format!("limits.{key}"),
-                format!("{value} is less than the minimum of {least}"),
-            ));
+            errors
+                .add(wrong(format!("limits.{key}"), format!("{value} is less than the minimum of {least}")));
         }
     }
     let transactions = TransactionLimits {
-        servers_max: file.transactions_max.unwrap_or(transactions.servers_max),
-        clients_max: file.transactions_max.unwrap_or(transactions.clients_max),
-        bytes_max: file.transactions_bytes_max.unwrap_or(transactions.bytes_max),
+        servers_max: file.transactions_max.unwrap_or(defaults.limits.servers_max),
+        clients_max: file.transactions_max.unwrap_or(defaults.limits.clients_max),
+        bytes_max: file.transactions_bytes_max.unwrap_or(defaults.limits.bytes_max),
     };
-    let mut message = message;
+    let mut message = defaults.message;
     message.header_bytes_max = file.message_header_bytes_max.unwrap_or(message.header_bytes_max);
     message.body_bytes_max = file.message_body_bytes_max.unwrap_or(message.body_bytes_max);
-    Ok(Checked {
-        users: file.users_max.unwrap_or(users),
+    Checked {
+        users: file.users_max.unwrap_or(defaults.users_max),
         transactions,
         connections: file.connections_max.unwrap_or(CONNECTIONS_MAX),
         message,
         udp_request_bytes: file.udp_request_bytes_max.unwrap_or(UDP_REQUEST_BYTES_MAX),
-    })
+    }
 }
 
 #[cfg(test)]

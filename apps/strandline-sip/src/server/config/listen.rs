@@ -11,7 +11,7 @@ use crate::codec::SIP_PORT;
 use crate::server::style::{SctpCarrier, SctpStyle};
 use crate::transaction::Protocol;
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigError, ConfigErrors, wrong};
 use super::host::{check_domain, socket_address};
 
 #[derive(Debug, Deserialize)]
@@ -55,9 +55,19 @@ impl Listen {
     }
 }
 
+/// A listening address, and its key in the configuration, for errors: `listen[0]`, or `--listen`.
+pub(super) type Keyed = (String, Listen);
+
+/// The key of a part of an entry.
+fn key_of(entry: &str, name: &str) -> String {
+    if entry.starts_with("--") { entry.to_owned() } else { format!("{entry}.{name}") }
+}
+
 /// Checks an entry of the file.
-pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
-    let protocol = protocol("listen.protocol", &listen.protocol)?;
+pub(super) fn check(at: usize, listen: Table, errors: &mut ConfigErrors) -> Option<Keyed> {
+    let entry = format!("listen[{at}]");
+    let key = |name: &str| key_of(&entry, name);
+    let protocol = errors.take(protocol(&key("protocol"), &listen.protocol));
     let of_sctp = [
         ("sctp_port", listen.sctp_port.is_some()),
         ("style", listen.style.is_some()),
@@ -66,46 +76,49 @@ pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
         ("key", listen.key.is_some()),
         ("trust", listen.trust.is_some()),
     ];
-    for (key, there) in of_sctp {
-        if there && protocol != Protocol::Sctp {
-            let message = format!("requires protocol = \"sctp\", not {:?}", listen.protocol);
-            return Err(wrong(format!("listen.{key}"), message));
-        }
+    let is_sctp = protocol.is_none_or(|protocol| protocol == Protocol::Sctp);
+    for (name, _) in of_sctp.into_iter().filter(|(_, is_there)| *is_there && !is_sctp) {
+        let message = format!("requires protocol = \"sctp\", not {:?}", listen.protocol);
+        errors.add(wrong(key(name), message));
     }
     let sctp_carrier = listen.carrier.unwrap_or_default();
-    if sctp_carrier == SctpCarrier::Ip && listen.sctp_port.is_some() {
+    if is_sctp && sctp_carrier == SctpCarrier::Ip && listen.sctp_port.is_some() {
         let message = "requires carrier = \"udp\": over IP the SCTP port is that of the address";
-        return Err(wrong("listen.sctp_port", message));
+        errors.add(wrong(key("sctp_port"), message));
     }
-    let sctp_encryption = encryption(&listen, sctp_carrier)?;
+    let encryption = if is_sctp { encryption(&listen, sctp_carrier) } else { Ok(None) };
+    let sctp_encryption = encryption.map_err(|(name, message)| wrong(key(name), message));
+    let sctp_encryption = errors.take_or(sctp_encryption, None);
     let port = listen.sctp_port.unwrap_or(SIP_PORT);
-    Ok(Listen {
-        protocol,
+    let checked = Listen {
+        protocol: protocol?,
         address: listen.address,
         advertise: listen.advertise,
         sctp_port: if sctp_carrier == SctpCarrier::Ip { listen.address.port() } else { port },
         sctp_style: listen.style.unwrap_or_default(),
         sctp_carrier,
         sctp_encryption,
-    })
+    };
+    Some((entry, checked))
 }
 
-/// Checks how SCTP is encrypted, and that the files can be read.
-fn encryption(listen: &Table, carrier: SctpCarrier) -> Result<Option<Options>, ConfigError> {
+/// Checks how SCTP is encrypted, and that the files can be read. An error is the name of a key, and what is wrong.
+fn encryption(listen: &Table, carrier: SctpCarrier) -> Result<Option<Options>, (&'static str, String)> {
     if listen.encrypted != Some(true) {
-        let key = if listen.key.is_some() { "listen.key" } else { "listen.trust" };
+        let key = if listen.key.is_some() { "key" } else { "trust" };
         return match listen.key.is_some() || listen.trust.is_some() {
-            true => Err(wrong(key, "requires encrypted = true")),
+            true => Err((key, "requires encrypted = true".to_owned())),
             false => Ok(None),
         };
     }
     if carrier == SctpCarrier::Ip {
-        return Err(wrong("listen.encrypted", "requires carrier = \"udp\": SCTP on IP is not encrypted"));
+        let message = "requires carrier = \"udp\": SCTP on IP is not encrypted";
+        return Err(("encrypted", message.to_owned()));
     }
     let options = Options { key: listen.key.clone(), trust: listen.trust.clone().unwrap_or_default() };
     match options.load() {
         Ok(_) => Ok(Some(options)),
-        Err(error) => Err(wrong("listen.encrypted", error.to_string())),
+        Err(error) => Err(("encrypted", error.to_string())),
     }
 }
 
@@ -148,31 +161,44 @@ pub(super) fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, 
 }
 
 /// Checks that there is an address to advertise.
-pub(super) fn check_listen(listen: &Listen) -> Result<(), ConfigError> {
+pub(super) fn check_advertised((entry, listen): &Keyed) -> Result<(), ConfigError> {
+    let key = key_of(entry, "advertise");
     match &listen.advertise {
         None if listen.address.ip().is_unspecified() => Err(wrong(
-            "listen.advertise",
+            if *entry == key { "--advertise" } else { &key },
             format!("required with address {}: phones need a name or address to connect to", listen.address),
         )),
-        Some(host) => check_domain("listen.advertise", host).map(|_| ()),
+        Some(host) => check_domain(&key, host).map(|_| ()),
         None => Ok(()),
+    }
+}
+
+/// Checks that there is one entry for each protocol, and for SCTP one for each carrier.
+pub(super) fn check_numbers(all: &[Keyed], errors: &mut ConfigErrors) {
+    for protocol in Protocol::ALL {
+        let same: Vec<&Keyed> = all.iter().filter(|(_, listen)| listen.protocol == protocol).collect();
+        let [_, (second, _), ..] = same.as_slice() else { continue };
+        if protocol == Protocol::Sctp {
+            errors.take(check_carriers(&same));
+        } else {
+            let (name, count) = (protocol.name(), same.len());
+            errors.add(wrong(second, format!("{count} entries for {name}: at most one is allowed")));
+        }
     }
 }
 
 /// SCTP may be configured twice, in UDP and on IP, with one address and port, because the advertised ones
 /// apply to both.
-pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
-    let sctp: Vec<&Listen> = all.iter().filter(|listen| listen.protocol == Protocol::Sctp).collect();
-    let [one, other] = sctp.as_slice() else {
-        return Err(wrong(
-            "listen",
-            format!("{} entries for sctp: at most one over UDP and one over IP are allowed", sctp.len()),
-        ));
+fn check_carriers(sctp: &[&Keyed]) -> Result<(), ConfigError> {
+    let [(_, one), (key, other)] = sctp else {
+        let message =
+            format!("{} entries for sctp: at most one over UDP and one over IP are allowed", sctp.len());
+        return Err(wrong(sctp.get(2).map_or("listen", |(key, _)| key), message));
     };
     if one.sctp_carrier == other.sctp_carrier {
         let carrier = if one.sctp_carrier == SctpCarrier::Ip { "over IP" } else { "over UDP" };
         return Err(wrong(
-            "listen",
+            key,
             format!("two entries for sctp {carrier}: at most one over UDP and one over IP are allowed"),
         ));
     }
@@ -181,7 +207,7 @@ pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
             "SCTP over UDP and over IP must have the same SCTP port, not {} and {}: only one is advertised",
             one.sctp_port, other.sctp_port
         );
-        return Err(wrong("listen.sctp_port", message));
+        return Err(wrong(key_of(key, "sctp_port"), message));
     }
     if one.host() != other.host() {
         let message = format!(
@@ -189,16 +215,15 @@ pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
             one.host(),
             other.host()
         );
-        return Err(wrong("listen.advertise", message));
+        return Err(wrong(key_of(key, "advertise"), message));
     }
     Ok(())
 }
 
 /// Checks that several processes can share the addresses.
-pub(super) fn check_shared(all: &[Listen]) -> Result<(), ConfigError> {
-    if all.iter().any(|listen| listen.sctp_carrier == SctpCarrier::Ip) {
+pub(super) fn check_shared(all: &[Keyed], errors: &mut ConfigErrors) {
+    if let Some((entry, _)) = all.iter().find(|(_, listen)| listen.sctp_carrier == SctpCarrier::Ip) {
         let message = "SCTP over IP requires a single process, because each process would receive all packets; with `processes` use SCTP over UDP";
-        return Err(wrong("listen.carrier", message));
+        errors.add(wrong(key_of(entry, "carrier"), message));
     }
-    Ok(())
 }

@@ -29,11 +29,10 @@ mod tls;
 mod websocket;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
-use strandline_ops::Files;
+use strandline_ops::{Files, parse_document};
 
 use crate::codec::SIP_PORT;
 use crate::resolution::Ours;
@@ -51,9 +50,9 @@ use super::transports::WebSockets;
 pub use admin::Admin;
 pub use auth::{Auth, Users};
 pub use error::ConfigError;
-use error::wrong;
+use error::{ConfigErrors, wrong};
 use files::text_of;
-use host::{check_domain, check_hosts};
+use host::check_hosts;
 pub use listen::Listen;
 pub use overload::Overload;
 pub use store::Store;
@@ -144,71 +143,23 @@ impl Config {
     /// Reads the file named on the command line, and adds the other options.
     ///
     /// # Errors
-    /// Returns the first error.
+    /// All errors, in the order of the file; those of options come last.
     pub fn of(args: &Args, files: &mut Files) -> Result<Self, ConfigError> {
-        let (mut file, document) = match &args.config {
-            Some(path) => read(path, files)?,
-            None => (File::default(), toml::Table::new()),
+        let Some(path) = &args.config else {
+            return check(args, File::default(), toml::Table::new(), files);
         };
-        for domain in &args.domain {
-            file.domains.push(check_domain("--domain", domain)?);
-        }
-        let admin = std::mem::take(&mut file.admin);
-        let admin = admin::check(admin, args.admin, args.admin_token.as_deref(), files)?;
-        let processes = server::check(&file.server, args.processes.as_deref())?;
-        let mut config = Self { admin, processes, document, ..check(file, files)? };
-        for text in &args.listen {
-            config.listen.push(listen::parse_listen(text, args.sctp_style)?);
-        }
-        if config.listen.is_empty() {
-            let local = |protocol, port| Listen {
-                protocol,
-                address: SocketAddr::from(([127, 0, 0, 1], port)),
-                advertise: None,
-                sctp_port: SIP_PORT,
-                sctp_style: args.sctp_style,
-                sctp_carrier: SctpCarrier::Udp,
-                sctp_encryption: None,
-            };
-            config.listen = vec![
-                local(Protocol::Udp, SIP_PORT),
-                local(Protocol::Tcp, SIP_PORT),
-                local(Protocol::Sctp, SCTP_IN_UDP_PORT),
-            ];
-        }
-        for listen in &mut config.listen {
-            listen.advertise = listen.advertise.take().or_else(|| args.advertise.clone());
-            listen::check_listen(listen)?;
-        }
-        let secure = config.listen.iter().find(|listen| listen.protocol.is_secure());
-        if let Some(secure) = secure.filter(|_| config.tls.is_none()) {
-            let name = secure.protocol.name();
-            let message = format!("listening for {name} requires a table [tls] with certificate and key");
-            return Err(wrong("tls", message));
-        }
-        for protocol in Protocol::ALL {
-            let count = config.listen.iter().filter(|listen| listen.protocol == protocol).count();
-            if count > 1 && protocol == Protocol::Sctp {
-                listen::check_carriers(&config.listen)?;
-            } else if count > 1 {
-                let name = protocol.name();
-                return Err(wrong("listen", format!("{count} entries for {name}: at most one is allowed")));
-            }
-        }
-        let listens: Vec<Protocol> = config.listen.iter().map(|listen| listen.protocol).collect();
-        routes::check_reached(&config.settings.directory, &listens)?;
-        auth::check_domains(&config)?;
-        config.store = args.store.clone().map(Store::Sqlite).or(config.store);
-        config.metrics = args.metrics.or(config.metrics);
-        config.settings.durable = config.store.is_some();
-        config.settings.relay.open |= args.open_relay;
-        if args.front_end {
-            config.settings.mode = Mode::FrontEnd;
-        }
-        if config.processes > 1 {
-            listen::check_shared(&config.listen)?;
-        }
-        Ok(config)
+        let text = text_of(files, "--config", path)?;
+        let (file, document) = (parse_document(path, &text)?, parse_document(path, &text)?);
+        check(args, file, document, files).map_err(|errors| {
+            let placed = errors.map(|error| match error {
+                // The value of an option replaces that of the file.
+                ConfigError::Value { ref key, .. } if args.admin_token.is_some() && key == "admin.token" => {
+                    error
+                }
+                other => other.in_file(path, &text),
+            });
+            placed.in_order()
+        })
     }
 }
 
@@ -248,68 +199,148 @@ impl Config {
     }
 }
 
-fn read(path: &Path, files: &mut Files) -> Result<(File, toml::Table), ConfigError> {
-    let text = text_of(files, "--config", path)?;
-    let malformed = |cause| ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) };
-    Ok((toml::from_str(&text).map_err(malformed)?, toml::from_str(&text).map_err(malformed)?))
+/// Checks all of it, and reports all errors.
+fn check(
+    args: &Args,
+    mut file: File,
+    document: toml::Table,
+    files: &mut Files,
+) -> Result<Config, ConfigError> {
+    let mut all = ConfigErrors::default();
+    let errors = &mut all;
+    let before = errors.count();
+    let mut domains = check_hosts("domains", &file.domains, errors);
+    domains.extend(check_hosts("--domain", &args.domain, errors));
+    let dns = dns::check(&file.dns, errors);
+    let listen = listens(std::mem::take(&mut file.listen), args, errors);
+    let are_names_known = errors.count() == before;
+    let directory = directory(&file, &domains, dns.is_some(), errors);
+    let reached: Vec<Protocol> = listen.iter().map(|(_, listen)| listen.protocol).collect();
+    if are_names_known {
+        routes::check_reached(&file.route, &reached, errors);
+        aliases::check_reached(&file.aliases, &domains, dns.is_some(), &reached, errors);
+    }
+    let limits = limits::check(&file.limits, errors);
+    let settings = settings(&file, domains, directory, &limits, dns.as_ref(), errors);
+    let node = node::check(&file.node, errors);
+    let (store, store_timeout) = store::check(file.store, node, files, errors);
+    let store_read = store.as_ref().map(Option::as_ref);
+    let has_tls = file.tls.is_some();
+    let mut config = Config {
+        auth: file.auth.and_then(|auth| auth::check(auth, store_read, files, errors)),
+        store: args.store.clone().map(Store::Sqlite).or(store.flatten()),
+        store_timeout,
+        connections_max: limits.connections,
+        connection_limits: connections::check(&file.connections, errors),
+        overload: overload::check(&file.overload, errors),
+        metrics: args.metrics.or(file.metrics.address),
+        metrics_hosts: check_hosts("metrics.hosts", &file.metrics.hosts, errors),
+        tls: file.tls.and_then(|tls| tls::check(tls, files, errors)),
+        websocket: websocket::check(file.websocket, errors),
+        access: access::check(&file.access, errors),
+        dns,
+        hep: file.hep.map(|hep| hep::check(hep, files, errors)),
+        admin: admin::check(file.admin, args.admin, args.admin_token.as_deref(), files, errors),
+        processes: server::check(&file.server, args.processes.as_deref(), errors),
+        document,
+        listen: Vec::new(),
+        settings,
+    };
+    if config.processes > 1 {
+        listen::check_shared(&listen, errors);
+    }
+    let secure = listen.iter().find(|(_, listen)| listen.protocol.is_secure());
+    if let Some((_, secure)) = secure.filter(|_| !has_tls) {
+        let name = secure.protocol.name();
+        let message = format!("listening for {name} requires a table [tls] with certificate and key");
+        errors.add(wrong("tls", message));
+    }
+    config.listen = listen.into_iter().map(|(_, listen)| listen).collect();
+    if are_names_known {
+        auth::check_domains(&config, errors);
+    }
+    all.finish()?;
+    config.settings.durable = config.store.is_some();
+    config.settings.relay.open |= args.open_relay;
+    if args.front_end {
+        config.settings.mode = Mode::FrontEnd;
+    }
+    Ok(config)
 }
 
-fn check(file: File, files: &mut Files) -> Result<Config, ConfigError> {
-    let defaults = Settings::default();
-    let mode = match file.mode {
-        FileMode::Proxy => Mode::Proxy,
-        FileMode::Redirect => Mode::Redirect,
-        FileMode::FrontEnd => Mode::FrontEnd,
-    };
-    let domains =
-        file.domains.iter().map(|domain| check_domain("domains", domain)).collect::<Result<_, _>>()?;
-    let domains: Vec<String> = domains;
-    let dns = dns::check(&file.dns)?;
-    let directory = Directory {
-        domains: aliases::domains(&file.aliases, &domains)?,
-        users: aliases::users(&file.aliases, &domains, dns.is_some())?,
-        routes: routes::check(&file.route, &domains, dns.is_some())?,
-        failover: timers::check_failover(&file.timers)?,
+/// The listening addresses, with the default ones if there are no others.
+fn listens(tables: Vec<listen::Table>, args: &Args, errors: &mut ConfigErrors) -> Vec<listen::Keyed> {
+    let is_given = !tables.is_empty() || !args.listen.is_empty();
+    let tables = tables.into_iter().enumerate();
+    let mut all: Vec<listen::Keyed> =
+        tables.filter_map(|(at, table)| listen::check(at, table, errors)).collect();
+    for text in &args.listen {
+        let parsed = errors.take(listen::parse_listen(text, args.sctp_style));
+        all.extend(parsed.map(|listen| ("--listen".to_owned(), listen)));
+    }
+    if !is_given {
+        let local = |protocol, port| Listen {
+            protocol,
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            advertise: None,
+            sctp_port: SIP_PORT,
+            sctp_style: args.sctp_style,
+            sctp_carrier: SctpCarrier::Udp,
+            sctp_encryption: None,
+        };
+        let ports =
+            [(Protocol::Udp, SIP_PORT), (Protocol::Tcp, SIP_PORT), (Protocol::Sctp, SCTP_IN_UDP_PORT)];
+        all.extend(ports.map(|(protocol, port)| ("--listen".to_owned(), local(protocol, port))));
+    }
+    for keyed in &mut all {
+        keyed.1.advertise = keyed.1.advertise.take().or_else(|| args.advertise.clone());
+        errors.take(listen::check_advertised(keyed));
+    }
+    listen::check_numbers(&all, errors);
+    all
+}
+
+/// Aliases and routes. `names`: whether names are resolved.
+fn directory(file: &File, domains: &[String], names: bool, errors: &mut ConfigErrors) -> Directory {
+    Directory {
+        domains: aliases::domains(&file.aliases, domains, errors),
+        users: aliases::users(&file.aliases, domains, names, errors),
+        routes: routes::check(&file.route, domains, names, errors),
+        failover: timers::check_failover(&file.timers, errors),
         offer: file.overload.oc.offer(),
-    };
-    let domains = domains.into_iter().chain(directory.domains.keys().cloned()).collect();
-    let limits = limits::check(&file.limits, defaults.users_max, defaults.limits, defaults.message)?;
-    let settings = Settings {
-        mode,
-        domains,
-        relay: relay::check(&file.relay)?,
-        trusted: identity::check(&file.identity)?,
+    }
+}
+
+/// The settings of the service.
+fn settings(
+    file: &File,
+    domains: Vec<String>,
+    directory: Directory,
+    limits: &limits::Checked,
+    dns: Option<&Dns>,
+    errors: &mut ConfigErrors,
+) -> Settings {
+    Settings {
+        mode: match file.mode {
+            FileMode::Proxy => Mode::Proxy,
+            FileMode::Redirect => Mode::Redirect,
+            FileMode::FrontEnd => Mode::FrontEnd,
+        },
+        domains: domains.into_iter().chain(directory.domains.keys().cloned()).collect(),
+        relay: relay::check(&file.relay, errors),
+        trusted: identity::check(&file.identity, errors),
         directory,
-        registrar: registrar::check(&file.registrar)?,
-        service_route: registrar::service_route(&file.registrar)?,
+        registrar: registrar::check(&file.registrar, errors),
+        service_route: registrar::service_route(&file.registrar, errors),
         users_max: limits.users,
-        timings: timers::check(&file.timers)?,
+        timings: timers::check(&file.timers, errors),
         limits: limits.transactions,
         message: limits.message,
         udp_request_bytes_max: limits.udp_request_bytes,
-        names_max: dns.as_ref().map_or(0, |dns| dns.cache_max),
-        ..defaults
-    };
-    let node = node::check(&file.node)?;
-    let (store, store_timeout) = store::check(file.store, node, files)?;
-    Ok(Config {
-        settings,
-        listen: file.listen.into_iter().map(listen::check).collect::<Result<_, _>>()?,
-        auth: file.auth.map(|auth| auth::check(auth, store.as_ref(), files)).transpose()?,
-        store,
-        store_timeout,
-        connections_max: limits.connections,
-        connection_limits: connections::check(&file.connections)?,
-        overload: overload::check(&file.overload)?,
-        metrics: file.metrics.address,
-        metrics_hosts: check_hosts("metrics.hosts", &file.metrics.hosts)?,
-        tls: file.tls.map(|tls| tls::check(tls, files)).transpose()?,
-        websocket: websocket::check(file.websocket)?,
-        access: access::check(&file.access)?,
-        dns,
-        hep: file.hep.map(|hep| hep::check(hep, files)).transpose()?,
-        admin: None,
-        processes: 1,
-        document: toml::Table::new(),
-    })
+        names_max: dns.map_or(0, |dns| dns.cache_max),
+        ..Settings::default()
+    }
 }
+
+#[cfg(test)]
+mod tests;

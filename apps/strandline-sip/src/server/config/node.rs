@@ -9,7 +9,7 @@ use crate::service::NodeAddress;
 use crate::store::NodeSettings;
 use crate::transaction::Protocol;
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigError, ConfigErrors, in_range, wrong};
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -36,40 +36,33 @@ pub(super) fn alone() -> NodeSettings {
 const NAME_BYTES_MAX: usize = 64;
 
 /// The settings of this node, if there may be others.
-pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> {
+pub(super) fn check(table: &Table, errors: &mut ConfigErrors) -> Option<NodeSettings> {
     let defaults = alone();
+    let mut millis = |key: &str, value: Option<u64>, default: Duration, range| {
+        Duration::from_millis(in_range(key, value, default.as_millis() as u64, range, errors))
+    };
+    let poll = millis("node.poll_ms", table.poll_ms, defaults.poll, 5..=5000);
+    let lease = millis("node.lease_ms", table.lease_ms, defaults.lease, 1500..=60_000);
+    let address = table.address.as_deref().and_then(|address| errors.take(read(address)));
     let Some(name) = table.name.clone() else {
-        return match (&table.address, table.poll_ms, table.lease_ms) {
-            (None, None, None) => Ok(None),
-            _ => Err(wrong("node.name", "required: a name that no other node has, such as \"a\"")),
-        };
+        if (&table.address, table.poll_ms, table.lease_ms) != (&None, None, None) {
+            errors.add(wrong("node.name", "required: a name that no other node has, such as \"a\""));
+        }
+        return None;
     };
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_fit) {
         let message = format!("{name:?} must be 1 to {NAME_BYTES_MAX} letters, digits, '.', '-' and '_'");
-        return Err(wrong("node.name", message));
+        errors.add(wrong("node.name", message));
     }
-    let Some(address) = table.address.clone() else {
+    if table.address.is_none() {
         let hint =
             "required: the address at which other nodes reach this one, such as \"tcp:192.0.2.1:5060\"";
-        return Err(wrong("node.address", hint));
-    };
-    let read = read(&address)?;
-    let in_range = |key: &str, value: Option<u64>, default: Duration, least: u64, most: u64| match value {
-        None => Ok(default),
-        Some(value) if (least..=most).contains(&value) => Ok(Duration::from_millis(value)),
-        Some(value) => {
-            Err(wrong(format!("node.{key}"), format!("{value} is not between {least} and {most}")))
-        }
-    };
-    Ok(Some(NodeSettings {
-        server: name.clone(),
-        name,
-        address: read.to_string(),
-        zone: Address::of(read.address).zone(),
-        poll: in_range("poll_ms", table.poll_ms, defaults.poll, 5, 5000)?,
-        lease: in_range("lease_ms", table.lease_ms, defaults.lease, 1500, 60_000)?,
-    }))
+        errors.add(wrong("node.address", hint));
+    }
+    let (address, zone) =
+        address.map_or_else(Default::default, |read| (read.to_string(), Address::of(read.address).zone()));
+    Some(NodeSettings { server: name.clone(), name, address, zone, poll, lease })
 }
 
 /// Reads `tcp:192.0.2.1:5060`, or with the zone that a link-local address needs, `tcp:[fe80::1%eth1]:5060`.

@@ -8,7 +8,7 @@ use crate::server::inbox::{Inbox, InboxSettings};
 use crate::server::sources::Sources;
 use crate::service::Offer;
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigErrors, in_range};
 
 /// Default interval for gathering datagrams, in milliseconds. With 4 ms, a city's traffic takes more than a
 /// twentieth of a core.
@@ -81,30 +81,26 @@ impl Overload {
     }
 }
 
-pub(super) fn check(file: &Table) -> Result<Overload, ConfigError> {
+pub(super) fn check(file: &Table, errors: &mut ConfigErrors) -> Overload {
     let defaults = InboxSettings::default();
-    let in_range = |key: &str, value: u64, least: u64, most: u64| match value {
-        value if (least..=most).contains(&value) => Ok(value),
-        value => Err(wrong(format!("overload.{key}"), format!("{value} is not between {least} and {most}"))),
+    let wait_ms = defaults.wait_max.as_millis() as u64;
+    let wait_ms = in_range("overload.wait_ms_max", file.wait_ms_max, wait_ms, 10..=WAIT_MS_LIMIT, errors);
+    let bytes = (1 << 20)..=(1 << 36);
+    let bytes_max =
+        in_range("overload.queue_bytes_max", file.queue_bytes_max, defaults.bytes_max, bytes, errors);
+    let gather_ms = in_range("overload.gather_ms", file.gather_ms, GATHER_MS, 0..=20, errors);
+    let mut some = |key: &str, value: Option<u32>, most: u32| {
+        value.map(|value| in_range(&format!("overload.{key}"), Some(value), most, 1..=most, errors))
     };
-    let wait_ms_max = file.wait_ms_max.unwrap_or(defaults.wait_max.as_millis() as u64);
-    let wait_max = Duration::from_millis(in_range("wait_ms_max", wait_ms_max, 10, WAIT_MS_LIMIT)?);
-    let bytes_max = file.queue_bytes_max.unwrap_or(defaults.bytes_max) as u64;
-    let bytes_max = in_range("queue_bytes_max", bytes_max, 1 << 20, 1 << 36)? as usize;
-    let gather_ms = in_range("gather_ms", file.gather_ms.unwrap_or(GATHER_MS), 0, 20)?;
-    let some = |key: &str, value: Option<u32>, most: u32| -> Result<Option<u32>, ConfigError> {
-        let checked = value.map(|value| in_range(key, value.into(), 1, most.into())).transpose()?;
-        Ok(checked.map(|_| value.unwrap_or(most)))
-    };
-    Ok(Overload {
-        settings: InboxSettings { wait_max, bytes_max },
+    Overload {
+        settings: InboxSettings { wait_max: Duration::from_millis(wait_ms), bytes_max },
         refusals_per_sec: file.refusals_per_sec_max.unwrap_or(REFUSALS_PER_SEC),
         gather: Some(Duration::from_millis(gather_ms)).filter(|every| !every.is_zero()),
         source_messages_per_sec: some(
             "source_messages_per_sec_max",
             file.source_messages_per_sec_max,
             1_000_000,
-        )?,
-        source_connections: some("source_connections_max", file.source_connections_max, u32::MAX)?,
-    })
+        ),
+        source_connections: some("source_connections_max", file.source_connections_max, u32::MAX),
+    }
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::codec::Uri;
 use crate::registrar::RegistrarSettings;
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigErrors, wrong};
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -24,7 +24,7 @@ pub(super) struct Table {
 /// 10.3).
 const REFUSED_SECS_MAX: u32 = 3600;
 
-pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
+pub(super) fn check(file: &Table, errors: &mut ConfigErrors) -> RegistrarSettings {
     let defaults = RegistrarSettings::default();
     let settings = RegistrarSettings {
         expires_default_secs: file.expires_default_secs.unwrap_or(defaults.expires_default_secs),
@@ -36,50 +36,41 @@ pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
         gruu: file.gruu.unwrap_or(defaults.gruu),
         ..defaults
     };
-    if settings.expires_min_secs > REFUSED_SECS_MAX {
-        return Err(wrong(
-            "registrar.expires_min_secs",
+    let mut add = |key: &str, message: &str| errors.add(wrong(format!("registrar.{key}"), message));
+    let is_min = settings.expires_min_secs <= REFUSED_SECS_MAX;
+    let is_max = settings.expires_max_secs >= settings.expires_min_secs;
+    if !is_min {
+        add(
+            "expires_min_secs",
             "must be at most 3600: RFC 3261 section 10.3 forbids rejecting longer expirations",
-        ));
-    }
-    if settings.expires_max_secs < settings.expires_min_secs {
-        return Err(wrong("registrar.expires_max_secs", "must be at least expires_min_secs"));
+        );
+    } else if !is_max {
+        add("expires_max_secs", "must be at least expires_min_secs");
     }
     let range = settings.expires_min_secs..=settings.expires_max_secs;
-    if !range.contains(&settings.expires_default_secs) {
-        return Err(wrong(
-            "registrar.expires_default_secs",
-            "must be between expires_min_secs and expires_max_secs",
-        ));
+    if is_min && is_max && !range.contains(&settings.expires_default_secs) {
+        add("expires_default_secs", "must be between expires_min_secs and expires_max_secs");
     }
     if settings.contacts_max == 0 {
-        return Err(wrong("registrar.contacts_max", "must be at least 1"));
+        add("contacts_max", "must be at least 1");
     }
-    Ok(settings)
+    settings
 }
 
 /// The value of Service-Route (RFC 3608): URIs in brackets, in the order in which requests traverse them.
-pub(super) fn service_route(file: &Table) -> Result<Vec<u8>, ConfigError> {
-    let mut value = String::new();
-    for text in &file.service_route {
-        let key = "registrar.service_route";
+pub(super) fn service_route(file: &Table, errors: &mut ConfigErrors) -> Vec<u8> {
+    let routes = file.service_route.iter().map(|text| {
         let bare = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text);
         match Uri::parse(bare.as_bytes()) {
             Ok(Uri::Sip(uri)) if !uri.headers.is_empty() => {
-                return Err(wrong(key, format!("{text:?} has headers, which are not allowed in a route")));
+                Err(format!("{text:?} has headers, which are not allowed in a route"))
             }
             Ok(Uri::Sip(uri)) if !uri.is_loose_router() => {
-                return Err(wrong(key, format!("{text:?} lacks the parameter ;lr (loose routing)")));
+                Err(format!("{text:?} lacks the parameter ;lr (loose routing)"))
             }
-            Ok(Uri::Sip(_)) => {}
-            _ => {
-                return Err(wrong(key, format!("expected a SIP URI such as sip:192.0.2.1;lr, not {text:?}")));
-            }
+            Ok(Uri::Sip(_)) => Ok(format!("<{bare}>")),
+            _ => Err(format!("expected a SIP URI such as sip:192.0.2.1;lr, not {text:?}")),
         }
-        if !value.is_empty() {
-            value.push_str(", ");
-        }
-        value.extend(["<", bare, ">"]);
-    }
-    Ok(value.into_bytes())
+    });
+    errors.take_all("registrar.service_route", routes).join(", ").into_bytes()
 }

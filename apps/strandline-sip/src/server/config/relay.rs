@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::service::Relay;
 
-use super::error::ConfigError;
+use super::error::ConfigErrors;
 use super::host::networks;
 
 #[derive(Debug, Deserialize, Default)]
@@ -14,6 +14,6 @@ pub(super) struct Table {
     from: Vec<String>,
 }
 
-pub(super) fn check(file: &Table) -> Result<Relay, ConfigError> {
-    Ok(Relay { open: file.open, from: networks("relay.from", &file.from)? })
+pub(super) fn check(file: &Table, errors: &mut ConfigErrors) -> Relay {
+    Relay { open: file.open, from: networks("relay.from", &file.from, errors) }
 }

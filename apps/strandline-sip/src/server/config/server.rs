@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::store::worker_name;
 use crate::transaction::WORKERS_MAX;
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigError, ConfigErrors, wrong};
 use super::{Config, Store};
 
 #[derive(Debug, Deserialize, Default)]
@@ -42,13 +42,14 @@ impl Config {
 }
 
 /// The number of processes.
-pub(super) fn check(file: &Table, option: Option<&str>) -> Result<u8, ConfigError> {
-    match (option, &file.processes) {
+pub(super) fn check(file: &Table, option: Option<&str>, errors: &mut ConfigErrors) -> u8 {
+    let processes = match (option, &file.processes) {
         (Some(text), _) => read("--processes", text),
         (None, Some(Given::Number(number))) => read("server.processes", &number.to_string()),
         (None, Some(Given::Text(text))) => read("server.processes", text),
         (None, None) => Ok(1),
-    }
+    };
+    errors.take_or(processes, 1)
 }
 
 fn read(key: &str, text: &str) -> Result<u8, ConfigError> {

@@ -9,7 +9,7 @@ use strandline_tls::{DatabaseTls, Verify};
 
 use crate::store::{DATABASES_MISSING, Kind, NodeSettings, Shared};
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigError, ConfigErrors, in_range, wrong};
 use super::files::{pem_of, text_of};
 
 #[derive(Deserialize, Default)]
@@ -45,17 +45,17 @@ pub enum Store {
 /// Default for how long a response may wait for the store, in milliseconds.
 const TIMEOUT_MS: u64 = 2000;
 
-/// Checks the table. Returns the store, if any, and how long a response may wait for it.
+/// Checks the table. Returns the store, if any (`None` if the table is wrong), and how long a response may wait for
+/// it.
 pub(super) fn check(
     table: Table,
     node: Option<NodeSettings>,
     files: &mut Files,
-) -> Result<(Option<Store>, Duration), ConfigError> {
-    let timeout_ms = table.timeout_ms.unwrap_or(TIMEOUT_MS);
-    if !(50..=30_000).contains(&timeout_ms) {
-        return Err(wrong("store.timeout_ms", format!("{timeout_ms} is not between 50 and 30000")));
-    }
+    errors: &mut ConfigErrors,
+) -> (Option<Option<Store>>, Duration) {
+    let timeout_ms = in_range("store.timeout_ms", table.timeout_ms, TIMEOUT_MS, 50..=30_000, errors);
     let timeout = Duration::from_millis(timeout_ms);
+    let before = errors.count();
     let kind = match table.kind.as_deref() {
         None if table.path.is_some() => "sqlite",
         None => "memory",
@@ -70,21 +70,28 @@ pub(super) fn check(
             let message = format!(
                 "unknown kind {other:?}: use \"memory\", \"sqlite\", \"mysql\", \"postgresql\" or \"redis\""
             );
-            return Err(wrong("store.kind", message));
+            errors.add(wrong("store.kind", message));
+            return (None, timeout);
         }
     };
-    if let Some(kind) = shared {
-        if !cfg!(feature = "databases") {
-            return Err(wrong("store.kind", format!("{:?}: {DATABASES_MISSING}", kind.name())));
+    let store = match shared {
+        Some(kind) => check_shared(table, kind, timeout, node, files, errors)
+            .map(|shared| Store::Shared(Box::new(shared))),
+        None => {
+            let is_sqlite = kind == "sqlite";
+            check_single(table, is_sqlite, node.is_some(), errors).map(Store::Sqlite)
         }
-        let shared = check_shared(table, kind, timeout, node, files)?;
-        return Ok((Some(Store::Shared(Box::new(shared))), timeout));
-    }
-    if node.is_some() {
+    };
+    (Some(store).filter(|_| errors.count() == before), timeout)
+}
+
+/// Checks the table of a store that one server has. Returns the path of its file; `None` for memory.
+fn check_single(table: Table, is_sqlite: bool, is_node: bool, errors: &mut ConfigErrors) -> Option<PathBuf> {
+    if is_node {
         let hint = "requires a shared store: kind = \"mysql\", \"postgresql\" or \"redis\" in [store]";
-        return Err(wrong("node", hint));
+        errors.add(wrong("node", hint));
     }
-    for (key, given) in [
+    for (key, is_given) in [
         ("store.url", table.url.is_some()),
         ("store.password_file", table.password_file.is_some()),
         ("store.password_env", table.password_env.is_some()),
@@ -92,16 +99,16 @@ pub(super) fn check(
         ("store.tls_ca", table.tls_ca.is_some()),
         ("store.replicas_min", table.replicas_min.is_some()),
     ] {
-        if given {
-            return Err(wrong(key, "requires kind = \"mysql\", \"postgresql\" or \"redis\""));
+        if is_given {
+            errors.add(wrong(key, "requires kind = \"mysql\", \"postgresql\" or \"redis\""));
         }
     }
-    match (kind, table.path) {
-        ("sqlite", None) => Err(wrong("store.path", "required with kind = \"sqlite\"")),
-        ("sqlite", Some(path)) => Ok((Some(Store::Sqlite(path)), timeout)),
-        (_, Some(_)) => Err(wrong("store.path", "requires kind = \"sqlite\"")),
-        (_, None) => Ok((None, timeout)),
+    match (is_sqlite, &table.path) {
+        (true, None) => errors.add(wrong("store.path", "required with kind = \"sqlite\"")),
+        (false, Some(_)) => errors.add(wrong("store.path", "requires kind = \"sqlite\"")),
+        (true, Some(_)) | (false, None) => {}
     }
+    table.path
 }
 
 fn check_shared(
@@ -110,20 +117,46 @@ fn check_shared(
     timeout: Duration,
     node: Option<NodeSettings>,
     files: &mut Files,
-) -> Result<Shared, ConfigError> {
-    let name = kind.name();
+    errors: &mut ConfigErrors,
+) -> Option<Shared> {
+    if !cfg!(feature = "databases") {
+        errors.add(wrong("store.kind", format!("{:?}: {DATABASES_MISSING}", kind.name())));
+    }
     if table.path.is_some() {
-        return Err(wrong("store.path", "requires kind = \"sqlite\""));
+        errors.add(wrong("store.path", "requires kind = \"sqlite\""));
     }
     if table.replicas_min.is_some() && kind != Kind::Redis {
-        return Err(wrong("store.replicas_min", "requires kind = \"redis\""));
+        errors.add(wrong("store.replicas_min", "requires kind = \"redis\""));
     }
+    let url = errors.take(check_url(table.url, kind));
+    let tls = errors.take(check_tls(table.tls.as_deref(), table.tls_ca, kind, files));
+    let password = match (table.password_file, table.password_env) {
+        (None, None) => Ok(None),
+        (Some(path), None) => text_of(files, "store.password_file", &path)
+            .map(|text| Some(text.trim_end_matches(['\r', '\n']).to_owned())),
+        (None, Some(variable)) => {
+            let unset =
+                |_| wrong("store.password_env", format!("the environment variable {variable:?} is not set"));
+            std::env::var(&variable).map(Some).map_err(unset)
+        }
+        (Some(_), Some(_)) => {
+            Err(wrong("store.password_env", "use either store.password_env or store.password_file, not both"))
+        }
+    };
+    let password = errors.take(password);
+    let replicas_min = table.replicas_min.unwrap_or(0);
+    let node = node.unwrap_or_else(super::node::alone);
+    Some(Shared { kind, url: url?, password: password?, tls: tls?, timeout, replicas_min, node })
+}
+
+fn check_url(url: Option<String>, kind: Kind) -> Result<String, ConfigError> {
+    let name = kind.name();
     let example = match kind {
         Kind::MySql => "mysql://user@host:3306/database",
         Kind::PostgreSql => "postgresql://user@host:5432/database",
         Kind::Redis => "redis://host:6379/0",
     };
-    let Some(url) = table.url else {
+    let Some(url) = url else {
         return Err(wrong("store.url", format!("required with kind = {name:?}, such as {example:?}")));
     };
     let schemes: &[&str] = match kind {
@@ -139,34 +172,7 @@ fn check_shared(
         let message = "requests TLS: set store.tls to \"require\", \"verify-ca\" or \"verify-full\" instead";
         return Err(wrong("store.url", message));
     }
-    let tls = check_tls(table.tls.as_deref(), table.tls_ca, kind, files)?;
-    let password = match (table.password_file, table.password_env) {
-        (None, None) => None,
-        (Some(path), None) => {
-            Some(text_of(files, "store.password_file", &path)?.trim_end_matches(['\r', '\n']).to_owned())
-        }
-        (None, Some(variable)) => {
-            let unset =
-                |_| wrong("store.password_env", format!("the environment variable {variable:?} is not set"));
-            Some(std::env::var(&variable).map_err(unset)?)
-        }
-        (Some(_), Some(_)) => {
-            return Err(wrong(
-                "store.password_env",
-                "use either store.password_env or store.password_file, not both",
-            ));
-        }
-    };
-    let replicas_min = table.replicas_min.unwrap_or(0);
-    Ok(Shared {
-        kind,
-        url,
-        password,
-        tls,
-        timeout,
-        replicas_min,
-        node: node.unwrap_or_else(super::node::alone),
-    })
+    Ok(url)
 }
 
 /// Returns true if the URL of a database requests TLS.

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use strandline_ops::Files;
 use strandline_tls::{CertificateDer, ClientCertificates, ClientTls, Own, ServerTls, TlsError};
 
-use super::error::{ConfigError, wrong};
+use super::error::{ConfigErrors, wrong};
 use super::files::pem_of;
-use super::host::check_domain;
+use super::host::check_hosts;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,7 +53,7 @@ fn key_of(file: &Table, error: &TlsError) -> &'static str {
     }
 }
 
-pub(super) fn check(file: Table, files: &mut Files) -> Result<Tls, ConfigError> {
+pub(super) fn check(file: Table, files: &mut Files, errors: &mut ConfigErrors) -> Option<Tls> {
     let clients = match file.client_certificates.as_deref() {
         None if file.ca.is_some() && !file.peers.is_empty() => ClientCertificates::Optional,
         None | Some("none") => ClientCertificates::None,
@@ -61,22 +61,27 @@ pub(super) fn check(file: Table, files: &mut Files) -> Result<Tls, ConfigError> 
         Some("required") => ClientCertificates::Required,
         Some(other) => {
             let message = format!("unknown value {other:?}: use \"none\", \"optional\" or \"required\"");
-            return Err(wrong("tls.client_certificates", message));
+            errors.add(wrong("tls.client_certificates", message));
+            ClientCertificates::None
         }
     };
     if file.ca.is_none() && (clients != ClientCertificates::None || !file.peers.is_empty()) {
-        return Err(wrong("tls.ca", "required to verify the certificates of clients and peers"));
+        errors.add(wrong("tls.ca", "required to verify the certificates of clients and peers"));
     }
-    let peers = file.peers.iter().map(|peer| check_domain("tls.peers", peer)).collect::<Result<_, _>>()?;
-    let mut read = |key: &str, path: &Path| pem_of(files, key, path);
-    let own =
-        Own { certificate: read("tls.certificate", &file.certificate)?, key: read("tls.key", &file.key)? };
-    let ca = file.ca.as_deref().map(|path| read("tls.ca", path)).transpose()?;
-    let servers_ca = file.servers_ca.as_deref().map(|path| read("tls.servers_ca", path)).transpose()?;
+    let peers = check_hosts("tls.peers", &file.peers, errors);
+    let mut read = |key: &str, path: &Path| errors.take(pem_of(files, key, path));
+    let (certificate, key) = (read("tls.certificate", &file.certificate), read("tls.key", &file.key));
+    let ca = file.ca.as_deref().map(|path| read("tls.ca", path));
+    let servers_ca = file.servers_ca.as_deref().map(|path| read("tls.servers_ca", path));
+    // All of the files have been tried. Of those that can't be read, nothing more can be said.
+    let own = Own { certificate: certificate?, key: key? };
+    let ca = if let Some(ca) = ca { Some(ca?) } else { None };
+    let servers_ca = if let Some(ca) = servers_ca { Some(ca?) } else { None };
     let broken = |error: TlsError| wrong(key_of(&file, &error), error.to_string());
-    let server = ServerTls::of(&own, ca.as_ref(), clients).map_err(broken)?;
+    let server = errors.take(ServerTls::of(&own, ca.as_ref(), clients).map_err(broken))?;
     let trusted = servers_ca.as_ref().or(ca.as_ref());
-    let client = trusted.map(|ca| ClientTls::of(ca, Some(&own))).transpose().map_err(broken)?;
-    let own = own.leaf().map_err(broken)?;
-    Ok(Tls { server, client, peers, own })
+    let client = trusted.map(|ca| ClientTls::of(ca, Some(&own))).transpose().map_err(broken);
+    let client = errors.take(client)?;
+    let own = errors.take(own.leaf().map_err(broken))?;
+    Some(Tls { server, client, peers, own })
 }

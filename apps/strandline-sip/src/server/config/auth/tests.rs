@@ -2,7 +2,10 @@ use super::*;
 
 fn offered(more: &str) -> Vec<Algorithm> {
     let table: Table = toml::from_str(&format!("realm = \"example.com\"\n{more}")).unwrap();
-    check(table, None, &mut Files::of_disk()).unwrap().algorithms
+    let mut errors = ConfigErrors::default();
+    let checked = check(table, Some(None), &mut Files::of_disk(), &mut errors);
+    errors.finish().unwrap();
+    checked.unwrap().algorithms
 }
 
 #[test]

@@ -2,7 +2,9 @@ use super::*;
 
 fn read(text: &str) -> Result<ConnectionLimits, String> {
     let table: Table = toml::from_str(text).map_err(|error| error.to_string())?;
-    check(&table).map_err(|error| error.to_string())
+    let mut errors = ConfigErrors::default();
+    let checked = check(&table, &mut errors);
+    errors.finish().map(|()| checked).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -2,8 +2,9 @@ use super::*;
 
 fn read(text: &str) -> Result<TransactionLimits, String> {
     let table: Table = toml::from_str(text).map_err(|error| error.to_string())?;
-    let checked = check(&table, 1, TransactionLimits::default(), Limits::default());
-    checked.map(|checked| checked.transactions).map_err(|error| error.to_string())
+    let mut errors = ConfigErrors::default();
+    let checked = check(&table, &mut errors);
+    errors.finish().map(|()| checked.transactions).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -4,7 +4,9 @@ use super::*;
 
 fn settings(address: &str) -> Result<NodeSettings, ConfigError> {
     let table = Table { name: Some("a".to_owned()), address: Some(address.to_owned()), ..Table::default() };
-    check(&table).map(Option::unwrap)
+    let mut errors = ConfigErrors::default();
+    let checked = check(&table, &mut errors);
+    errors.finish().map(|()| checked.unwrap())
 }
 
 #[test]
