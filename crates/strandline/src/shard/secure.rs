@@ -182,13 +182,13 @@ impl Secure {
         while let Some(event) = self.layer.poll_event() {
             match event {
                 Event::Established(address, Some(peer)) => {
-                    self.failures.on_established(address);
+                    self.failures.on_established(address.ip());
                     tracing::debug!(%address, key = %peer.fingerprint, "encrypted connection established");
                 }
                 Event::Established(address, None) => {
                     tracing::debug!(%address, "encrypted connection with an anonymous client established");
                 }
-                Event::Failed(address, failure) if self.failures.is_new(address, &failure) => {
+                Event::Failed(address, failure) if self.failures.is_new(address.ip(), &failure) => {
                     tracing::warn!(%address, error = %failure, "DTLS connection failed");
                 }
                 Event::Failed(address, failure) => {

@@ -1,8 +1,10 @@
+use std::net::SocketAddr;
+
 use super::*;
 
-fn peer(number: u32) -> SocketAddr {
+fn peer(number: u32) -> IpAddr {
     let [.., b, c, d] = number.to_be_bytes();
-    SocketAddr::from(([127, b, c, d], 9899))
+    IpAddr::from([127, b, c, d])
 }
 
 #[test]
@@ -17,6 +19,21 @@ fn a_failing_peer_is_reported_once() {
     reported.on_established(peer(1));
     assert!(reported.is_new(peer(1), &Failure::TimedOut), "after it was connected");
     assert!(!reported.is_new(peer(2), &Failure::TimedOut));
+}
+
+/// A client whose attempts come from ever new ports, and to sockets of both IP versions.
+#[test]
+fn ports_make_no_other_peer() {
+    let mut reported = ReportedFailures::default();
+    let mut is_new = |address: &str| {
+        let address: SocketAddr = address.parse().unwrap();
+        reported.is_new(address.ip(), &Failure::TimedOut)
+    };
+    assert!(is_new("192.0.2.1:1000"));
+    assert!(!is_new("192.0.2.1:1001") && !is_new("[::ffff:192.0.2.1]:1002"));
+    assert!(is_new("[2001:db8::1]:1000") && !is_new("[2001:db8::1]:1001"));
+    reported.on_established(IpAddr::from([192, 0, 2, 1]).to_canonical());
+    assert!(reported.is_new(IpAddr::from([192, 0, 2, 1]), &Failure::TimedOut));
 }
 
 #[test]
