@@ -5,15 +5,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
 
 use strandline_tls::AcceptErrors;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
-
-/// Shortest and longest time before an attempt to listen again.
-const AGAIN_MIN: Duration = Duration::from_millis(200);
-const AGAIN_MAX: Duration = Duration::from_secs(30);
 
 /// Binds a UDP socket: of both IP versions if it is at `[::]`.
 ///
@@ -76,37 +71,14 @@ impl ClientSocket {
             // The last one here: the address is free.
             self.set(None);
             let error = io::Error::other("the socket was shut down");
-            if let Some(unlogged) = errors.on_error(&error).log {
-                tracing::error!(%error, unlogged, at = %self.at, "receiving datagrams failed");
-            }
-            self.listen_again(errors).await;
-        }
-    }
-
-    /// Opens another socket at the address, however long that takes.
-    async fn listen_again(&self, errors: &mut AcceptErrors) {
-        let mut pause = AGAIN_MIN;
-        loop {
-            // A socket that fails each time does not keep the processor busy.
-            tokio::time::sleep(pause).await;
-            let opened = async {
+            let open = || async {
                 let socket = bind(self.at, false)?;
                 // Known from here on, so that the first answer is not lost.
                 socket.writable().await?;
-                Ok::<_, io::Error>(socket)
+                Ok(socket)
             };
-            match opened.await {
-                Ok(socket) => {
-                    tracing::info!(at = %self.at, "listening on UDP again");
-                    return self.set(Some(Arc::new(socket)));
-                }
-                Err(error) => {
-                    if let Some(unlogged) = errors.on_error(&error).log {
-                        tracing::error!(%error, unlogged, at = %self.at, "listening on UDP again failed; it is tried once more");
-                    }
-                }
-            }
-            pause = (pause * 2).min(AGAIN_MAX);
+            let opened = errors.open_again(&error, "receiving datagrams", self.at, open).await;
+            self.set(Some(Arc::new(opened)));
         }
     }
 }
@@ -126,3 +98,6 @@ async fn receive(socket: &UdpSocket, room: &mut [u8]) -> Option<(usize, SocketAd
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

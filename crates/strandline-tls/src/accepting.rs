@@ -17,6 +17,10 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// Minimum and maximum time before an attempt to listen again.
 const AGAIN_MIN: Duration = Duration::from_millis(200);
 const AGAIN_MAX: Duration = Duration::from_secs(30);
+/// Maximum of that time if attempts succeed, but the socket fails again and again.
+const REPEATED_MAX: Duration = Duration::from_secs(5);
+/// Time after which a socket that listens again is not expected to fail again.
+const STEADY: Duration = Duration::from_secs(10);
 /// Connections that wait to be accepted: the kernel's default limit (net.core.somaxconn).
 const BACKLOG: i32 = 4096;
 
@@ -43,6 +47,9 @@ pub struct AcceptErrors {
     failures: LogLimit,
     /// The newest line about the socket says that it has failed.
     is_failure_logged: bool,
+    /// When the socket listened again, and the time before the first attempt to that end.
+    opened: Option<Instant>,
+    pause: Duration,
 }
 
 /// How often a loop logs one kind of error.
@@ -104,7 +111,7 @@ impl AcceptErrors {
     /// Makes a socket whose `accept` has failed [fatally](is_fatal) listen at its address again, however long that
     /// takes: another process that has the socket, or an administrator (`ss --kill`), has shut it down. `register`
     /// makes of the socket what the runtime accepts with; a new registration is needed, since the old one has seen the
-    /// end. `error` and failures are logged, unless a line was logged lately.
+    /// end. Pauses and logs as [`open_again`](Self::open_again).
     pub async fn listen_again<S: AsFd, L>(
         &mut self,
         error: &io::Error,
@@ -112,19 +119,37 @@ impl AcceptErrors {
         at: SocketAddr,
         register: impl Fn(&S) -> io::Result<L>,
     ) -> L {
+        let listen = || std::future::ready(listen_at(&socket, at).and_then(|()| register(&socket)));
+        self.open_again(error, "accepting TCP connections", at, listen).await
+    }
+
+    /// Calls `open` until it succeeds, because a socket at an address has failed while it was `doing` this. The
+    /// pauses grow, also if the socket fails again and again. `error` and failures are logged, unless a line was
+    /// logged lately: the next one has their number.
+    pub async fn open_again<L, F: Future<Output = io::Result<L>>>(
+        &mut self,
+        error: &io::Error,
+        doing: &'static str,
+        at: SocketAddr,
+        open: impl Fn() -> F,
+    ) -> L {
         if let Some(unlogged) = self.log_failure() {
-            tracing::error!(%error, unlogged, %at, "accepting TCP connections failed");
+            tracing::error!(%error, unlogged, %at, "{doing} failed");
         }
-        let mut pause = AGAIN_MIN;
+        let is_repeated = self.opened.take().is_some_and(|opened| Instant::now() - opened < STEADY);
+        let first = if is_repeated { (self.pause * 2).min(REPEATED_MAX) } else { AGAIN_MIN };
+        self.pause = first;
+        let mut pause = first;
         loop {
             // A socket that fails each time does not keep the processor busy.
             tokio::time::sleep(pause).await;
-            match listen_at(&socket, at).and_then(|()| register(&socket)) {
-                Ok(listener) => {
+            match open().await {
+                Ok(socket) => {
                     if std::mem::take(&mut self.is_failure_logged) {
                         tracing::warn!(%at, "listening again");
                     }
-                    return listener;
+                    self.opened = Some(Instant::now());
+                    return socket;
                 }
                 Err(error) => {
                     if let Some(unlogged) = self.log_failure() {

@@ -119,12 +119,18 @@ async fn repeated_failures_are_logged_every_ten_seconds() {
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
     let _logged = tracing::subscriber::set_default(subscriber);
     let ((socket, at), error) = (listener(), io::Error::from_raw_os_error(22));
-    let (mut errors, begun) = (AcceptErrors::default(), Instant::now());
+    let (mut errors, begun, mut count) = (AcceptErrors::default(), Instant::now(), 0);
     while begun.elapsed() < 2 * LOG_EVERY {
         rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).unwrap();
         drop(errors.listen_again(&error, &socket, at, |socket| register(socket)).await);
+        count += 1;
     }
     assert_eq!([log.count("accepting TCP connections failed"), log.count("listening again")], [2, 2]);
+    assert_eq!(count, 8, "the pauses grow: 0.2, 0.4, 0.8, 1.6, 3.2 and 5 s");
+    tokio::time::advance(STEADY).await;
+    let begun = Instant::now();
+    drop(errors.listen_again(&error, &socket, at, |socket| register(socket)).await);
+    assert_eq!(begun.elapsed(), AGAIN_MIN, "it has listened for long");
     // The first attempts at least are within the time of the line before.
     let failing = tokio::time::timeout(2 * LOG_EVERY, async {
         errors.listen_again(&error, &socket, at, |_| Err::<(), _>(ErrorKind::AddrInUse.into())).await;
