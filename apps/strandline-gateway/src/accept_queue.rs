@@ -5,11 +5,11 @@ use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::net::SocketFlags;
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 /// Connections that wait to be accepted.
 pub(crate) const BACKLOG: i32 = 4096;
@@ -45,7 +45,7 @@ impl AcceptQueue {
     pub(crate) async fn accept_until<T>(
         self,
         ended: impl Future<Output = T>,
-        has_failed: &AtomicBool,
+        has_failed: &watch::Sender<bool>,
         begin: impl Fn(TcpStream, SocketAddr),
     ) -> T {
         let Self { listener, socket } = self;
@@ -71,18 +71,18 @@ impl AcceptQueue {
 async fn accept_always(
     mut listener: TcpListener,
     socket: &std::net::TcpListener,
-    has_failed: &AtomicBool,
+    has_failed: &watch::Sender<bool>,
     begin: impl Fn(TcpStream, SocketAddr),
 ) -> Infallible {
     let (own, mut errors) = (listener.local_addr().ok(), AcceptErrors::default());
     loop {
         let error = accept_all(&listener, &mut errors, &begin).await;
-        has_failed.store(true, Ordering::Relaxed);
+        has_failed.send_replace(true);
         drop(listener);
         let Some(own) = own else { std::future::pending().await };
         let register = |socket: &std::net::TcpListener| TcpListener::from_std(socket.try_clone()?);
         listener = errors.listen_again(&error, socket, own, |socket| register(socket)).await;
-        has_failed.store(false, Ordering::Relaxed);
+        has_failed.send_replace(false);
     }
 }
 

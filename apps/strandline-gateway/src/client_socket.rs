@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use strandline_tls::AcceptErrors;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+use tokio::sync::watch;
 
 /// Binds a UDP socket: of both IP versions if it is at `[::]`.
 ///
@@ -24,12 +25,13 @@ pub(crate) struct ClientSocket {
     at: SocketAddr,
     /// `None` while it can't listen again.
     socket: RwLock<Option<Arc<UdpSocket>>>,
+    has_failed: watch::Sender<bool>,
 }
 
 impl ClientSocket {
     /// Makes one of a socket that is bound to this address.
     pub(crate) fn new(socket: UdpSocket, at: SocketAddr) -> Self {
-        Self { at, socket: RwLock::new(Some(Arc::new(socket))) }
+        Self { at, socket: RwLock::new(Some(Arc::new(socket))), has_failed: watch::Sender::new(false) }
     }
 
     fn lock(&self) -> RwLockReadGuard<'_, Option<Arc<UdpSocket>>> {
@@ -37,7 +39,14 @@ impl ClientSocket {
     }
 
     fn set(&self, socket: Option<Arc<UdpSocket>>) {
+        let has_failed = socket.is_none();
         *self.socket.write().unwrap_or_else(PoisonError::into_inner) = socket;
+        self.has_failed.send_replace(has_failed);
+    }
+
+    /// Returns whether it [has failed](Self::has_failed), now and whenever that changes.
+    pub(crate) fn failures(&self) -> watch::Receiver<bool> {
+        self.has_failed.subscribe()
     }
 
     /// Returns whether it receives nothing, because it was shut down and can't listen again.

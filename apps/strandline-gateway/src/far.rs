@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
 use strandline::{Association, OpenStreamError, RecvStream, SendStream, Stream, TakenBytes};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::accept_queue::{self, AcceptQueue};
@@ -179,8 +179,12 @@ async fn serve_long(
         return refuse(send, Reason::Limit, format!("more than {LISTENERS_MAX} listeners")).await;
     };
     match opening {
-        Opening::Listen { at, token } => listen(association, peer, at, token, recv, send).await,
-        Opening::ListenUdp { at, token } => far_udp::listen(association, peer, at, token, (recv, send)).await,
+        Opening::Listen { at, token, has_states } => {
+            listen(association, peer, (at, token, has_states), recv, send).await
+        }
+        Opening::ListenUdp { at, token, has_states } => {
+            far_udp::listen(association, peer, (at, token, has_states), (recv, send)).await
+        }
         _ => {}
     }
 }
@@ -249,8 +253,7 @@ fn share_of(peer: &FarPeer, source: Option<SocketAddr>, send: &SendStream, to: &
 async fn listen(
     association: Association,
     peer: Arc<FarPeer>,
-    at: SocketAddr,
-    token: u32,
+    (at, token, has_states): (SocketAddr, u32, bool),
     mut recv: RecvStream,
     mut send: SendStream,
 ) {
@@ -270,8 +273,8 @@ async fn listen(
         return;
     }
     tracing::info!(peer = %peer.name, %at, "listening for a peer");
-    let has_failed = Arc::<AtomicBool>::default();
-    let _listed = peer.list("listen", local.unwrap_or(at), PeerSocket::Tcp(Arc::clone(&has_failed)));
+    let has_failed = watch::Sender::new(false);
+    let _listed = peer.list("listen", local.unwrap_or(at), PeerSocket::Tcp(has_failed.subscribe()));
     let begin = |tcp: TcpStream, source: SocketAddr| {
         let mut tracked = peer.track_arrived("listen", source, at);
         let Some(place) = peer.gateway.limits.take(peer.who, now()) else {
@@ -288,7 +291,10 @@ async fn listen(
         });
     };
     let ended = far_peer::request_ended(&peer.gateway, &association, &mut recv);
-    let why = queue.accept_until(ended, &has_failed, begin).await;
+    let why = tokio::select! {
+        why = queue.accept_until(ended, &has_failed, begin) => why,
+        never = far_peer::send_states(&mut send, has_failed.subscribe(), has_states) => match never {},
+    };
     tracing::info!(peer = %peer.name, %at, why, "listening for a peer ended");
     let _ = send.finish();
 }

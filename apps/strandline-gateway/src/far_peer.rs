@@ -1,11 +1,13 @@
 //! The peer of an association, as what it asks for is served.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use strandline::{Association, AssociationState, RecvError, RecvStream, SendStream};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::clock::now;
@@ -136,6 +138,20 @@ pub(crate) async fn request_ended(
         _ if !is_up => "the association is shut down".to_owned(),
         _ => "the peer does not ask for it any more".to_owned(),
     }
+}
+
+/// Says whether the socket of a listener has failed whenever that changes, if the peer wants to know. It never ends.
+pub(crate) async fn send_states(
+    send: &mut SendStream,
+    mut has_failed: watch::Receiver<bool>,
+    is_wanted: bool,
+) -> Infallible {
+    while is_wanted && has_failed.changed().await.is_ok() {
+        let state = u8::from(*has_failed.borrow_and_update());
+        // The request ends if the stream does.
+        let _ = send.send(Bytes::copy_from_slice(&[state])).await;
+    }
+    std::future::pending().await
 }
 
 /// Answers that there is no connection.

@@ -141,8 +141,7 @@ async fn refuse_datagram(send: SendStream, end: CloseReason) -> CloseReason {
 pub(crate) async fn listen(
     association: Association,
     peer: Arc<FarPeer>,
-    at: SocketAddr,
-    listener: u32,
+    (at, listener, has_states): (SocketAddr, u32, bool),
     (mut recv, mut send): Streams,
 ) {
     let allowed =
@@ -178,6 +177,7 @@ pub(crate) async fn listen(
     let why = tokio::select! {
         () = udp_clients::serve(&socket, (limit, most), &gateway.udp_lost, |_| true, begin) => String::new(),
         why = far_peer::request_ended(&peer.gateway, &association, &mut recv) => why,
+        never = far_peer::send_states(&mut send, socket.failures(), has_states) => match never {},
     };
     tracing::info!(peer = %peer.name, %at, why, "listening on UDP for a peer ended");
     let _ = send.finish();

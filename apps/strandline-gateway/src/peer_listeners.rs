@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::client_socket::ClientSocket;
 
@@ -22,14 +22,14 @@ pub(crate) struct PeerListener {
 /// What knows whether a socket has failed.
 #[derive(Debug)]
 pub(crate) enum PeerSocket {
-    Tcp(Arc<AtomicBool>),
+    Tcp(watch::Receiver<bool>),
     Udp(Arc<ClientSocket>),
 }
 
 impl PeerListener {
     fn has_failed(&self) -> bool {
         match &self.socket {
-            PeerSocket::Tcp(has_failed) => has_failed.load(Ordering::Relaxed),
+            PeerSocket::Tcp(has_failed) => *has_failed.borrow(),
             PeerSocket::Udp(socket) => socket.has_failed(),
         }
     }

@@ -1,9 +1,10 @@
 //! What a gateway asks of its peer besides connections, on streams of their own: to listen there, and to report.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline::Association;
+use strandline::{Association, RecvStream};
 use tokio::sync::watch;
 
 use crate::clock::now;
@@ -34,9 +35,9 @@ pub(crate) async fn request_listener(
             association.open_stream().await.map_err(|_| Reason::NoAssociation)?.into_split();
         let at = reverse.listen;
         let opening = if reverse.udp.is_some() {
-            Opening::ListenUdp { at, token }
+            Opening::ListenUdp { at, token, has_states: true }
         } else {
-            Opening::Listen { at, token }
+            Opening::Listen { at, token, has_states: true }
         };
         send.send(opening.encode(&[]).into()).await.map_err(|_| Reason::NoAssociation)?;
         reply(&mut recv).await.map_err(reason)?;
@@ -51,7 +52,7 @@ pub(crate) async fn request_listener(
                 // Both are held until the peer listens no more: it reloads, or ends.
                 Ok((mut recv, _send)) => {
                     state.set(ReverseState::Listening);
-                    let _ = recv.recv().await;
+                    follow(&mut recv, &state, &name, reverse.listen).await;
                     state.set(ReverseState::Waiting);
                     reported = None;
                 }
@@ -81,6 +82,19 @@ pub(crate) async fn request_listener(
         // The peer is not to listen any more.
         _ = retired.wait_for(|retired| *retired) => {}
         _ = left.wait_for(|left| *left) => {}
+    }
+}
+
+/// Notes whether the peer's socket has failed, until the peer listens no more.
+async fn follow(recv: &mut RecvStream, state: &ReverseRequest, name: &str, at: SocketAddr) {
+    while let Ok(Some(message)) = recv.recv().await {
+        if message.data.first() == Some(&1) {
+            tracing::warn!(peer = name, %at, "the peer's socket has failed: it accepts nothing");
+            state.set(ReverseState::Failed);
+        } else {
+            tracing::info!(peer = name, %at, "the peer listens again");
+            state.set(ReverseState::Listening);
+        }
     }
 }
 

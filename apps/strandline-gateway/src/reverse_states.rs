@@ -12,6 +12,8 @@ pub(crate) enum ReverseState {
     Waiting,
     /// The peer listens.
     Listening,
+    /// The peer's socket accepts nothing, because something else has shut it down. The peer tries to listen again.
+    Failed,
     /// The peer does not listen. It is asked again.
     Refused(Reason),
 }
@@ -22,6 +24,7 @@ impl ReverseState {
         match self {
             Self::Waiting => ("waiting", None),
             Self::Listening => ("listening", None),
+            Self::Failed => ("failed", None),
             Self::Refused(reason) => ("refused", Some(reason.name())),
         }
     }

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use anyhow::{Context, Result, bail};
@@ -79,7 +78,7 @@ struct ActiveListener {
     /// Where its connections go; `None` once it takes none any more.
     to: Option<TargetSender>,
     /// True while a TCP listener accepts nothing, because its socket has failed.
-    has_failed: Arc<AtomicBool>,
+    has_failed: Arc<watch::Sender<bool>>,
     /// The socket, for the next process; none once this one ends.
     socket: Option<ServedSocket>,
 }
@@ -529,7 +528,7 @@ impl Running {
         link: &Arc<Link>,
         runtime: &Handle,
     ) -> Option<ActiveListener> {
-        let (gateway, has_failed) = (Arc::clone(&self.gateway), Arc::<AtomicBool>::default());
+        let (gateway, has_failed) = (Arc::clone(&self.gateway), Arc::<watch::Sender<bool>>::default());
         let Bound { id, socket, address, other: other_descriptor } = bound;
         let (to, socket) = match (socket, desired) {
             (BoundSocket::Tcp(queue), DesiredListener::Tcp(desired)) => {
@@ -574,7 +573,7 @@ pub(crate) fn print_rules(args: &Args) -> Result<ExitCode> {
 impl ActiveListener {
     fn has_failed(&self) -> bool {
         let is_udp_failed = matches!(&self.socket, Some(ServedSocket::Udp(socket)) if socket.has_failed());
-        is_udp_failed || self.has_failed.load(Ordering::Relaxed)
+        is_udp_failed || *self.has_failed.borrow()
     }
 
     /// Sends new connections elsewhere, if that has changed.

@@ -395,6 +395,7 @@ fn failed_udp_sockets_listen_again() {
     assert!(!is_failed());
     assert!(shut_down(far.pid(), reverse));
     at_last("it is noticed", || far.log().contains("receiving datagrams failed"));
+    at_last("the near gateway knows", || near.log().contains("the peer's socket has failed"));
     at_last("the far gateway passes datagrams again", || answers(&reversed, 2));
     for (gateway, listener) in [(&near, "udp"), (&far, "listen_udp")] {
         let flows = format!("strandline_gateway_connections_total{{listener=\"{listener}\"}} 1\n");

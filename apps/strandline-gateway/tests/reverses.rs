@@ -92,10 +92,13 @@ fn listeners_for_peers_listen_again() {
         other.is_some()
     });
     at_last("it is reported", || metric(&far, "listeners_failed") == 1);
+    at_last("at the near gateway, too", || states(&near) == [(json!("failed"), Value::Null)]);
+    assert_eq!(metric(&near, "reverses_down{peer=\"far\"}"), 1);
     assert_eq!(far.status()["listeners"][0]["failed"], true);
     at_last("the log has the error", || far.log().contains("accepting TCP connections failed"));
     drop(other);
     at_last("it listens again", || metric(&far, "listeners_failed") == 0);
+    at_last("the near gateway knows", || states(&near) == listening);
     drop(passes(at, &server));
     // It is the same one: the peer was not asked again.
     let count = far.log().matches("listening for a peer").count();

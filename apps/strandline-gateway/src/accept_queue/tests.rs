@@ -9,7 +9,7 @@ async fn waiting_connections_are_accepted_at_the_end() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let clients: Vec<_> = (0..8).map(|_| Client::connect(at).unwrap()).collect();
-    let (accepted, has_failed) = (RefCell::new(Vec::new()), AtomicBool::new(false));
+    let (accepted, has_failed) = (RefCell::new(Vec::new()), watch::Sender::new(false));
     let begin = |tcp, client| accepted.borrow_mut().push((tcp, client));
     let queue = AcceptQueue::new(listener).unwrap();
     let value = queue.accept_until(std::future::ready("ended"), &has_failed, begin).await;
@@ -18,7 +18,7 @@ async fn waiting_connections_are_accepted_at_the_end() {
     expected.sort_unstable();
     found.sort_unstable();
     assert_eq!((value, found), ("ended", expected));
-    assert!(!has_failed.load(Ordering::Relaxed));
+    assert!(!*has_failed.borrow());
 }
 
 /// A client that has reset its connection while it waited does not keep those behind it from being accepted.
@@ -31,7 +31,7 @@ async fn clients_that_have_gone_end_no_queue() {
         let gone = clients.remove(at);
         socket2::SockRef::from(&gone).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     }
-    let (accepted, has_failed) = (RefCell::new(Vec::new()), AtomicBool::new(false));
+    let (accepted, has_failed) = (RefCell::new(Vec::new()), watch::Sender::new(false));
     let begin = |tcp, client| accepted.borrow_mut().push((tcp, client));
     let queue = AcceptQueue::new(listener).unwrap();
     queue.accept_until(std::future::ready(()), &has_failed, begin).await;

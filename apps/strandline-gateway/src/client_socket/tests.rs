@@ -17,11 +17,9 @@ async fn repeated_failures_slow_down() {
         let _ = rustix::net::shutdown(&descriptor, rustix::net::Shutdown::Both);
         drop(descriptor);
         let again = async {
-            while !socket.has_failed() {
-                tokio::task::yield_now().await;
-            }
-            while socket.has_failed() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+            let mut has_failed = socket.failures();
+            for expected in [true, false] {
+                has_failed.wait_for(|has_failed| *has_failed == expected).await.unwrap();
             }
         };
         let mut room = [0; 16];

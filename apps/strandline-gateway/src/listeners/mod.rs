@@ -13,7 +13,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -135,7 +134,7 @@ pub(crate) async fn serve(
     queue: AcceptQueue,
     mut target: watch::Receiver<Target>,
     gateway: Arc<Gateway>,
-    has_failed: Arc<AtomicBool>,
+    has_failed: Arc<watch::Sender<bool>>,
 ) {
     let _may_accept = gateway.registry.coming();
     let own = queue.listener.local_addr().ok();

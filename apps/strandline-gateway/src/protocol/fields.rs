@@ -32,6 +32,7 @@ pub(super) const SOURCE: u8 = 3;
 pub(super) const TOKEN: u8 = 4;
 pub(super) const LISTENER: u8 = 5;
 pub(super) const TEXT: u8 = 128;
+pub(super) const STATES: u8 = 129;
 
 /// Writes a header, field by field.
 pub(super) struct HeaderWriter(Vec<u8>);

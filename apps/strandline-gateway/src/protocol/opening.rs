@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use super::destination::{Destination, Host};
 use super::fields::{
-    ADDRESS, HeaderReader, HeaderWriter, LISTENER, Malformed, NAME, SOURCE, TOKEN, read_address, read_number,
-    skip,
+    ADDRESS, HeaderReader, HeaderWriter, LISTENER, Malformed, NAME, SOURCE, STATES, TOKEN, read_address,
+    read_number, skip,
 };
 
 const CONNECT: u8 = 1;
@@ -22,15 +22,16 @@ const ARRIVED_FLOW: u8 = 8;
 pub(crate) enum Opening {
     /// The receiver connects to a TCP server. `source` is the address of the client.
     Connect { to: Destination, source: Option<SocketAddr> },
-    /// The receiver listens on TCP as long as the stream is open. `token` names the connections that it accepts.
-    Listen { at: SocketAddr, token: u32 },
+    /// The receiver listens on TCP as long as the stream is open. `token` names the connections that it accepts. If
+    /// `has_states`, it says in messages of one byte when its socket fails (1), and when it listens again (0).
+    Listen { at: SocketAddr, token: u32, has_states: bool },
     /// The sender has accepted a connection where the receiver asked it to listen.
     Accepted { token: u32, source: Option<SocketAddr> },
     /// The receiver sends UDP datagrams, and receives some, as long as the stream is open. `token` is that of
     /// the flow's messages. The data is the first datagram.
     Flow { to: Destination, source: Option<SocketAddr>, token: u32 },
-    /// The receiver listens on UDP as long as the stream is open. `token` names the flows of its clients.
-    ListenUdp { at: SocketAddr, token: u32 },
+    /// As [`Listen`](Self::Listen), on UDP. `token` names the flows of its clients.
+    ListenUdp { at: SocketAddr, token: u32, has_states: bool },
     /// As [`Flow`](Self::Flow), of a client of the socket on which the receiver asked the sender to listen:
     /// `listener` is the token of that.
     AcceptedFlow { listener: u32, source: Option<SocketAddr>, token: u32 },
@@ -84,6 +85,9 @@ impl Opening {
         {
             header.address(SOURCE, *source);
         }
+        if let Self::Listen { has_states: true, .. } | Self::ListenUdp { has_states: true, .. } = self {
+            header.field(STATES, &[]);
+        }
         header.finish(data)
     }
 
@@ -94,7 +98,7 @@ impl Opening {
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, usize), Malformed> {
         let mut header = HeaderReader::new(bytes)?;
         let (mut address, mut name, mut source) = (None, None, None);
-        let (mut token, mut listener) = (None, None);
+        let (mut token, mut listener, mut has_states) = (None, None, false);
         while let Some((kind, value)) = header.next()? {
             match kind {
                 ADDRESS => address = Some(read_address(kind, value)?),
@@ -102,6 +106,7 @@ impl Opening {
                 SOURCE => source = Some(read_address(kind, value)?),
                 TOKEN => token = Some(read_number(kind, value)?),
                 LISTENER => listener = Some(read_number(kind, value)?),
+                STATES => has_states = true,
                 other => skip(other)?,
             }
         }
@@ -114,8 +119,8 @@ impl Opening {
         let opening = match header.kind {
             CONNECT => Self::Connect { to: to()?, source },
             FLOW => Self::Flow { to: to()?, source, token: token? },
-            LISTEN => Self::Listen { at: at?, token: token? },
-            LISTEN_UDP => Self::ListenUdp { at: at?, token: token? },
+            LISTEN => Self::Listen { at: at?, token: token?, has_states },
+            LISTEN_UDP => Self::ListenUdp { at: at?, token: token?, has_states },
             ARRIVED_FLOW => {
                 let listener = listener.ok_or(Malformed::Field(LISTENER))?;
                 Self::AcceptedFlow { listener, source, token: token? }

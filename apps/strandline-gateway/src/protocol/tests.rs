@@ -20,14 +20,22 @@ fn opening() -> impl Strategy<Value = Opening> {
     let source = || prop::option::of(address());
     prop_oneof![
         (destination(), source()).prop_map(|(to, source)| Opening::Connect { to, source }),
-        (address(), any::<u32>()).prop_map(|(at, token)| Opening::Listen { at, token }),
+        (address(), any::<u32>(), any::<bool>()).prop_map(|(at, token, has_states)| Opening::Listen {
+            at,
+            token,
+            has_states
+        }),
         (any::<u32>(), source()).prop_map(|(token, source)| Opening::Accepted { token, source }),
         (destination(), source(), any::<u32>()).prop_map(|(to, source, token)| Opening::Flow {
             to,
             source,
             token
         }),
-        (address(), any::<u32>()).prop_map(|(at, token)| Opening::ListenUdp { at, token }),
+        (address(), any::<u32>(), any::<bool>()).prop_map(|(at, token, has_states)| Opening::ListenUdp {
+            at,
+            token,
+            has_states
+        }),
         (any::<u32>(), source(), any::<u32>())
             .prop_map(|(listener, source, token)| { Opening::AcceptedFlow { listener, source, token } }),
         Just(Opening::Report),
