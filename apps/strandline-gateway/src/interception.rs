@@ -146,6 +146,14 @@ pub(crate) fn check(rules: &Ruleset) -> Result<()> {
     run("nft", ["-c", "-f", "-"], &rules.nft())
 }
 
+/// Checks that routes can be listed, without setting any.
+///
+/// # Errors
+/// As [`Interception::set`].
+pub(crate) fn check_routes() -> Result<()> {
+    list("ip", &["rule"]).map(drop)
+}
+
 /// Runs a program to its end.
 fn run<'a>(program: &str, words: impl IntoIterator<Item = &'a str>, input: &str) -> Result<()> {
     let mut command = Command::new(program);

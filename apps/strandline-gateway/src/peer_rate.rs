@@ -4,7 +4,8 @@
 //! limit. The connections of a client queue for its turns, so that one with many connections gets no more than one with
 //! a single one. A connection that ends while it waits has taken nothing. Datagrams do not wait: they get at most half
 //! of the rate, so that neither they nor the connections shut the others out. Those of clients of the peer's sockets
-//! here, which anybody may be, get at most a quarter, so that the peer's own find room.
+//! here, which anybody may be, get at most a quarter, so that the peer's own find room, and clients that were never
+//! answered at most an eighth, so that the others find room.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -54,6 +55,17 @@ pub(crate) struct ClientTurns {
     received: tokio::sync::Mutex<()>,
 }
 
+/// Whose flow a datagram is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FlowOf {
+    /// The peer's own, or of its clients.
+    Peer,
+    /// A client of the peer's sockets here.
+    Client,
+    /// One that was never answered.
+    Stranger,
+}
+
 /// The direction of bytes, as this side sees the association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
@@ -68,7 +80,9 @@ struct Bucket {
     room: Mutex<Room>,
     /// Room for datagrams, which `room` contains.
     datagrams: Mutex<Room>,
-    /// Room for those of strangers, which `datagrams` contains.
+    /// Room for those of clients of the peer's sockets, which `datagrams` contains.
+    clients: Mutex<Room>,
+    /// Room for those of strangers, which `clients` contains.
     strangers: Mutex<Room>,
 }
 
@@ -178,9 +192,8 @@ impl PeerRate {
         }
     }
 
-    /// Takes room for a datagram, and for its headers. Returns false if it is beyond the limit. `is_strangers` says
-    /// that its flow is one of a client of the peer's sockets here.
-    pub(crate) fn admits(&self, direction: Direction, bytes: usize, is_strangers: bool) -> bool {
+    /// Takes room for a datagram of a flow, and for its headers. Returns false if it is beyond the limit.
+    pub(crate) fn admits(&self, direction: Direction, bytes: usize, flow: FlowOf) -> bool {
         let bytes = bytes.saturating_add(HEADERS);
         let rate = *self.limit.borrow() as f64;
         if rate == 0.0 {
@@ -189,13 +202,18 @@ impl PeerRate {
         let (bucket, now) = (self.bucket(direction), now());
         let mut datagrams = lock(&bucket.datagrams);
         datagrams.fill(rate / 2.0, now);
-        let mut strangers = lock(&bucket.strangers);
-        strangers.fill(rate / 4.0, now);
-        if (is_strangers && strangers.bytes < 0.0) || datagrams.take(bytes).is_err() {
+        let shares = [(&bucket.clients, 4.0, FlowOf::Client), (&bucket.strangers, 8.0, FlowOf::Stranger)];
+        let mut shares = shares.map(|(room, part, of)| {
+            let mut room = lock(room);
+            room.fill(rate / part, now);
+            (room, flow >= of)
+        });
+        let is_beyond = shares.iter().any(|(room, counts)| *counts && room.bytes < 0.0);
+        if is_beyond || datagrams.take(bytes).is_err() {
             return false;
         }
-        if is_strangers {
-            strangers.bytes -= bytes as f64;
+        for (room, _) in shares.iter_mut().filter(|(_, counts)| *counts) {
+            room.bytes -= bytes as f64;
         }
         let mut room = lock(&bucket.room);
         room.fill(rate, now);

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::access_log::AccessLog;
 use crate::clock;
 use crate::mapping::{Decision, Route};
-use crate::peer_rate::{ClientTurns, Direction, PeerRate};
+use crate::peer_rate::{ClientTurns, Direction, FlowOf, PeerRate};
 use crate::protocol::Reason;
 use crate::refused_lines::Source;
 
@@ -152,9 +152,13 @@ impl Entry {
 
     /// Counts a datagram for the limit of the peer. Returns false if it is beyond the limit.
     pub(crate) fn admits(&self, direction: Direction, bytes: usize) -> bool {
-        // What has a limit and was accepted here is of a client of the peer's sockets.
-        let is_strangers = self.about.is_near;
-        self.rate.get().is_none_or(|(rate, _)| rate.admits(direction, bytes, is_strangers))
+        let flow = match self.about.is_near {
+            false => FlowOf::Peer,
+            // What has a limit and was accepted here is of a client of the peer's sockets.
+            true if self.is_answered() => FlowOf::Client,
+            true => FlowOf::Stranger,
+        };
+        self.rate.get().is_none_or(|(rate, _)| rate.admits(direction, bytes, flow))
     }
 
     pub(crate) fn add_sent(&self, bytes: usize) {
@@ -455,3 +459,6 @@ fn line(entry: &Entry, end: CloseReason, now: Duration) -> Value {
     value["end"] = json!(end.name());
     value
 }
+
+#[cfg(test)]
+mod tests;

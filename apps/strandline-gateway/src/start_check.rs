@@ -1,5 +1,5 @@
-//! `--check` tries what a start would do: it binds the addresses and opens the access log. All failures are reported,
-//! not only the first.
+//! `--check` tries what a start would do: it binds the addresses, opens the access log, and has nft check the rules of
+//! captured connections. All failures are reported, not only the first.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -9,7 +9,10 @@ use std::path::Path;
 use strandline_ops::{Flaw, StartAddress, bind_hint, not_opened};
 
 use crate::config::Settings;
+use crate::desired_listeners::captured;
+use crate::interception;
 use crate::listeners;
+use crate::ruleset::Ruleset;
 
 /// Returns why a gateway could not start now.
 pub(crate) fn flaws(settings: &Settings) -> Vec<Flaw> {
@@ -30,7 +33,20 @@ pub(crate) fn flaws(settings: &Settings) -> Vec<Flaw> {
     if let Some(log) = settings.access_log.as_deref().filter(|path| *path != Path::new("-")) {
         flaws.extend(not_opened("access_log", log, OpenOptions::new().append(true)));
     }
+    flaws.extend(interception_flaw(settings));
     flaws
+}
+
+/// Returns why the rules of captured connections can't be set.
+fn interception_flaw(settings: &Settings) -> Option<Flaw> {
+    let rules = Ruleset::new(0, captured(settings, |id| id.listen));
+    let needs_routes = !rules.routes().is_empty();
+    let open = rules.needs().map(|open| Ruleset::for_open(0, open));
+    let all: Vec<Ruleset> = open.chain([rules.clone()]).filter(|rules| !rules.is_empty()).collect();
+    let checked = all.iter().try_for_each(interception::check);
+    let checked = checked.and_then(|()| if needs_routes { interception::check_routes() } else { Ok(()) });
+    let message = format!("{:#}", checked.err()?);
+    Some(Flaw { key: "capture".into(), message, is_error: true })
 }
 
 fn address(key: String, name: &str, address: SocketAddr) -> StartAddress {

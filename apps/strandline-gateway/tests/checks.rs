@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::{Home, PROGRAM, at_last, free_port};
@@ -18,8 +19,13 @@ impl Drop for Ending {
 
 /// Runs the program to its end. Returns its exit code, and what it says, which fits into a pipe.
 fn run(options: &str) -> (i32, String) {
+    run_with(options, &std::env::var("PATH").unwrap())
+}
+
+/// As [`run`], with programs of another path.
+fn run_with(options: &str, path: &str) -> (i32, String) {
     let mut command = Command::new(PROGRAM);
-    command.args(options.split_whitespace()).env("XDG_CONFIG_HOME", "/nonexistent");
+    command.env("PATH", path).args(options.split_whitespace()).env("XDG_CONFIG_HOME", "/nonexistent");
     let mut child = Ending(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     at_last("the program ends", || child.0.try_wait().unwrap().is_some());
     let mut text = String::new();
@@ -103,4 +109,25 @@ fn a_start_says_why_it_fails() {
     let (code, said) = run("--peer a=127.0.0.1:9 --socks 192.0.2.77:1080 --from 192.0.2.0/24");
     let parts = ["listening on TCP 192.0.2.77:1080", "this machine does not have the address"];
     assert!(code == 1 && contains(&said, &parts), "{said}");
+}
+
+/// The rules of captured connections are checked by nft, which sets none.
+#[test]
+fn a_check_tries_rules_of_captures() {
+    let home = Home::new("check-rules");
+    let options = "--peer a=127.0.0.1:9 --capture 10.2.0.0/16 --check";
+    assert_eq!(run(options).0, 0, "{}", run(options).1);
+    // An nft that refuses.
+    std::fs::create_dir(home.path.join("bin")).unwrap();
+    let nft = home.write("bin/nft", "#!/bin/sh\ncat > /dev/null; echo Error: no such chain >&2; exit 1\n");
+    std::fs::set_permissions(nft, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let bin = home.path.join("bin").display().to_string();
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
+    let (code, said) = run_with(options, &path);
+    assert!(code == 1 && contains(&said, &["error: capture: ", "no such chain"]), "{said}");
+    let (code, said) = run_with(options, "/nonexistent");
+    assert!(code == 1 && contains(&said, &["error: capture: ", "apt-get install nftables"]), "{said}");
+    // Rules of the operator's own need no nft.
+    let own = "--peer a=127.0.0.1:9 --redirect 0 --check";
+    assert_eq!(run_with(own, "/nonexistent").0, 0);
 }

@@ -312,6 +312,7 @@ fn check(file: &File, default_key: Option<PathBuf>) -> Result<Settings, ConfigEr
     let encryption = trusted.encryption();
     flaws.extend(encryption::flaws(file, encryption.as_ref(), &peers));
     flaws.extend(mapping::flaws(&map, &peers));
+    flaws.extend(peers::on_demand_flaws(&peers, &reverses, &listeners, &udp_forwards));
     peers::note_needed(&mut peers, &map, &reverses, &udp_forwards);
     let settings = Settings {
         listen,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline_ops::ConfigErrors;
+use strandline_ops::{ConfigErrors, Flaw};
 
 use super::file::{self, File, Protocol};
 use super::mapping::{self, MapRule};
 use super::{
-    ConfigError, FLOW_IDLE_TIMEOUT, FlowTimes, IDLE_TIMEOUT, LIFETIME, Peer, Reverse, SCTP_PORT, Security,
-    UdpForward, WAIT, local, sctp_port, seconds, wrong,
+    ConfigError, FLOW_IDLE_TIMEOUT, FlowTimes, IDLE_TIMEOUT, Keep, LIFETIME, ListenerConfig, Peer, Reverse,
+    SCTP_PORT, Security, UdpForward, WAIT, local, sctp_port, seconds, wrong,
 };
 
 /// Checks a peer.
@@ -91,6 +91,28 @@ pub(super) fn check_reverses(file: &File, errors: &mut ConfigErrors) -> Vec<Reve
         }
     }
     reverses
+}
+
+/// Returns which peers are asked to listen only for a while, or never: no client of theirs sets an association up.
+pub(super) fn on_demand_flaws(
+    peers: &[Peer],
+    reverses: &[Reverse],
+    listeners: &[ListenerConfig],
+    udp_forwards: &[UdpForward],
+) -> Vec<Flaw> {
+    let on_demand = |reverse: &Reverse| peers.get(reverse.peer).filter(|peer| peer.keep == Keep::OnDemand);
+    let flaw_of = |(at, reverse): (usize, &Reverse)| {
+        let peer = on_demand(reverse)?;
+        let has_clients = listeners.iter().any(|listener| listener.peer == reverse.peer)
+            || udp_forwards.iter().any(|forward| forward.peer == reverse.peer);
+        let when = match has_clients {
+            true => "it listens only while clients here have an association with it",
+            false => "it never listens, because no listener here sets an association up",
+        };
+        let message = format!("peer {} is kept on-demand: {when}; use keep = \"warm\"", peer.name);
+        Some(Flaw { key: format!("reverse[{at}]").into(), message, is_error: false })
+    };
+    reverses.iter().enumerate().filter_map(flaw_of).collect()
 }
 
 /// Returns the times of UDP flows; TCP has none.

@@ -465,3 +465,22 @@ fn values_that_would_have_no_effect_are_refused() {
         assert!(read_file("no-effect", &udp).is_ok(), "{udp}");
     }
 }
+
+/// Nothing at this side sets up an association of a peer that is asked to listen, but kept on demand.
+#[test]
+fn on_demand_peers_with_listeners_are_flaws() {
+    let peer = "[[peer]]\nname = \"b\"\naddresses = [\"192.0.2.1:9899\"]\n";
+    let reverse = "[[reverse]]\nlisten = \"127.0.0.1:8000\"\nto = \"127.0.0.1:80\"\n";
+    let socks = "[[socks]]\nlisten = \"1080\"\n";
+    let flaws = |text: String| {
+        let flaws = read_file("on-demand", &text).unwrap().flaws;
+        let of_reverse = flaws.iter().filter(|flaw| flaw.key == "reverse[0]");
+        of_reverse.map(|flaw| flaw.message.clone()).collect::<Vec<_>>()
+    };
+    let on_demand = "keep = \"on-demand\"\n";
+    let found = flaws(format!("{peer}{on_demand}{reverse}"));
+    assert!(matches!(&found[..], [one] if one.contains("it never listens")), "{found:?}");
+    let found = flaws(format!("{peer}{on_demand}{reverse}{socks}"));
+    assert!(matches!(&found[..], [one] if one.contains("only while clients")), "{found:?}");
+    assert_eq!(flaws(format!("{peer}{reverse}")), [""; 0]);
+}

@@ -90,7 +90,7 @@ fn clients_of_both_families_are_apart() {
 #[tokio::test(start_paused = true)]
 async fn empty_datagrams_are_limited() {
     let (_limit, rate) = rate(RATE);
-    let admitted = (0..100_000).filter(|_| rate.admits(Direction::Received, 0, false)).count();
+    let admitted = (0..100_000).filter(|_| rate.admits(Direction::Received, 0, FlowOf::Peer)).count();
     assert!((1_700..1_900).contains(&admitted), "a tenth of a second's at half of the rate: {admitted}");
 }
 
@@ -103,7 +103,7 @@ async fn datagrams_get_half_beside_connections() {
     });
     let (mut admitted, begun) = (0, now());
     while !large.is_finished() {
-        admitted += usize::from(rate.admits(Direction::Sent, 1_000, false));
+        admitted += usize::from(rate.admits(Direction::Sent, 1_000, FlowOf::Peer));
         // Sleeps because time is virtual: it passes at once.
         tokio::time::sleep(Duration::from_micros(500)).await;
     }
@@ -118,13 +118,28 @@ async fn strangers_leave_room_for_own_datagrams() {
     let (_limit, rate) = rate(RATE);
     let (mut own, mut strangers) = (0, 0);
     for _ in 0..10_000 {
-        strangers += (0..10).filter(|_| rate.admits(Direction::Sent, 1_000, true)).count();
-        own += usize::from(rate.admits(Direction::Sent, 1_000, false));
+        strangers += (0..10).filter(|_| rate.admits(Direction::Sent, 1_000, FlowOf::Client)).count();
+        own += usize::from(rate.admits(Direction::Sent, 1_000, FlowOf::Peer));
         // Sleeps because time is virtual: it passes at once.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert!((2_400..2_600).contains(&strangers), "{strangers}");
     assert!((2_300..2_600).contains(&own), "{own}");
+}
+
+/// Clients that were never answered leave room to those that were.
+#[tokio::test(start_paused = true)]
+async fn strangers_leave_room_for_known_clients() {
+    let (_limit, rate) = rate(RATE);
+    let (mut known, mut strangers) = (0, 0);
+    for _ in 0..10_000 {
+        strangers += (0..10).filter(|_| rate.admits(Direction::Sent, 1_000, FlowOf::Stranger)).count();
+        known += usize::from(rate.admits(Direction::Sent, 1_000, FlowOf::Client));
+        // Sleeps because time is virtual: it passes at once.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!((1_200..1_300).contains(&strangers), "{strangers}");
+    assert!((1_150..1_300).contains(&known), "{known}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,5 +158,5 @@ async fn changed_limit_reaches_those_who_wait() {
     let waits = rate.wait(&turns, Direction::Sent, 1_000_000_000);
     let took = seconds(async { _ = tokio::join!(changed, waits) }).await;
     assert!(is_about(took, 2.0), "{took}");
-    assert!(!rate.is_limited() && rate.admits(Direction::Sent, usize::MAX, false));
+    assert!(!rate.is_limited() && rate.admits(Direction::Sent, usize::MAX, FlowOf::Peer));
 }
