@@ -68,10 +68,12 @@ impl Association {
         let mut expired = PerPath::<bool>::default();
         let mut probing = PathMask::default();
         for index in self.paths.indices() {
-            if self.outbound.zero_window_probing(index) {
+            self.paths.get_mut(index).on_pace_timer(now);
+            expired[index] = self.rtx_expires(now, index);
+            if expired[index] && self.outbound.zero_window_probing(index) {
                 probing.insert(index);
-            } else {
-                expired[index] = self.on_rtx_timer(cx, now, index);
+            } else if expired[index] {
+                self.on_t3(cx, now, index);
             }
         }
         // HB.Max.Burst: this many heartbeats at one opportunity, the others an RTO later.
@@ -82,10 +84,11 @@ impl Association {
             }
             self.on_path_timers(cx, now, index, expired[index], &mut heartbeats);
         }
-        // After all errors of paths: a probe of a closed window is one packet on the path that is left for it. With a
-        // closed window there are no tail-loss probes.
+        // After all errors of paths: a probe of a closed window is one packet on the path that is left for it.
         for index in probing {
-            self.on_rtx_timer(cx, now, index);
+            if self.rtx_expires(now, index) {
+                self.on_t3(cx, now, index);
+            }
         }
     }
 
@@ -193,15 +196,10 @@ impl Association {
         }
     }
 
-    /// Handles T3-rtx of a path. Returns true if it has expired, or counts as expired because the path is silent.
-    fn on_rtx_timer(&mut self, cx: &mut EndpointContext, now: Time, index: PathIndex) -> bool {
-        self.paths.get_mut(index).on_pace_timer(now);
+    /// True if T3-rtx of a path has expired, or counts as expired because the path is silent.
+    fn rtx_expires(&self, now: Time, index: PathIndex) -> bool {
         let silent = self.paths.has_several() && self.paths.silence_deadline(index, &self.config) <= now;
-        let expired = !self.state.is_closed() && (silent || self.paths.get(index).rtx_expired(now));
-        if expired {
-            self.on_t3(cx, now, index);
-        }
-        expired
+        !self.state.is_closed() && (silent || self.paths.get(index).rtx_expired(now))
     }
 
     /// Handles the other timers of a path. `expired` is true if its T3-rtx has expired.

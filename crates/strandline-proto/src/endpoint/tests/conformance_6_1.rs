@@ -436,3 +436,30 @@ fn rule_a_window_probes_may_be_too_long() {
     assert!(mtu(&raw) < before);
     assert_eq!(raw.state(), "ESTABLISHED");
 }
+
+/// A tail-loss probe and T3-rtx are due at one instant, since the program was held up: only the time-out counts. The
+/// peer reported little room, which a probe of its window fills, and an old SACK shows that the peer is alive.
+#[test]
+fn overdue_window_probe_is_no_tail_loss() {
+    let mut raw = Raw::open(Pair::new(), Init { a_rwnd: 3000, ..init(Tsn(1)) });
+    for number in 1..5 {
+        raw.server_sends(700);
+        raw.pair.now += ms(10);
+        raw.say_sack(number, if number == 4 { 100 } else { 3000 }, &[]);
+    }
+    let probe = raw.server_tsn + 4;
+    for _ in 0..3 {
+        assert!(raw.server_sends(700).is_empty(), "no room");
+    }
+    while !raw.wait(ms(1)).iter().any(has(kind::DATA)) {}
+    raw.say_sack(3, 3000, &[]);
+    let now = raw.pair.now + Duration::from_secs(5);
+    raw.pair.now = now;
+    raw.pair.hosts[SERVER].endpoint.handle_timeout(now);
+    assert_eq!(tsns(&raw.heard()), [[probe]]);
+    let stats = status(&raw).stats;
+    assert_eq!((stats.timeouts, stats.tail_probes), (1, 0));
+    // Both probes of the flight are left.
+    assert_eq!(tsns(&raw.wait(ms(1500))), [[probe], [probe]]);
+    assert_eq!(status(&raw).stats.timeouts, 1);
+}
