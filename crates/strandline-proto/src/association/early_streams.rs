@@ -67,27 +67,14 @@ pub(super) fn ask_for_other_tags(association: &mut Association, cx: &mut Endpoin
     association.send_init(cx, now);
 }
 
-/// Refuses a COOKIE ECHO of a peer that may have restarted while data of dynamic streams is under way: an earlier
-/// process of the peer may have it, and another one would get it a second time. Returns false if there is no such
+/// Returns why a COOKIE ECHO is refused of a peer that may have restarted while data of dynamic streams is under way:
+/// an earlier process of the peer may have it, and another one would get it a second time. `None` if there is no such
 /// data, or no process has it.
-pub(super) fn refuse_other_peer(
-    association: &mut Association,
-    cx: &mut EndpointContext,
-    now: Time,
-    cookie: &Cookie,
-) -> bool {
-    let State::CookieEchoed(setup) = &association.state else { return false };
+pub(super) fn refusal_of_other_peer(association: &Association, cookie: &Cookie) -> Option<&'static str> {
+    let State::CookieEchoed(setup) = &association.state else { return None };
     let is_sent = setup.even.is_some() && association.outbound.next_tsn() != association.initial_tsn;
-    if !is_sent || crossed(association, setup, cookie) {
-        return false;
-    }
-    // The ABORT goes to the process that waits for an answer now.
-    let before = core::mem::replace(&mut association.peer_tag, cookie.peer_tag);
-    association.abort_for_violation(cx, now, "restarted during the set-up, and may have got data before");
-    if !association.state.is_closed() {
-        association.peer_tag = before;
-    }
-    true
+    let refuses = is_sent && !crossed(association, setup, cookie);
+    refuses.then_some("restarted during the set-up, and may have got data before")
 }
 
 /// True if the peer's INIT came so soon that our COOKIE ECHO can't have been at the peer before: within half a round

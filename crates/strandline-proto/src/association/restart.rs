@@ -19,10 +19,10 @@ use super::error_counts::ErrorCounts;
 use super::features::Extensions;
 use super::left_over::{self, is_left_over};
 use super::offer::encode_cause;
-use super::setup::{adopt_interleaving, paths_of, refuse_other_chunks};
+use super::setup::{OTHER_CHUNKS, adopt_interleaving, paths_of};
 use super::{Association, State, adaptation, asconf, early_streams, reconfig, sack_size, stream_credit};
 use crate::config::Recovery;
-use crate::event::{Event, FailureCause};
+use crate::event::{CloseReason, Event, FailureCause};
 use crate::inbound::i_data::{charged_bytes, partly_delivered};
 use crate::inbound::stream_credit as incoming;
 use crate::outbound::Outbound;
@@ -102,9 +102,9 @@ impl Association {
                 self.restart(cx, now, cookie);
             }
             CookieAction::Collision => {
-                if early_streams::refuse_other_peer(self, cx, now, cookie)
-                    || refuse_other_kind(self, cx, now, cookie)
-                {
+                let other_peer = early_streams::refusal_of_other_peer(self, cookie);
+                if let Some(why) = other_peer.or_else(|| refusal_of_other_kind(self, cookie)) {
+                    end_for_other_peer(self, cx, now, cookie, why);
                     return false;
                 }
                 self.collide(cx, now, cookie);
@@ -260,7 +260,7 @@ impl Association {
         );
         reconfig::adopt_peers_tsn(self);
         let adopted = adopt_interleaving(self);
-        debug_assert!(adopted, "refuse_other_kind has checked it");
+        debug_assert!(adopted, "refusal_of_other_kind has checked it");
         for failed in self.outbound.set_peer(cookie.peer_rwnd, cookie.outbound_streams) {
             cx.on_send_bytes_gone(failed.data.len());
             cx.event(self.id, Event::SendFailed(failed));
@@ -278,24 +278,30 @@ impl Association {
     }
 }
 
-/// Refuses a collision after which the peer expects the other kind of chunks than those that went with the COOKIE ECHO:
-/// I-DATA or DATA. Returns false if there is no such data.
-fn refuse_other_kind(
+/// Returns why a collision is refused after which the peer expects the other kind of chunks than those that went with
+/// the COOKIE ECHO: I-DATA or DATA. `None` if there is no such data.
+fn refusal_of_other_kind(association: &Association, cookie: &Cookie) -> Option<&'static str> {
+    let interleaves = cookie.features.has(Extensions::INTERLEAVING);
+    let refuses = association.state.in_setup() && !may_interleave(&association.outbound, interleaves);
+    refuses.then_some(OTHER_CHUNKS)
+}
+
+/// Ends a set-up because of a collision. The ABORT goes to the process that waits for an answer now, authenticated with
+/// what its cookie has agreed on. Does nothing in COOKIE-WAIT, or if only an authenticated packet may end the
+/// association.
+#[cold]
+fn end_for_other_peer(
     association: &mut Association,
     cx: &mut EndpointContext,
     now: Time,
     cookie: &Cookie,
-) -> bool {
-    let interleaves = cookie.features.has(Extensions::INTERLEAVING);
-    if !association.state.in_setup() || may_interleave(&association.outbound, interleaves) {
-        return false;
+    why: &'static str,
+) {
+    if matches!(association.state, State::CookieWait(_)) || !auth::may_be_ended(association) {
+        return;
     }
-    // The ABORT goes to the process that waits for an answer now.
-    let before = (association.peer_tag, association.features);
     (association.peer_tag, association.features) = (cookie.peer_tag, cookie.features);
-    refuse_other_chunks(association, cx, now);
-    if !association.state.is_closed() {
-        (association.peer_tag, association.features) = before;
-    }
-    true
+    auth::adopt(association, cx, cookie.auth.as_deref());
+    association.send_abort(cx, &encode_cause(&Cause::ProtocolViolation(why.as_bytes())));
+    association.end(cx, now, CloseReason::ProtocolViolation(why));
 }

@@ -241,7 +241,7 @@ impl Association {
         self.adopt_addresses(cx, now, &offer, source);
         self.adopt_numbers(cx, &offer);
         if !adopt_interleaving(self) {
-            return refuse_other_chunks(self, cx, now);
+            return self.abort_for_violation(cx, now, OTHER_CHUNKS);
         }
         stream_credit::report_writable(self, cx);
         let State::CookieWait(setup) = &mut self.state else { return };
@@ -586,8 +586,6 @@ pub(super) fn adopt_interleaving(association: &mut Association) -> bool {
     true
 }
 
-/// Ends a set-up in which data was sent with a COOKIE ECHO in chunks of one kind, and the peer now expects the other.
-#[cold]
-pub(super) fn refuse_other_chunks(association: &mut Association, cx: &mut EndpointContext, now: Time) {
-    association.abort_for_violation(cx, now, "I-DATA was negotiated once and not at another attempt");
-}
+/// Why a set-up ends in which data was sent with a COOKIE ECHO in chunks of one kind, and the peer now expects the
+/// other.
+pub(super) const OTHER_CHUNKS: &str = "I-DATA was negotiated once and not at another attempt";

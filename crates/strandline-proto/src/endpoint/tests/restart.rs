@@ -198,16 +198,23 @@ fn collision_keeps_what_was_agreed_on() {
 }
 
 /// A request went with the COOKIE ECHO in an I-DATA chunk, and the peer restarts without I-DATA and sets up an
-/// association itself. That ends the set-up: nothing behind the COOKIE ECHO is answered.
-#[test]
-fn collision_with_other_chunks_ends_the_set_up() {
-    let interleaving = |config: &mut AssociationConfig| config.extensions.interleaving = true;
-    let mut pair = Pair::configured(interleaving);
-    let client = pair.connect();
-    pair.send(CLIENT, client, 0, b"request");
-    pair.run_dropping(|sent| has(kind::COOKIE_ACK)(sent) || has(kind::SACK)(sent));
-    assert_eq!(pair.state(CLIENT, client), "COOKIE-ECHOED");
-    pair.hosts[SERVER].endpoint = Endpoint::new(config(1, SERVER), [99; 32], pair.now).unwrap();
+/// association itself. Returns the packet with its COOKIE ECHO, which a HEARTBEAT follows. The client, and the peer
+/// after its restart, demand authentication of the chunk types.
+fn other_chunks(client: Option<&[u8]>, peer: Option<&[u8]>) -> (Pair, AssociationId, Sent) {
+    let demanding = |chunks: &[u8]| Authentication {
+        chunks: chunks.iter().copied().collect(),
+        ..Authentication::default()
+    };
+    let with = |interleaving, chunks: Option<&[u8]>, host| {
+        let authentication = chunks.map(demanding);
+        extended(ExtensionsConfig { interleaving, authentication, ..ExtensionsConfig::default() }, host)
+    };
+    let mut pair = Pair::with(with(true, client, CLIENT), with(true, peer, SERVER));
+    let id = pair.connect();
+    pair.send(CLIENT, id, 0, b"request");
+    pair.run_dropping(|sent| sent.source == address(SERVER, 0) && !has(kind::INIT_ACK)(sent));
+    assert_eq!(pair.state(CLIENT, id), "COOKIE-ECHOED");
+    pair.hosts[SERVER].endpoint = Endpoint::new(with(false, peer, SERVER), [99; 32], pair.now).unwrap();
     let remotes = vec![address(CLIENT, 0)];
     let request = Connect { local_port: PORT, peer_port: 5000, remotes, local: Vec::new(), config: None };
     let now = pair.now;
@@ -215,15 +222,44 @@ fn collision_with_other_chunks_ends_the_set_up() {
     pair.run_to(kind::COOKIE_ECHO);
     let echo = pair.wire.pop_front().unwrap();
     let packet = Packet::parse(&echo.bytes).unwrap();
-    let raw = packet.chunks().next().unwrap().unwrap();
+    let raw = packet.chunks().flatten().find(|raw| raw.kind == kind::COOKIE_ECHO).unwrap();
     let again = pair.forge(SERVER, (PORT, 5000), echo.tag(), |packet| {
         assert!(packet.push(&CookieEcho { cookie: raw.value }));
         assert!(packet.push(&AnyChunk { kind: kind::HEARTBEAT, flags: 0, value: &[0, 1, 0, 8, 1, 2, 3, 4] }));
     });
     pair.log.clear();
-    pair.deliver(&again);
+    (pair, id, again)
+}
+
+#[test]
+fn collision_with_other_chunks_ends_the_set_up() {
+    let (mut pair, _, echo) = other_chunks(None, None);
+    pair.deliver(&echo);
     assert!(matches!(pair.closed(CLIENT), Some(CloseReason::ProtocolViolation(_))), "{:?}", pair.kinds());
     assert_eq!(pair.kinds(), [[kind::ABORT]]);
+    pair.run();
+    assert!(matches!(pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })));
+}
+
+/// The process that sent the COOKIE ECHO demands an authenticated ABORT, and has other keys than the earlier one.
+#[test]
+fn refused_collision_sends_an_authenticated_abort() {
+    let (mut pair, _, echo) = other_chunks(Some(&[kind::DATA]), Some(&[kind::ABORT]));
+    pair.deliver(&echo);
+    assert_eq!(pair.kinds(), [[kind::AUTH, kind::ABORT]]);
+    pair.run();
+    assert!(matches!(pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })));
+}
+
+/// The client demands that its association is ended by authenticated chunks only. Nothing of it changes.
+#[test]
+fn collision_without_authentication_ends_no_set_up() {
+    let (mut pair, client, echo) = other_chunks(Some(&[kind::ABORT]), Some(&[]));
+    let tag = |pair: &Pair| pair.hosts[CLIENT].endpoint.status(client).unwrap().peer_tag;
+    let before = tag(&pair);
+    pair.deliver(&echo);
+    assert_eq!((pair.state(CLIENT, client), tag(&pair)), ("COOKIE-ECHOED", before));
+    assert_eq!(pair.kinds(), [[]; 0]);
 }
 
 /// A peer does not lose authentication by a collision.
