@@ -29,12 +29,24 @@ fn plan() -> Plan {
 
 /// Returns what an established application with no streams left finds wrong about each event and about its next act.
 fn judge(events: &[Event]) -> Vec<bool> {
+    let mut app = App::new(Time::ZERO, End { host: 0, life: 0, id: ID }, 1, None, plan());
+    app.up = true;
+    in_context(&mut VecDeque::new(), |cx| {
+        let mut found: Vec<_> = events.iter().map(|event| app.on_event(cx, event).is_err()).collect();
+        found.push(app.act(cx).is_err());
+        found
+    })
+}
+
+/// Calls `act` in a context at the beginning of time, with an endpoint of its own and these events to heed.
+fn in_context<R>(
+    caused: &mut VecDeque<(AssociationId, Event)>,
+    act: impl FnOnce(&mut Context<'_>) -> R,
+) -> R {
     let mut random = Random::new(1);
     let mut endpoint =
         Endpoint::new(EndpointConfig::default(), random.seed(), Time::ZERO).expect("a valid configuration");
-    let mut app = App::new(Time::ZERO, End { host: 0, life: 0, id: ID }, 1, None, plan());
-    app.up = true;
-    let mut cx = Context {
+    act(&mut Context {
         now: Time::ZERO,
         endpoint: &mut endpoint,
         ledger: &mut Ledger::new(0),
@@ -43,11 +55,8 @@ fn judge(events: &[Event]) -> Vec<bool> {
         keys_last: Duration::ZERO,
         wakes: &mut Vec::new(),
         notes: &mut Vec::new(),
-        caused: &mut VecDeque::new(),
-    };
-    let mut found: Vec<_> = events.iter().map(|event| app.on_event(&mut cx, event).is_err()).collect();
-    found.push(app.act(&mut cx).is_err());
-    found
+        caused,
+    })
 }
 
 /// A request for more streams ends because the peer restarts: that is reported first, with the number of streams that
@@ -71,24 +80,10 @@ fn caused_events_are_heeded_before_more_is_read() {
         unread: 1,
         cut: None,
     };
-    let mut random = Random::new(1);
-    let mut endpoint =
-        Endpoint::new(EndpointConfig::default(), random.seed(), Time::ZERO).expect("a valid configuration");
     let mut caused = VecDeque::new();
     let mut heeds_first = |event: Option<Event>| {
         caused.extend(event.map(|event| (ID, event)));
-        let mut cx = Context {
-            now: Time::ZERO,
-            endpoint: &mut endpoint,
-            ledger: &mut Ledger::new(0),
-            random: &mut random,
-            last_expiry: Duration::ZERO,
-            keys_last: Duration::ZERO,
-            wakes: &mut Vec::new(),
-            notes: &mut Vec::new(),
-            caused: &mut caused,
-        };
-        cx.take_caused()
+        in_context(&mut caused, |cx| cx.take_caused())
     };
     assert!(!heeds_first(None) && !heeds_first(Some(Event::Writable)));
     assert!(heeds_first(Some(reset(Outcome::Performed))));
