@@ -169,7 +169,7 @@ impl Association {
         index: PathIndex,
     ) -> Result<(), PathError> {
         if !self.state.heartbeats() {
-            return Err(PathError::UnknownAssociation);
+            return Err(PathError::NotEstablished);
         }
         self.send_heartbeat(cx, now, index);
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::SackFrequency;
+use crate::error::PathError;
 use crate::event::PathChange;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
@@ -180,6 +181,21 @@ fn heartbeats_can_be_switched_off() {
     pair.hosts[CLIENT].endpoint.request_heartbeat(pair.now, client, address(SERVER, 0).ip()).unwrap();
     pair.run();
     assert_eq!(pair.kinds(), [[kind::HEARTBEAT], [kind::HEARTBEAT_ACK]]);
+}
+
+#[test]
+fn heartbeats_are_refused_outside_an_association() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    let (now, to) = (pair.now, address(SERVER, 0).ip());
+    let request = |pair: &mut Pair, id| pair.hosts[CLIENT].endpoint.request_heartbeat(now, id, to);
+    assert_eq!(request(&mut pair, client), Err(PathError::NotEstablished), "it is being set up");
+    pair.run();
+    assert_eq!(request(&mut pair, client), Ok(()));
+    pair.hosts[CLIENT].endpoint.shutdown(now, client).unwrap();
+    pair.collect();
+    assert_eq!(pair.state(CLIENT, client), "SHUTDOWN-SENT");
+    assert_eq!(request(&mut pair, client), Err(PathError::NotEstablished), "it is shutting down");
 }
 
 #[test]
