@@ -531,6 +531,21 @@ fn window_opens_for_a_probe() {
     }
 }
 
+/// A SHUTDOWN reports no window. If all SACKs were lost, the sender knows only what is left of that of the set-up.
+#[test]
+fn window_of_the_set_up_after_a_shutdown() {
+    let established = AssociationState::Established;
+    for (acknowledges, opened) in [(true, true), (false, false)] {
+        let mut board = five();
+        if acknowledges {
+            shuts_down_in(&mut board, established, 11, 5);
+        }
+        sends(&mut board, 20, 6).expect("new");
+        sack_arrives(&mut board, established, 31, (5, &[], 2000));
+        assert_eq!(board.take_opened(), opened);
+    }
+}
+
 /// A SACK of the numbers before a reset of all numbers may be ignored: the window that it reports is known or not.
 #[test]
 fn window_during_a_renumbering() {

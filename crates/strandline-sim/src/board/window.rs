@@ -12,7 +12,8 @@ pub(super) struct Window {
     probed: bool,
     /// True if the window had no room for the lowest chunk or for a probe, and has opened.
     opened: bool,
-    /// True if a SACK may have been ignored that reported a window.
+    /// True if the window is unknown: a SACK that reported one may have been ignored, or there was none yet, and what a
+    /// SHUTDOWN acknowledged has used the window of the set-up.
     ambiguous: bool,
 }
 
@@ -35,6 +36,7 @@ impl Window {
     /// Records that a SHUTDOWN acknowledges outstanding data. It reports no window, but there was room for that data.
     pub(super) fn on_shutdown(&mut self) {
         self.probed = false;
+        self.ambiguous |= self.a_rwnd.is_none();
     }
 
     /// Records that new data is sent. The window of the set-up is not known here.

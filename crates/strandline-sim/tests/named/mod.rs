@@ -425,4 +425,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         41_000_053_855,
         "a new address was given up although data came from there: the answer to its HEARTBEAT went to a deleted one",
     ),
+    (
+        52_000_003_130,
+        "new data was a window probe after a SHUTDOWN, because all SACKs had been lost (of the checker)",
+    ),
 ];
