@@ -17,13 +17,13 @@ use crate::time::Time;
 pub(super) struct OtherInits {
     /// When the latest of these INITs came, and its tag.
     latest: (Time, VerificationTag),
-    /// No packet that the process with the peer's present tag has answered was sent before this.
+    /// The process with the peer's present tag has answered a packet that was sent at this time or later.
     answered_since: Time,
-    /// The first TSN that was not sent before the association was established.
+    /// The next TSN when the association was established.
     first_tsn: Tsn,
 }
 
-/// Notes an INIT that is answered.
+/// Notes an INIT of the peer's address, whether or not it is answered.
 pub(crate) fn note_init(association: &mut Association, now: Time, tag: VerificationTag) {
     if association.state.in_setup() && tag != association.peer_tag {
         let (latest, first_tsn) = ((now, tag), association.initial_tsn);

@@ -49,6 +49,8 @@ struct Answer {
     local: Vec<IpAddr>,
     /// The code point of our Adaptation Layer Indication.
     adaptation: Option<u32>,
+    /// True if the INIT came to an address that its association has deleted: the answer lists those of the listener.
+    at_deleted_address: bool,
 }
 
 impl Answer {
@@ -56,7 +58,7 @@ impl Answer {
     /// before the cookie of a restart comes back. `source` is the source of the INIT ACK: the only one that
     /// it names if it lists none.
     fn named(&self, cx: &EndpointContext, features: &Features, source: Option<IpAddr>) -> Vec<IpAddr> {
-        if self.ties == (0, 0) || !features.has(Extensions::DYNAMIC_ADDRESSES) {
+        if self.ties == (0, 0) || !(features.has(Extensions::DYNAMIC_ADDRESSES) || self.at_deleted_address) {
             return Vec::new();
         }
         let listed = cx.local_addresses(&self.local);
@@ -189,7 +191,10 @@ impl Endpoint {
                 let answer = answer_to_lost_peer(association, cx, tag);
                 // Such a peer may use an address that the association has deleted.
                 let has_address = association.paths.is_at(datagram.destination);
-                if has_address { answer } else { Answer { local: bound.to_vec(), ..answer } }
+                match has_address {
+                    true => answer,
+                    false => Answer { local: bound.to_vec(), at_deleted_address: true, ..answer },
+                }
             }
         };
         self.send_init_ack(now, (offer, keys), &answer, route, ports);
@@ -212,6 +217,7 @@ impl Endpoint {
                 .map(|own| Box::new((own, self.context.random_number()))),
             local: self.ports.bound(port).to_vec(),
             adaptation: config.extensions.adaptation_layer,
+            at_deleted_address: false,
         }
     }
 
@@ -310,7 +316,7 @@ impl Endpoint {
             self.context.stats.cookies_forged += 1;
             return discarded(datagram, "cookie refused: it is for other ports or another tag");
         }
-        let existing = find_for_cookie(self, &cookie, datagram.destination);
+        let existing = find_for_cookie(self, &cookie);
         let association = existing.and_then(|slot| self.table.at(slot));
         let Some(verified) =
             admits_cookie(&self.context, association, cookie.auth.as_deref(), packet, has_auth)
@@ -373,7 +379,7 @@ impl Endpoint {
         }
         let (source, tag, marked) = (datagram.source, association.local_tag, datagram.is_marked());
         let inits: Vec<_> = PeerInit::all_of(association).filter(|_| another).collect();
-        let regained = regained_at_restart(self, association, cookie, datagram.destination);
+        let regained = regained_at_restart(self, association, cookie);
         self.with_reindex(now, slot, |association, cx| {
             let goes_on = association.on_cookie_echo(cx, now, cookie, action);
             if action == CookieAction::Restart && goes_on {
@@ -532,6 +538,7 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         own: auth_of(association).map(|auth| Box::new((auth.settings(), auth.random()))),
         local: association.paths.local().to_vec(),
         adaptation: association.config.extensions.adaptation_layer,
+        at_deleted_address: false,
     }
 }
 

@@ -43,16 +43,15 @@ pub struct LocalAddresses<'a> {
     port: Option<u16>,
 }
 
-/// Returns the local addresses of an association whose peer has lost its state and set up again at `destination`, which
-/// the association had deleted (RFC 5061): those of its listener that the INIT ACK named. None if it still has the
-/// address.
+/// Returns the local addresses for an association whose peer has lost its state and has set up again at an address that
+/// the association has deleted (RFC 5061): those of its listener that the INIT ACK listed. The list is empty if the
+/// association still has that address.
 pub(super) fn regained_at_restart(
     endpoint: &Endpoint,
     association: &Association,
     cookie: &Cookie,
-    destination: Option<IpAddr>,
 ) -> Vec<IpAddr> {
-    if association.paths.is_at(destination) {
+    if association.paths.is_at(cookie.destination) {
         return Vec::new();
     }
     let listens = |own: &IpAddr| endpoint.ports.listens_at(association.local_port, Some(*own));

@@ -46,12 +46,9 @@ pub(super) fn find_existing(
     })
 }
 
-/// Returns the association that a cookie at the local address `destination` belongs to, by its tag or its addresses.
-pub(super) fn find_for_cookie(
-    endpoint: &Endpoint,
-    cookie: &Cookie,
-    destination: Option<IpAddr>,
-) -> Option<u32> {
+/// Returns the association that a cookie belongs to, by its tag or its addresses. What counts is the local address that
+/// its INIT came to, whatever the one that the COOKIE ECHO comes to.
+pub(super) fn find_for_cookie(endpoint: &Endpoint, cookie: &Cookie) -> Option<u32> {
     let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
     // Tags in cookies are not recorded, so another association may have got the same tag since.
     let is_its = |slot: &u32| {
@@ -65,18 +62,20 @@ pub(super) fn find_for_cookie(
     let by_tag = endpoint.demux.by_tag(cookie.local_tag).filter(is_its);
     by_tag.or_else(|| {
         let key = PeerKey { address: cookie.source.ip(), peer_port, local_port };
-        find_existing(endpoint, &key, &cookie.addresses, destination)
+        find_existing(endpoint, &key, &cookie.addresses, cookie.destination)
     })
 }
 
-/// True if a set-up at the local address is one of the association's peer: the association has the address, or its
-/// listener has it. A peer that has lost its state may use one that the association has deleted (RFC 5061).
+/// True if a set-up at the local address is one of the association's peer: the association has the address, or has
+/// deleted it (RFC 5061), as far as that is known: its listener still has it, and others that the association has too.
+/// A peer that has lost its state doesn't know of the deletion. An association that was set up from here may be another
+/// socket's.
 fn takes_set_up(endpoint: &Endpoint, association: &Association, destination: Option<IpAddr>) -> bool {
     let listens = |address| endpoint.ports.listens_at(association.local_port, address);
-    let has_its_listener = || association.paths.local().iter().any(|own| listens(Some(*own)));
     let may_have_deleted =
-        association.features.has(Extensions::DYNAMIC_ADDRESSES) && !association.state.in_setup();
-    association.paths.is_at(destination) || may_have_deleted && listens(destination) && has_its_listener()
+        || association.flags().incoming && association.features.has(Extensions::DYNAMIC_ADDRESSES);
+    let shares_others = || association.paths.local().iter().any(|own| listens(Some(*own)));
+    association.paths.is_at(destination) || may_have_deleted() && listens(destination) && shares_others()
 }
 
 /// Returns the association that an address identifies which an INIT lists besides its source, as

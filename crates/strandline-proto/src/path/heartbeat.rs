@@ -24,8 +24,8 @@ enum Answer {
     None,
     /// The answer is outstanding, and the RTO has not passed yet.
     Awaited,
-    /// As before, and a packet from the address has arrived since. If the answer is not there after the RTO, it went to
-    /// an address that could not take it, and another HEARTBEAT is due.
+    /// As before, and a packet from the address has arrived since. Without an answer after the RTO, another HEARTBEAT
+    /// is due and this one counts as no error: its answer may have gone to an address of ours that was just deleted.
     Heard,
     /// The RTO has passed and counted as an error. An answer still shows that the path works.
     Late,
@@ -132,8 +132,8 @@ impl Heartbeat {
         self.defer(now + jittered(rto, random));
     }
 
-    /// Returns true once for each HEARTBEAT whose RTO passed without an answer and without a packet from an address
-    /// that waits for it. Call [`schedule_after_loss`](Self::schedule_after_loss) then.
+    /// Returns true once for each HEARTBEAT whose RTO passed without an answer, unless [`on_heard`](Self::on_heard) was
+    /// called meanwhile. Call [`schedule_after_loss`](Self::schedule_after_loss) then.
     pub(crate) fn on_expired(&mut self, now: Time, rto: Duration) -> bool {
         if now < self.sent_at + rto {
             return false;

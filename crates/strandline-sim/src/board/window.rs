@@ -12,8 +12,8 @@ pub(super) struct Window {
     probed: bool,
     /// True if the window had no room for the lowest chunk or for a probe, and has opened.
     opened: bool,
-    /// True if the window is unknown: a SACK that reported one may have been ignored, or there was none yet, and what a
-    /// SHUTDOWN acknowledged has used the window of the set-up.
+    /// True if the window is unknown: a SACK that reported one may have been ignored, or no SACK has arrived and a
+    /// SHUTDOWN has acknowledged data, which took part of the window of the set-up.
     ambiguous: bool,
 }
 

@@ -74,21 +74,33 @@ fn a_cookie_is_no_way_to_other_addresses() {
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
 }
 
-/// A socket at one address and an association from another one have the same peer and the same ports.
+/// A listener and an association of another socket have the same peer and the same ports. The association has not
+/// deleted the listener's address, although it might have (RFC 5061).
 #[test]
 fn association_at_another_address_is_no_obstacle() {
-    let mut pair = bound();
-    let own = vec![address(SERVER, 0).ip()];
-    let request = Connect { local_port: BOUND, local: own.clone(), ..Connect::to(address(CLIENT, 0), PORT) };
-    let from = pair.hosts[SERVER].endpoint.connect(pair.now, request).unwrap();
-    pair.run();
-    assert_eq!(pair.state(SERVER, from), "ESTABLISHED");
-    let request = Connect { local_port: PORT, ..Connect::to(address(SERVER, 1), BOUND) };
-    let to = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
-    pair.run();
-    assert_eq!((pair.state(CLIENT, to), pair.state(SERVER, from)), ("ESTABLISHED", "ESTABLISHED"));
-    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 2);
-    assert_eq!(pair.hosts[SERVER].endpoint.addresses(from).local(), Some(&own[..]));
+    for (listener, dynamic_addresses) in [(BOUND, false), (BOUND, true), (PORT, true)] {
+        let with = |host| {
+            let mut config = config(2, host);
+            Arc::make_mut(&mut config.association).extensions.dynamic_addresses = dynamic_addresses;
+            config
+        };
+        let mut pair = Pair::with(with(CLIENT), with(SERVER));
+        let listen = Listen { port: BOUND, addresses: vec![address(SERVER, 1).ip()] };
+        pair.hosts[SERVER].endpoint.listen(listen).unwrap();
+        let own = vec![address(SERVER, 0).ip()];
+        let request =
+            Connect { local_port: listener, local: own.clone(), ..Connect::to(address(CLIENT, 0), PORT) };
+        let from = pair.hosts[SERVER].endpoint.connect(pair.now, request).unwrap();
+        pair.run();
+        assert_eq!(pair.state(SERVER, from), "ESTABLISHED");
+        let request = Connect { local_port: PORT, ..Connect::to(address(SERVER, 1), listener) };
+        let to = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+        pair.run();
+        assert_eq!((pair.state(CLIENT, to), pair.state(SERVER, from)), ("ESTABLISHED", "ESTABLISHED"));
+        assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 2);
+        assert_eq!(pair.hosts[SERVER].endpoint.addresses(from).local(), Some(&own[..]));
+        assert!(!pair.hosts[SERVER].events.iter().any(|(_, event)| matches!(event, Event::Restarted { .. })));
+    }
 }
 
 #[test]

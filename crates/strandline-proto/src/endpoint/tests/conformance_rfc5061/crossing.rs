@@ -2,6 +2,7 @@
 
 use super::sender::{acknowledge, asconfs, ask, results};
 use super::*;
+use crate::authentication::Authentication;
 
 /// Both sides replace their only addresses at once: each answers from an address that the other one has deleted.
 #[test]
@@ -160,33 +161,40 @@ fn unlisted_addition_crosses_a_restart() {
 }
 
 /// A peer that has lost its state sets up again at an address that the association has deleted, and that its
-/// listener still has.
+/// listener still has. Its COOKIE ECHO may come to another address, and it may not support the extension any more.
 #[test]
 fn restart_at_a_deleted_address() {
-    let (mut pair, _, server) =
-        Pair::with(with_dynamic_addresses(1, CLIENT), with_dynamic_addresses(2, SERVER)).establish();
-    pair.pass(Duration::from_secs(2));
-    let (deleted, kept) = (address(SERVER, 0).ip(), address(SERVER, 1).ip());
-    request(&mut pair, SERVER, server, &[AddressRequest::Delete(deleted)]).unwrap();
-    pair.pass(Duration::from_secs(2));
-    assert_eq!(pair.hosts[SERVER].endpoint.addresses(server).local(), Some(&[kept][..]));
-    let restarted = Endpoint::new(with_dynamic_addresses(1, CLIENT), [99; 32], pair.now).unwrap();
-    pair.hosts[CLIENT].endpoint = restarted;
-    pair.hosts[SERVER].events.clear();
-    let again = pair.connect();
-    pair.pass(Duration::from_secs(2));
-    assert!(pair.hosts[SERVER].events.iter().any(|(_, event)| matches!(event, Event::Restarted { .. })));
-    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
-    assert_eq!(pair.hosts[SERVER].endpoint.addresses(server).local(), Some(&[deleted, kept][..]));
-    // Data arrives at both addresses.
-    for path in [0, 1] {
-        let now = pair.now;
-        pair.hosts[CLIENT].endpoint.set_primary(now, again, address(SERVER, path).ip()).unwrap();
-        pair.send(CLIENT, again, 0, &[path; 20]);
+    for (echo_at, dynamic_addresses) in [(0, true), (1, true), (0, false)] {
+        let (mut pair, _, server) =
+            Pair::with(with_dynamic_addresses(1, CLIENT), with_dynamic_addresses(2, SERVER)).establish();
+        pair.pass(Duration::from_secs(2));
+        let (deleted, kept) = (address(SERVER, 0).ip(), address(SERVER, 1).ip());
+        request(&mut pair, SERVER, server, &[AddressRequest::Delete(deleted)]).unwrap();
+        pair.pass(Duration::from_secs(2));
+        assert_eq!(pair.hosts[SERVER].endpoint.addresses(server).local(), Some(&[kept][..]));
+        let mut config = with_dynamic_addresses(1, CLIENT);
+        let association = Arc::make_mut(&mut config.association);
+        association.extensions.dynamic_addresses = dynamic_addresses;
+        association.extensions.authentication = Some(Authentication::default());
+        pair.hosts[CLIENT].endpoint = Endpoint::new(config, [99; 32], pair.now).unwrap();
+        pair.hosts[SERVER].events.clear();
+        let again = pair.connect();
+        pair.run_to(kind::COOKIE_ECHO);
+        pair.wire.front_mut().unwrap().destination = address(SERVER, echo_at);
+        pair.pass(Duration::from_secs(2));
+        assert!(pair.hosts[SERVER].events.iter().any(|(_, event)| matches!(event, Event::Restarted { .. })));
+        assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+        assert_eq!(pair.hosts[SERVER].endpoint.addresses(server).local(), Some(&[deleted, kept][..]));
+        // Data arrives at both addresses, and back.
+        for path in [0, 1] {
+            let now = pair.now;
+            pair.hosts[CLIENT].endpoint.set_primary(now, again, address(SERVER, path).ip()).unwrap();
+            pair.send(CLIENT, again, 0, &[path; 20]);
+            pair.run();
+            assert_eq!(pair.recv(SERVER, server).unwrap().data, vec![path; 20]);
+        }
+        pair.send(SERVER, server, 0, b"back");
         pair.run();
-        assert_eq!(pair.recv(SERVER, server).unwrap().data, vec![path; 20]);
+        assert_eq!(pair.recv(CLIENT, again).unwrap().data, "back");
     }
-    pair.send(SERVER, server, 0, b"back");
-    pair.run();
-    assert_eq!(pair.recv(CLIENT, again).unwrap().data, "back");
 }
