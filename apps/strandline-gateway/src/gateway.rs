@@ -1,13 +1,12 @@
 //! What all connections of a gateway share.
 
 use std::collections::HashMap;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use strandline::{Association, MemoryAccount, TakenBytes};
-use strandline_tls::AcceptErrors;
+use strandline_tls::LogLimit;
 use tokio::sync::watch;
 
 use crate::config::{Access, Settings};
@@ -56,15 +55,14 @@ pub(crate) struct Gateway {
 
 /// Reports what strangers can bring about as often as they like: seldom, and then with the number of those in between.
 #[derive(Debug, Default)]
-pub(crate) struct Unexpected(Mutex<AcceptErrors>);
+pub(crate) struct Unexpected(Mutex<LogLimit>);
 
 impl Unexpected {
     /// Reports a connection that was not redirected.
     pub(crate) fn report(&self, client: SocketAddr) {
-        let error = io::Error::other("no destination: the connection was not redirected by nftables");
-        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).on_error(&error);
-        if let Some(unlogged) = found.log {
-            tracing::warn!(%client, %error, unlogged, "a connection is reset");
+        if let Some(unlogged) = self.0.lock().unwrap_or_else(PoisonError::into_inner).log() {
+            let error = "no destination: the connection was not redirected by nftables";
+            tracing::warn!(%client, error, unlogged, "a connection is reset");
         }
     }
 }

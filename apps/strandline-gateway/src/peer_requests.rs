@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use strandline::{Association, RecvStream};
+use strandline_tls::LogLimit;
 use tokio::sync::watch;
 
 use crate::clock::now;
@@ -46,13 +47,14 @@ pub(crate) async fn request_listener(
     };
     let requesting = async {
         let (mut attempts, mut pause, mut reported) = (0, LISTEN_EVERY, None);
+        let mut failures = LogLimit::default();
         loop {
             let begun = now();
             match request().await {
                 // Both are held until the peer listens no more: it reloads, or ends.
                 Ok((mut recv, _send)) => {
                     state.set(ReverseState::Listening);
-                    follow(&mut recv, &state, &name, reverse.listen).await;
+                    follow(&mut recv, &state, &mut failures, (&name, reverse.listen)).await;
                     state.set(ReverseState::Waiting);
                     reported = None;
                 }
@@ -85,15 +87,33 @@ pub(crate) async fn request_listener(
     }
 }
 
-/// Notes whether the peer's socket has failed, until the peer listens no more.
-async fn follow(recv: &mut RecvStream, state: &ReverseRequest, name: &str, at: SocketAddr) {
-    while let Ok(Some(message)) = recv.recv().await {
-        if message.data.first() == Some(&1) {
-            tracing::warn!(peer = name, %at, "the peer's socket has failed: it accepts nothing");
-            state.set(ReverseState::Failed);
-        } else {
-            tracing::info!(peer = name, %at, "the peer listens again");
-            state.set(ReverseState::Listening);
+/// Notes whether the peer's socket has failed, until the peer listens no more. The peer may send states as often as it
+/// likes: only changes count, and the log has few of them.
+async fn follow(
+    recv: &mut RecvStream,
+    state: &ReverseRequest,
+    failures: &mut LogLimit,
+    (name, at): (&str, SocketAddr),
+) {
+    let (mut has_failed, mut is_logged) = (false, false);
+    while let Ok(message) = first_bytes(recv, 1).await {
+        let fails = match message[..] {
+            [0] => false,
+            [1] => true,
+            // Not a state that this version knows.
+            _ => continue,
+        };
+        if std::mem::replace(&mut has_failed, fails) == fails {
+            continue;
+        }
+        state.set(if fails { ReverseState::Failed } else { ReverseState::Listening });
+        if !fails {
+            if std::mem::take(&mut is_logged) {
+                tracing::info!(peer = name, %at, "the peer listens again");
+            }
+        } else if let Some(unlogged) = failures.log() {
+            is_logged = true;
+            tracing::warn!(peer = name, %at, unlogged, "the peer's socket has failed: it accepts nothing");
         }
     }
 }

@@ -311,6 +311,50 @@ fn requests_to_listen_are_repeated() {
     });
 }
 
+/// A peer that sends states of its socket as often as it can doesn't fill the log. A long message is one state,
+/// whatever its parts begin with, and one that repeats the last state, or is none, changes nothing.
+#[test]
+fn states_of_listeners_do_not_fill_the_log() {
+    const LISTEN: u8 = 2;
+    let at = free_address();
+    let mut command = Command::new(PROGRAM);
+    command.args(["--peer", &format!("far={at}"), "--reverse", "127.0.0.1:2222=127.0.0.1:1"]);
+    command.env("XDG_CONFIG_HOME", "/nonexistent").env("RUST_LOG", "strandline_gateway=info");
+    let near = Gateway::spawn(command);
+    let peer = Bare::accept(at);
+    // Answers the next request to listen, and sends these states. The next one comes once they are read.
+    let listen = |states: Vec<Vec<u8>>| {
+        let serve = async {
+            loop {
+                let (mut recv, mut send) = peer.association.accept_stream().await.unwrap().into_split();
+                if recv.recv().await.unwrap().unwrap().data[1] != LISTEN {
+                    continue;
+                }
+                for message in [vec![1, 0, 0, 4]].into_iter().chain(states) {
+                    send.send(message.into()).await.unwrap();
+                }
+                send.finish().unwrap();
+                send.finished().await.unwrap();
+                return;
+            }
+        };
+        peer.runtime.block_on(async { tokio::time::timeout(PATIENCE, serve).await.expect("a request") });
+    };
+    let lines = |text: &str| near.log().matches(text).count();
+    // It comes in parts.
+    let mut long = vec![1; 4 << 20];
+    long[0] = 0;
+    listen(vec![long, vec![0], vec![7]]);
+    listen(Vec::new());
+    at_last("a second request", || lines("the peer listens peer=") == 2);
+    assert_eq!(lines("the peer's socket has failed"), 0);
+    listen((0..2000).map(|number| vec![u8::from(number % 2 == 0)]).collect());
+    listen(Vec::new());
+    at_last("a fourth request", || lines("the peer listens peer=") == 4);
+    let (failed, again) = (lines("the peer's socket has failed"), lines("the peer listens again"));
+    assert!((1..10).contains(&failed) && again <= failed, "{failed} and {again} lines");
+}
+
 /// Returns how many questions a name server has got.
 fn silent_questions(server: &UdpSocket) -> usize {
     server.set_nonblocking(true).unwrap();

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// Pause after an error for lack of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Minimum time between two log lines of one loop.
+/// Minimum time between two log lines of one kind.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// Minimum and maximum time before an attempt to listen again.
@@ -52,17 +52,17 @@ pub struct AcceptErrors {
     pause: Duration,
 }
 
-/// How often a loop logs one kind of error.
+/// Limits how often one kind of event is logged: at most every ten seconds.
 #[derive(Debug, Default)]
-struct LogLimit {
+pub struct LogLimit {
     logged: Option<Instant>,
     unlogged: u64,
 }
 
 impl LogLimit {
-    /// Returns the number of errors that were not logged since the last line if this one is to be logged, and counts
+    /// Returns the number of events that were not logged since the last line if this one is to be logged, and counts
     /// it otherwise.
-    fn log(&mut self) -> Option<u64> {
+    pub fn log(&mut self) -> Option<u64> {
         let now = Instant::now();
         let is_due = self.logged.is_none_or(|logged| now.duration_since(logged) >= LOG_EVERY);
         if is_due {

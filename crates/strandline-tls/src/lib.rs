@@ -14,7 +14,7 @@ mod wire;
 
 pub use rustls_pki_types::CertificateDer;
 
-pub use accepting::{AcceptError, AcceptErrors, is_exhausted, is_fatal};
+pub use accepting::{AcceptError, AcceptErrors, LogLimit, is_exhausted, is_fatal};
 pub use database::{DatabaseStream, DatabaseTls, Verify};
 pub use identity::{domains, is_domain, proves_address, validity};
 pub use settings::{ClientCertificates, ClientTls, Own, OwnFiles, Pem, ServerTls, TlsError};
