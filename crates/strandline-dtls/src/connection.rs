@@ -55,6 +55,15 @@ pub(crate) enum Role {
     Server,
 }
 
+/// The side of a connection on which a peer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerSide {
+    /// The peer has begun the connection, from any port.
+    Client,
+    /// This side has begun the connection: address and port are the server's.
+    Server,
+}
+
 /// What a connection needs from the layer.
 pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
@@ -205,6 +214,11 @@ impl Connection {
     /// Returns whether this is a client that has not heard of its only server yet.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.role != Role::Server && self.peer_cid.is_none() && self.paths.known().count() == 1
+    }
+
+    /// Returns the side of the peer.
+    pub(crate) fn peer_side(&self) -> PeerSide {
+        if self.role == Role::Server { PeerSide::Client } else { PeerSide::Server }
     }
 
     /// Returns whether this is a client that has proved nothing.

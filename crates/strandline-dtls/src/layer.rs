@@ -13,7 +13,7 @@ use self::failing::ClientFailures;
 pub use self::foreign::answer_to_hello;
 pub use self::icmp::PacketStart;
 use crate::config::{Config, ConfigError};
-use crate::connection::{Connection, Context, Held};
+use crate::connection::{Connection, Context, Held, PeerSide};
 use crate::failure::Failure;
 use crate::header::{Cid, Header};
 use crate::identity::PeerIdentity;
@@ -47,9 +47,9 @@ pub struct Shard {
 #[non_exhaustive]
 pub enum Event {
     /// A connection with a peer exists, who has proved to be this; `None` for an anonymous client.
-    Established(SocketAddr, Option<PeerIdentity>),
+    Established(SocketAddr, PeerSide, Option<PeerIdentity>),
     /// A connection could not be established, or has ended.
-    Failed(SocketAddr, Failure),
+    Failed(SocketAddr, PeerSide, Failure),
     /// A client that has proved nothing could not establish a connection, or has ended one, after as many
     /// others that were not reported. Reported at most every ten seconds, beyond the first eight.
     ClientFailed(SocketAddr, Failure, u64),
@@ -433,7 +433,8 @@ impl Layer {
         self.stats.established += 1;
         self.by_address.extend(connection.paths.known().map(|address| (address, cid)));
         if let Some(address) = connection.paths.known().next() {
-            self.events.push_back(Event::Established(address, connection.identity().cloned()));
+            let identity = connection.identity().cloned();
+            self.events.push_back(Event::Established(address, connection.peer_side(), identity));
         }
         if let Some((source, _)) = connection.initial {
             let is_plain = connection.is_plain();

@@ -33,6 +33,7 @@ mod trust;
 
 pub use abort::FAILURE_CAUSE;
 pub use config::{Config, ConfigError, Limits};
+pub use connection::PeerSide;
 pub use failure::Failure;
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::{Identity, IdentityError, PeerIdentity};

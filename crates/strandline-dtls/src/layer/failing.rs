@@ -50,7 +50,7 @@ impl Layer {
         self.stats.failed += 1;
         let Some(connection) = self.connections.get(&cid) else { return };
         let address = connection.paths.known().next();
-        let is_strange = connection.is_strange();
+        let (is_strange, side) = (connection.is_strange(), connection.peer_side());
         let orphans = self.remove(cid);
         let Some(address) = address else { return };
         let arrival = Arrival { source: address, destination: None, ecn: 0 };
@@ -65,7 +65,7 @@ impl Layer {
         let event = if is_strange {
             self.client_failures.count(now).map(|others| Event::ClientFailed(address, failure, others))
         } else {
-            Some(Event::Failed(address, failure))
+            Some(Event::Failed(address, side, failure))
         };
         self.events.extend(event);
     }

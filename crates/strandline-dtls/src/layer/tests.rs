@@ -72,7 +72,7 @@ impl Host {
 
     fn failure(&self) -> Option<&Failure> {
         self.events.iter().find_map(|event| match event {
-            Event::Failed(_, failure) | Event::ClientFailed(_, failure, _) => Some(failure),
+            Event::Failed(_, _, failure) | Event::ClientFailed(_, failure, _) => Some(failure),
             _ => None,
         })
     }

@@ -181,17 +181,17 @@ impl Secure {
     fn report(&mut self) {
         while let Some(event) = self.layer.poll_event() {
             match event {
-                Event::Established(address, Some(peer)) => {
-                    self.failures.on_established(address.ip());
+                Event::Established(address, side, Some(peer)) => {
+                    self.failures.on_established(address, side);
                     tracing::debug!(%address, key = %peer.fingerprint, "encrypted connection established");
                 }
-                Event::Established(address, None) => {
+                Event::Established(address, _, None) => {
                     tracing::debug!(%address, "encrypted connection with an anonymous client established");
                 }
-                Event::Failed(address, failure) if self.failures.is_new(address.ip(), &failure) => {
+                Event::Failed(address, side, failure) if self.failures.is_new(address, side, &failure) => {
                     tracing::warn!(%address, error = %failure, "DTLS connection failed");
                 }
-                Event::Failed(address, failure) => {
+                Event::Failed(address, _, failure) => {
                     tracing::debug!(%address, error = %failure, "DTLS connection failed again");
                 }
                 Event::ClientFailed(address, failure, unlogged) => {

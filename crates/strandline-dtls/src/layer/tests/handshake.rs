@@ -1,6 +1,7 @@
 //! Handshakes: identities, loss, limits.
 
 use super::*;
+use crate::connection::PeerSide;
 
 #[test]
 fn packets_travel_encrypted_both_ways() {
@@ -32,6 +33,11 @@ fn both_sides_know_each_other() {
     let of = |host: usize, tag| world.hosts[host].layer.peer_identity(tag).map(|peer| peer.fingerprint);
     assert_eq!(of(0, 0xc1), Some(server.fingerprint()));
     assert_eq!(of(1, 0x51), Some(client.fingerprint()));
+    let sides = [0, 1].map(|host: usize| {
+        let mut events = world.hosts[host].events.iter();
+        events.find_map(|event| if let Event::Established(_, side, _) = event { Some(*side) } else { None })
+    });
+    assert_eq!(sides, [Some(PeerSide::Server), Some(PeerSide::Client)]);
 }
 
 #[test]
@@ -56,6 +62,8 @@ fn a_wrong_pin_ends_the_attempt() {
     let name = "192.0.2.2".to_owned();
     let unknown = Failure::Trust(TrustError::UnknownServer { name, presented: server.fingerprint() });
     assert_eq!(world.hosts[0].failure(), Some(&unknown));
+    let is_of_server = |event: &Event| matches!(event, Event::Failed(_, PeerSide::Server, _));
+    assert!(world.hosts[0].events.iter().any(is_of_server));
     let (_, abort) = &world.hosts[0].received[0];
     assert_eq!(abort[12], kind::ABORT);
     assert!(abort.windows(7).any(|part| part == b"unknown"), "the ABORT has the reason");
