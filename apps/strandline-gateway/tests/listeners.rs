@@ -382,20 +382,26 @@ fn failed_udp_sockets_listen_again() {
     at_last("the near gateway passes datagrams", || answers(&forwarded, 1));
     at_last("the far gateway passes datagrams", || answers(&reversed, 1));
     // Another socket takes the address meanwhile.
-    let mut other = None;
-    at_last("the address is taken", || {
-        shut_down(near.pid(), forward);
-        other = UdpSocket::bind(forward).ok();
-        other.is_some()
-    });
+    let take = |gateway: &Gateway, at: SocketAddr| {
+        let mut other = None;
+        at_last("the address is taken", || {
+            shut_down(gateway.pid(), at);
+            other = UdpSocket::bind(at).ok();
+            other.is_some()
+        });
+        other
+    };
+    let other = take(&near, forward);
     at_last("it is reported", is_failed);
     at_last("the log has the error", || near.log().contains("receiving datagrams failed"));
     drop(other);
     at_last("datagrams pass again", || answers(&forwarded, 2));
     assert!(!is_failed());
-    assert!(shut_down(far.pid(), reverse));
+    let other = take(&far, reverse);
     at_last("it is noticed", || far.log().contains("receiving datagrams failed"));
-    at_last("the near gateway knows", || near.log().contains("the peer's socket has failed"));
+    at_last("the near gateway knows", || near.status()["reverses"][0]["state"] == "failed");
+    at_last("the log of the near gateway has it", || near.log().contains("the peer's socket has failed"));
+    drop(other);
     at_last("the far gateway passes datagrams again", || answers(&reversed, 2));
     for (gateway, listener) in [(&near, "udp"), (&far, "listen_udp")] {
         let flows = format!("strandline_gateway_connections_total{{listener=\"{listener}\"}} 1\n");

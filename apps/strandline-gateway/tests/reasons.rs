@@ -5,11 +5,9 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
-
 use crate::common::{
-    Gateway, Home, PATIENCE, PROGRAM, World, accept, at_last, free_address, patient, read_all, read_exactly,
-    reset, shut_down,
+    Gateway, Home, PATIENCE, PROGRAM, World, accept, at_last, free_address, log_lines, patient, read_all,
+    read_exactly, reset, shut_down,
 };
 use crate::datagrams::metric;
 
@@ -37,8 +35,7 @@ impl Logs {
 fn assert_ended(log: &str, listener: &str, end: &str) {
     let mut found = Vec::new();
     at_last(&format!("{listener} has ended"), || {
-        let text = std::fs::read_to_string(log).unwrap();
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let lines = log_lines(log).into_iter();
         found = lines.filter(|line| line["listener"] == listener).map(|line| line["end"].clone()).collect();
         !found.is_empty()
     });

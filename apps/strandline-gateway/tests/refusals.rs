@@ -4,19 +4,24 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use serde_json::Value;
 
-use crate::common::{Gateway, Home, at_last, free_address, listener, patient, read_all};
+use crate::common::{Gateway, Home, at_last, free_address, listener, log_lines, patient, read_all};
 use crate::datagrams::metric;
 
 /// The lines of an access log with this end.
 fn lines(path: &str, end: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).unwrap();
-    let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    all.filter(|line| line["end"] == end).collect()
+    log_lines(path).into_iter().filter(|line| line["end"] == end).collect()
 }
 
 /// What lines stand for.
 fn sum(lines: &[Value]) -> u64 {
     lines.iter().map(|line| 1 + line["more"].as_u64().unwrap_or(0)).sum()
+}
+
+/// Asserts that lines of one source are at most ten in each second that the log covers, and its sum.
+fn assert_few(lines: &[Value]) {
+    let times = || lines.iter().map(|line| line["time"].as_f64().unwrap());
+    let secs = times().fold(0.0, f64::max) - times().fold(f64::MAX, f64::min);
+    assert!((lines.len() as f64) <= 11.0 * (secs + 2.0), "{} lines in {secs} s", lines.len());
 }
 
 /// Connects until the access log sums up what is refused. Returns how many connections that took.
@@ -54,6 +59,7 @@ fn floods_become_few_log_lines() {
         let count = flood(at, log);
         assert_eq!(metric(gateway, "connection_ends_total{end=\"limit\"}"), count);
         at_last("all are summed up", || sum(&lines(log, "limit")) == count);
+        assert_few(&lines(log, "limit"));
     }
     assert_eq!(metric(&near, "access_log_lost_lines_total"), 0);
     drop(open);
@@ -80,4 +86,5 @@ fn floods_of_flows_become_few_log_lines() {
     at_last("none is missing", || {
         sum(&lines(&log, "flow_limit")) == metric(&near, "connection_ends_total{end=\"flow_limit\"}")
     });
+    assert_few(&lines(&log, "flow_limit"));
 }

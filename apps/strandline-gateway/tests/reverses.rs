@@ -8,7 +8,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::common::{
-    Gateway, Home, PROGRAM, accept, at_last, free_address, patient, read_all, read_exactly, shut_down,
+    Gateway, Home, PROGRAM, accept, at_last, free_address, log_lines, patient, read_all, read_exactly,
+    shut_down,
 };
 use crate::datagrams::metric;
 
@@ -168,13 +169,11 @@ fn refused_connections_are_counted() {
     let mut refused = patient(TcpStream::connect(near.listener(0)).unwrap());
     assert_eq!(read_all(&mut refused), (Vec::new(), false));
     assert_eq!(metric(&far, "connection_ends_total{end=\"limit\"}"), 2);
-    let lines = || std::fs::read_to_string(&log).unwrap();
-    at_last("the access log has them", || lines().lines().count() == 2);
+    at_last("the access log has them", || log_lines(&log).len() == 2);
     for listener in ["listen", "onward"] {
-        let line = lines();
-        let found = line.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let found = found.filter(|line| line["listener"] == listener && line["end"] == "limit");
-        assert_eq!(found.count(), 1, "{listener}: {line}");
+        let lines = log_lines(&log);
+        let found = lines.iter().filter(|line| line["listener"] == listener && line["end"] == "limit");
+        assert_eq!(found.count(), 1, "{listener}: {lines:?}");
     }
     drop(open);
 }

@@ -473,3 +473,10 @@ pub fn accept_with_data(server: &TcpListener) -> TcpStream {
         }
     }
 }
+
+/// The lines of an access log that a gateway may be writing: the last one counts once it is whole.
+pub fn log_lines(path: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
