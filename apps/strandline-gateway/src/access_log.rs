@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::clock::now;
 use crate::refused_lines::{RefusedLines, Source};
@@ -27,10 +26,22 @@ pub(crate) struct AccessLog {
 }
 
 enum Job {
-    Line(String),
+    Line(Line),
     Reopen,
-    /// Write the sums of refused connections at this time.
-    Sum(Instant),
+    /// Lines are held back: their sums are to be written at the end of the period.
+    Sum,
+}
+
+/// A line, and the number of connections that it stands for.
+struct Line {
+    text: String,
+    connections: u64,
+}
+
+impl Line {
+    fn of(value: &Value) -> Self {
+        Self { text: value.to_string(), connections: 1 + value["more"].as_u64().unwrap_or(0) }
+    }
 }
 
 /// What the thread writes to.
@@ -61,26 +72,31 @@ impl AccessLog {
     /// Writes the line of a refused connection, unless there were many of this reason and source: then a later line
     /// sums them up.
     pub(crate) fn write_refused(&self, key: (&'static str, Source), line: impl FnOnce() -> Value) {
-        let (sums, line, ends) = {
+        let (sums, line, begins_to_hold) = {
             let (now, mut refused) = (now(), lock(&self.refused));
             let sums = refused.finish(now);
             let held_before = refused.ends().is_some();
             let line = refused.admit(now, key, line);
-            (sums, line, refused.ends().filter(|_| !held_before))
+            (sums, line, !held_before && refused.ends().is_some())
         };
-        sums.into_iter().chain(line).for_each(|line| self.write(line.to_string()));
-        if let (Some(jobs), Some(ends)) = (&self.jobs, ends) {
-            // If the queue is full, the next refused connection does it.
-            let _ = jobs.try_send(Job::Sum(ends));
+        sums.into_iter().chain(line).for_each(|line| self.send(Line::of(&line)));
+        if let (Some(jobs), true) = (&self.jobs, begins_to_hold) {
+            // If the queue is full, the thread sees it behind any other job.
+            let _ = jobs.try_send(Job::Sum);
         }
     }
 
     /// Hands a line to the thread.
     pub(crate) fn write(&self, line: String) {
+        self.send(Line { text: line, connections: 1 });
+    }
+
+    fn send(&self, line: Line) {
+        let connections = line.connections;
         if let Some(jobs) = &self.jobs
             && let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = jobs.try_send(Job::Line(line))
         {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.lost.fetch_add(connections, Ordering::Relaxed);
         }
     }
 
@@ -92,7 +108,7 @@ impl AccessLog {
         }
     }
 
-    /// Returns how many lines were lost: the file could not be written, or was too slow.
+    /// Returns how many connections have lost their line: the file could not be written, or was too slow.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -117,20 +133,25 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 impl Output {
-    fn write(&mut self, mut line: String) {
-        line.push('\n');
-        if let Err(error) = self.file.write_all(line.as_bytes())
-            && self.lost.fetch_add(1, Ordering::Relaxed) == 0
+    fn write(&mut self, line: Line) {
+        let Line { mut text, connections } = line;
+        text.push('\n');
+        if let Err(error) = self.file.write_all(text.as_bytes())
+            && self.lost.fetch_add(connections, Ordering::Relaxed) == 0
         {
             tracing::error!(%error, "writing the access log failed: lines are lost");
         }
+    }
+
+    fn write_all(&mut self, lines: &[Value]) {
+        lines.iter().for_each(|line| self.write(Line::of(line)));
     }
 }
 
 /// Writes until the log is dropped.
 fn run(mut output: Output, path: Option<&Path>, jobs: &Receiver<Job>, refused: &Mutex<RefusedLines>) {
-    let mut sums_due: Option<Instant> = None;
     loop {
+        let sums_due = lock(refused).ends();
         let job = match sums_due {
             Some(due) => jobs.recv_timeout(due.saturating_duration_since(now())),
             None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -142,18 +163,16 @@ fn run(mut output: Output, path: Option<&Path>, jobs: &Receiver<Job>, refused: &
                 Some(Err(error)) => tracing::error!(%error, "opening the access log again failed"),
                 None => {}
             },
-            Ok(Job::Sum(due)) => sums_due = Some(due),
-            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Job::Sum) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if sums_due.is_some_and(|due| now() >= due) {
-            sums_due = None;
             let sums = lock(refused).finish(now());
-            sums.into_iter().for_each(|line| output.write(line.to_string()));
+            output.write_all(&sums);
         }
     }
     let sums = lock(refused).finish_now();
-    sums.into_iter().for_each(|line| output.write(line.to_string()));
+    output.write_all(&sums);
 }
 
 #[cfg(test)]
