@@ -34,14 +34,17 @@ pub(crate) struct AnnouncedListener {
 /// Returns what rules bring to each socket, whose address `listens` knows.
 pub(crate) fn captured(settings: &Settings, listens: impl Fn(ListenerId) -> SocketAddr) -> Vec<Captured> {
     let all = wanted(settings).into_iter().filter_map(|(id, desired)| match desired {
-        DesiredListener::Tcp(ListenerConfig { kind, .. }) if !kind.captures().is_empty() => Some(Captured {
-            listen: listens(id),
-            is_tproxy: matches!(kind, ListenerKind::Tproxy { .. }),
-            captures: kind.captures().to_vec(),
-        }),
-        _ => None,
+        DesiredListener::Tcp(desired) => captured_by(desired, listens(id)),
+        DesiredListener::Udp(_) => None,
     });
     all.collect()
+}
+
+/// Returns what rules bring to the socket of a listener at an address; `None` if none do.
+pub(crate) fn captured_by(desired: &ListenerConfig, listen: SocketAddr) -> Option<Captured> {
+    let captures = desired.kind.captures().to_vec();
+    let is_tproxy = matches!(desired.kind, ListenerKind::Tproxy { .. });
+    (!captures.is_empty()).then_some(Captured { listen, is_tproxy, captures })
 }
 
 /// Returns where the connections of a listener go.

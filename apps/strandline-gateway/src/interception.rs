@@ -53,7 +53,7 @@ impl Interception {
         // The table is there before the routes: routes without their table are those of a gateway that was killed.
         add(&mut input, &mut output, &table, &format!("table inet {table} {{ flags owner; }}"))?;
         for words in this.rules.routes() {
-            run("ip", words.split(' '), "")?;
+            run("setting", "ip", words.split(' '), "")?;
         }
         // Commands of `nft -i` are lines.
         let line = this.rules.nft().replace("}\n", "}; ").replace('\n', " ");
@@ -122,7 +122,7 @@ pub(crate) fn remove_left_over() -> Result<()> {
         tracing::info!(table, "removing the routes of a gateway that was killed");
         for words in undo(family, number) {
             // Another gateway may remove them at the same time.
-            let _ = run("ip", words.split(' '), "");
+            let _ = run("removing", "ip", words.split(' '), "");
         }
     }
     Ok(())
@@ -143,7 +143,7 @@ fn list(program: &str, words: &[&str]) -> Result<String> {
 /// # Errors
 /// As [`Interception::set`].
 pub(crate) fn check(rules: &Ruleset) -> Result<()> {
-    run("nft", ["-c", "-f", "-"], &rules.nft())
+    run("checking", "nft", ["-c", "-f", "-"], &rules.nft())
 }
 
 /// Checks that routes can be listed, without setting any.
@@ -154,8 +154,8 @@ pub(crate) fn check_routes() -> Result<()> {
     list("ip", &["rule"]).map(drop)
 }
 
-/// Runs a program to its end.
-fn run<'a>(program: &str, words: impl IntoIterator<Item = &'a str>, input: &str) -> Result<()> {
+/// Runs a program to its end. `doing` says what it does with the rules.
+fn run<'a>(doing: &str, program: &str, words: impl IntoIterator<Item = &'a str>, input: &str) -> Result<()> {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| missing(program, error))?;
@@ -173,7 +173,7 @@ fn run<'a>(program: &str, words: impl IntoIterator<Item = &'a str>, input: &str)
     } else {
         ""
     };
-    bail!("setting the rules of captured connections failed: {program}: {}{hint}", text.trim_end())
+    bail!("{doing} the rules of captured connections failed: {program}: {}{hint}", text.trim_end())
 }
 
 fn missing(program: &str, error: std::io::Error) -> anyhow::Error {

@@ -6,13 +6,14 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 
+use anyhow::Result;
 use strandline_ops::{Flaw, StartAddress, bind_hint, not_opened};
 
-use crate::config::Settings;
-use crate::desired_listeners::captured;
+use crate::config::{ListenerConfig, Settings};
+use crate::desired_listeners::captured_by;
 use crate::interception;
 use crate::listeners;
-use crate::ruleset::Ruleset;
+use crate::ruleset::{Captured, Ruleset};
 
 /// Returns why a gateway could not start now.
 pub(crate) fn flaws(settings: &Settings) -> Vec<Flaw> {
@@ -37,16 +38,29 @@ pub(crate) fn flaws(settings: &Settings) -> Vec<Flaw> {
     flaws
 }
 
-/// Returns why the rules of captured connections can't be set.
+/// Returns why the rules of captured connections can't be set: an error of the first listener whose rules fail.
 fn interception_flaw(settings: &Settings) -> Option<Flaw> {
-    let rules = Ruleset::new(0, captured(settings, |id| id.listen));
+    let with_captures = settings.listeners.iter();
+    let all: Vec<(&ListenerConfig, Captured)> =
+        with_captures.filter_map(|each| Some((each, captured_by(each, each.listen)?))).collect();
+    let together = check_rules(all.iter().map(|(_, captured)| captured.clone()).collect()).err()?;
+    let alone = |(listener, captured): &(&'_ ListenerConfig, Captured)| {
+        let error = check_rules(vec![captured.clone()]).err()?;
+        Some((format!("{}[{}].capture", listener.kind.name(), listener.place), error))
+    };
+    // Rules may fail only together.
+    let (key, error) = all.iter().find_map(alone).unwrap_or_else(|| ("capture".to_owned(), together));
+    Some(Flaw { key: key.into(), message: format!("{error:#}"), is_error: true })
+}
+
+/// Checks what a start would set.
+fn check_rules(captured: Vec<Captured>) -> Result<()> {
+    let rules = Ruleset::new(0, captured);
     let needs_routes = !rules.routes().is_empty();
     let open = rules.needs().map(|open| Ruleset::for_open(0, open));
     let all: Vec<Ruleset> = open.chain([rules.clone()]).filter(|rules| !rules.is_empty()).collect();
-    let checked = all.iter().try_for_each(interception::check);
-    let checked = checked.and_then(|()| if needs_routes { interception::check_routes() } else { Ok(()) });
-    let message = format!("{:#}", checked.err()?);
-    Some(Flaw { key: "capture".into(), message, is_error: true })
+    all.iter().try_for_each(interception::check)?;
+    if needs_routes { interception::check_routes() } else { Ok(()) }
 }
 
 fn address(key: String, name: &str, address: SocketAddr) -> StartAddress {

@@ -124,9 +124,23 @@ fn a_check_tries_rules_of_captures() {
     let bin = home.path.join("bin").display().to_string();
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
     let (code, said) = run_with(options, &path);
-    assert!(code == 1 && contains(&said, &["error: capture: ", "no such chain"]), "{said}");
+    let parts = ["error: redirect[0].capture: ", "checking the rules", "no such chain"];
+    assert!(code == 1 && contains(&said, &parts), "{said}");
     let (code, said) = run_with(options, "/nonexistent");
-    assert!(code == 1 && contains(&said, &["error: capture: ", "apt-get install nftables"]), "{said}");
+    let parts = ["error: redirect[0].capture: ", "apt-get install nftables"];
+    assert!(code == 1 && contains(&said, &parts), "{said}");
+    // One that refuses the rules of one listener, which the error names.
+    home.write("bin/nft", "#!/bin/sh\n! grep -q 10.3.0.0 || { echo Error: no route >&2; exit 1; }\n");
+    let captures = |network: &str| {
+        let listen = format!("127.0.0.1:{}", free_port());
+        format!("[[redirect]]\nlisten = \"{listen}\"\npeer = \"a\"\ncapture = [\"{network}\"]\n")
+    };
+    let peer = "[[peer]]\nname = \"a\"\naddresses = [\"127.0.0.1:9\"]\n";
+    let both = [captures("10.2.0.0/16"), captures("10.3.0.0/16")].concat();
+    let file = home.write("captures.toml", &format!("{peer}{both}"));
+    let (code, said) = run_with(&format!("--config {file} --check"), &path);
+    let parts = ["error: redirect[1].capture: ", "checking the rules", "no route"];
+    assert!(code == 1 && contains(&said, &parts), "{said}");
     // Rules of the operator's own need no nft.
     let own = "--peer a=127.0.0.1:9 --redirect 0 --check";
     assert_eq!(run_with(own, "/nonexistent").0, 0);
