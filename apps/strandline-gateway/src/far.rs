@@ -54,6 +54,7 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, com
         // The peer has ended it.
         Ok(Err(_)) => return,
         Err(_) => {
+            note_no_request(&peer, number, CloseReason::Malformed);
             let text = format!("no request within {} s", OPENING_TIMEOUT.as_secs());
             return refuse(send, Reason::TimedOut, text).await;
         }
@@ -63,6 +64,7 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, com
         Err(error) => {
             drop(begun);
             tracing::debug!(%error, peer = %peer.name, "a stream begins with something unknown");
+            note_no_request(&peer, number, CloseReason::Failed(Reason::NotSupported));
             return refuse(send, Reason::NotSupported, error.to_string()).await;
         }
     };
@@ -104,6 +106,11 @@ async fn serve(association: Association, stream: Stream, peer: Arc<FarPeer>, com
         }
         Opening::Listen { .. } | Opening::ListenUdp { .. } | Opening::Report | Opening::GoAway => {}
     }
+}
+
+/// Counts and logs a stream without a request that this side knows, before the peer learns of it.
+fn note_no_request(peer: &FarPeer, stream: u16, end: CloseReason) {
+    peer.track("onward", None, String::new(), stream).set_end(end);
 }
 
 /// Returns how a connection or flow comes, its client, and where it goes; `None` if a stream is for something else.

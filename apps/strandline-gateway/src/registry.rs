@@ -55,6 +55,14 @@ impl CloseReason {
         }
     }
 
+    /// Returns how a direct connection ended whose socket to the server has this error.
+    pub(crate) fn of_server(error: &io::Error) -> Self {
+        match Self::of_socket(error) {
+            Self::ResetHere => Self::ResetThere,
+            end => end,
+        }
+    }
+
     /// Returns how a connection ended whose stream can't be written to for this reason.
     pub(crate) const fn of_send(error: &SendError) -> Self {
         match error {

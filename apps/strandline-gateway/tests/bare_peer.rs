@@ -13,7 +13,9 @@ use strandline::{
 };
 use tokio::runtime::Runtime;
 
-use crate::common::{Gateway, Home, PATIENCE, PROGRAM, accept, at_last, free_address, patient, read_exactly};
+use crate::common::{
+    Gateway, Home, PATIENCE, PROGRAM, accept, at_last, free_address, log_lines, patient, read_exactly,
+};
 use crate::datagrams::metric;
 use crate::programs;
 
@@ -203,6 +205,21 @@ fn unknown_listeners_are_named() {
     at_last("a line of the log", || read().ends_with('\n'));
     assert!(read().contains("\"destination\":\"reverse 7\""), "{}", read());
     assert_eq!(metric(&far, "connection_ends_total{end=\"not_allowed\"}"), 1);
+}
+
+/// A stream with a request that the far gateway does not know is counted and logged, with the peer's reason.
+#[test]
+fn unknown_requests_are_counted() {
+    let (listen, home) = (free_address(), Home::new("unknown-requests"));
+    let log = home.write("access.log", "");
+    let far =
+        Gateway::start(&format!("--listen {listen} --allow h:1 --access-log {log} --admin 127.0.0.1:0"));
+    let mut peer = Bare::connect(listen);
+    assert_eq!([vec![1, 99, 0, 4], vec![1], vec![9, 9]].map(|opening| peer.open(opening)), [8; 3]);
+    assert_eq!(metric(&far, "connection_ends_total{end=\"not_supported\"}"), 3);
+    at_last("lines of the log", || log_lines(&log).len() == 3);
+    let is_meant = |line: &serde_json::Value| line["end"] == "not_supported" && line["destination"] == "";
+    assert!(log_lines(&log).iter().all(is_meant), "{:?}", log_lines(&log));
 }
 
 /// What comes with openings waits for connections up to a limit of the association.

@@ -430,11 +430,13 @@ fn no_association_is_set_up_for_direct_connections() {
 /// Connections that nobody redirected don't fill the log.
 #[test]
 fn the_log_seldom_tells_of_unredirected_connections() {
-    let near = Gateway::start("--peer far=127.0.0.1:9 --redirect 0");
+    let near = Gateway::start("--peer far=127.0.0.1:9 --redirect 0 --admin 127.0.0.1:0");
     for _ in 0..30 {
         let mut client = patient(TcpStream::connect(near.listener(0)).unwrap());
         assert!(client.read(&mut [0]).is_err(), "it is reset");
     }
+    let counted = "strandline_gateway_connection_ends_total{end=\"malformed\"} 30\n";
+    assert!(near.admin("metrics").contains(counted), "{}", near.admin("metrics"));
     crate::common::at_last("it is logged", || near.log().contains("was not redirected"));
     assert_eq!(near.log().matches("was not redirected").count(), 1);
 }

@@ -128,13 +128,17 @@ fn an_end_is_no_lost_association() {
 #[test]
 fn refused_clients_are_logged() {
     let logs = Logs::new("malformed");
-    let world = logs.world("", "--socks 0 --http-connect 0");
+    let world = logs.world("", "--socks 0 --http-connect 0 --preload 0");
     let from = World::with("", &format!("--socks 0 --from 127.0.0.2 --access-log {}", logs.far));
     for (at, request, listener) in [
         (0, &[5, 1, 2][..], "socks"),
         (0, &[5, 1, 0, 5, 2, 0, 1][..], "socks"),
         (0, b"GET / HTTP/1.1\r\n\r\n", "socks"),
         (1, b"GET / HTTP/1.1\r\n\r\n", "http_connect"),
+        (2, &[7; 36], "preload"),
+        // Less than a request: the gateway waits for the rest, but not for ever.
+        (0, &[], "socks"),
+        (2, &[7; 35], "preload"),
     ] {
         let mut client = patient(TcpStream::connect(world.near.listener(at)).unwrap());
         client.write_all(request).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use strandline::{Association, RecvStream, SendStream, Stream};
 use strandline_ops::{TcpFigures, tcp_figures};
-use tokio::io::{AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 
 use super::counted::Counted;
@@ -89,7 +89,8 @@ impl Near {
         self.begin(listener, destination.to_string())
     }
 
-    /// Adds a connection to the registry whose client has sent no request that can be served, and removes it.
+    /// Adds a connection to the registry whose client has sent no request that can be served, or that has no
+    /// destination for another reason, and removes it.
     pub(super) fn note_malformed(&self, listener: &'static str) {
         self.begin(listener, String::new()).set_end(CloseReason::Malformed);
     }
@@ -361,11 +362,15 @@ async fn begin_direct(
     tracked: &ConnectionGuard,
 ) -> Result<Started, CloseReason> {
     if !first.is_empty() {
-        // The server has reset it by now.
-        tcp.write_all(&first).await.map_err(|_| CloseReason::ResetThere)?;
+        send_first(&mut tcp, &first).await?;
         tracked.entry.add_sent(first.len());
     }
     Ok(Started::Direct(tcp))
+}
+
+/// Sends the first bytes to a server. It may have reset the connection by now, or have vanished.
+async fn send_first(server: &mut (impl AsyncWrite + Unpin), first: &[u8]) -> Result<(), CloseReason> {
+    server.write_all(first).await.map_err(|error| CloseReason::of_server(&error))
 }
 
 fn figures(tcp: &TcpStream) -> TcpFigures {
@@ -398,9 +403,10 @@ async fn relay_directly(
             }
             CloseReason::Complete
         }
-        Err(error) => match CloseReason::of_socket(&error) {
-            CloseReason::ResetHere if !failed_here => CloseReason::ResetThere,
-            end => end,
-        },
+        Err(error) if failed_here => CloseReason::of_socket(&error),
+        Err(error) => CloseReason::of_server(&error),
     }
 }
+
+#[cfg(test)]
+mod tests;

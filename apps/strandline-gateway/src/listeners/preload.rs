@@ -21,12 +21,20 @@ use crate::protocol::Destination;
 use crate::registry::CloseReason;
 use crate::relay::{prepare_program, reason};
 
+/// The name of the listener in the log and the metrics.
+const LISTENER: &str = "preload";
+
 /// Serves a program.
 pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
     let mut bytes = [0; REQUEST];
-    let Ok(Ok(_)) = timeout(REQUEST_TIMEOUT, tcp.read_exact(&mut bytes)).await else { return };
+    let request = match timeout(REQUEST_TIMEOUT, tcp.read_exact(&mut bytes)).await {
+        Ok(Ok(_)) => parse(&bytes),
+        // The client has gone.
+        Ok(Err(_)) => return,
+        Err(_) => None,
+    };
     let client = near.client.ip();
-    match parse(&bytes) {
+    match request {
         Some(Request::Connect { to, key, padding }) => {
             let listed = near.gateway.sockets.begin((client, key), to);
             connect(tcp, near, to, padding, early_reply, listed).await;
@@ -41,7 +49,11 @@ pub(super) async fn serve(mut tcp: TcpStream, near: Near, early_reply: bool) {
             // A client that has gone needs no answer.
             let _ = tcp.write_all(&answer).await;
         }
-        None => tracing::debug!(client = %near.client, "not a connection of `strandline run`"),
+        None => {
+            tracing::debug!(client = %near.client, "not a connection of `strandline run`");
+            // Counted before the client learns of it.
+            near.note_malformed(LISTENER);
+        }
     }
 }
 
@@ -54,7 +66,7 @@ async fn connect(
     listed: SocketEntry,
 ) {
     let to = Destination::of(to);
-    let mut tracked = near.track("preload", &to);
+    let mut tracked = near.track(LISTENER, &to);
     let user = near.user();
     // From here on a failure is a reset.
     if prepare_program(&tcp, &near.gateway.settings().limits).is_err()

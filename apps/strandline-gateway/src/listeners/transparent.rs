@@ -49,6 +49,8 @@ async fn pass(
         Some(to) => near.pass(listener, tcp, Destination::of(to)).await,
         None => {
             near.gateway.unexpected.report(near.client);
+            // Counted before the client learns of it.
+            near.note_malformed(listener);
             reset(tcp);
         }
     }
