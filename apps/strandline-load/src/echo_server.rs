@@ -124,13 +124,13 @@ async fn start(args: &Args, others: &[Handle]) -> Result<(Listening, JoinSet<Res
     if let Some(address) = args.tcp {
         let listener = listen_tcp(address, false).and_then(TcpListener::from_std);
         let listener =
-            listener.map_err(|error| not_listening(&format!("listening on TCP {address}"), &error))?;
+            listener.map_err(|error| not_listening(&format!("listening on TCP {address}"), error))?;
         listening.tcp = Some(listener.local_addr()?);
         tasks.spawn(serve_tcp(listener, args.lines));
     }
     if let Some(address) = args.udp {
         let socket = bind_udp(address, false).and_then(UdpSocket::from_std);
-        let socket = socket.map_err(|error| not_listening(&format!("listening on UDP {address}"), &error))?;
+        let socket = socket.map_err(|error| not_listening(&format!("listening on UDP {address}"), error))?;
         listening.udp = Some(socket.local_addr()?);
         tasks.spawn(serve_udp(socket, args.lines));
     }

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::Chars;
 
 use toml::de::{DeTable, DeValue};
 
 use crate::Unreadable;
+use crate::malformed::{Lines as LineNumbers, Malformed};
 
 /// An error of a configuration, and where it is.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +22,7 @@ pub enum ConfigError {
         /// The path of the file.
         path: PathBuf,
         /// What is wrong, and where.
-        cause: Box<toml::de::Error>,
+        cause: Box<Malformed>,
     },
     /// A reload was requested without a configuration file.
     #[error("nothing to reload: the server was started without --config")]
@@ -99,24 +101,88 @@ impl ConfigError {
     /// Adds the line of the key, or of the table that lacks it, if it is in this file.
     #[must_use]
     pub fn in_file(self, path: &Path, text: &str) -> Self {
+        self.in_file_unless(path, text, |_| false)
+    }
+
+    /// As [`in_file`](Self::in_file), except for keys whose values are from elsewhere.
+    #[must_use]
+    pub fn in_file_unless(self, path: &Path, text: &str, is_elsewhere: impl Fn(&str) -> bool) -> Self {
+        // Once for all errors.
+        let (document, lines) = (DeTable::parse_recoverable(text).0, LineNumbers::of(text));
         self.map(|error| match error {
-            Self::Value { place: None, key, message } => {
-                let place = line_of(text, &key).map(|line| (path.to_owned(), line));
-                Self::Value { place, key, message }
+            Self::Value { place: None, key, message } if !is_elsewhere(&key) => {
+                let line = start_of(document.get_ref(), &key).map(|start| lines.number(start));
+                Self::Value { place: line.map(|line| (path.to_owned(), line)), key, message }
             }
             other => other,
         })
     }
 }
 
-/// Splits a key at its dots, except those within quotes: `users."a@example.com"` has two parts.
-fn parts(key: &str) -> impl Iterator<Item = &str> {
-    let mut is_quoted = false;
-    let parts = key.split(move |char| {
-        is_quoted ^= char == '"';
-        char == '.' && !is_quoted
-    });
-    parts.map(|part| part.strip_prefix('"').and_then(|part| part.strip_suffix('"')).unwrap_or(part))
+/// A part of a key.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Part {
+    name: String,
+    /// Of an entry of a list: `peer[1]`.
+    index: Option<usize>,
+}
+
+/// Splits a key at its dots, except those within quotes: `users."a@example.com"` has two parts. Quotes and escapes are
+/// those of TOML, and the ones with which Rust prints text.
+fn parts(key: &str) -> Vec<Part> {
+    let mut parts = vec![String::new()];
+    let mut is_bare = vec![true];
+    let mut rest = key.chars();
+    while let Some(char) = rest.next() {
+        let (Some(part), Some(bare)) = (parts.last_mut(), is_bare.last_mut()) else { break };
+        match char {
+            '.' => {
+                parts.push(String::new());
+                is_bare.push(true);
+            }
+            '"' if part.is_empty() => {
+                *bare = false;
+                while let Some(char) = rest.next().filter(|char| *char != '"') {
+                    part.extend(if char == '\\' { escaped(&mut rest) } else { Some(char) });
+                }
+            }
+            '\'' if part.is_empty() => {
+                *bare = false;
+                part.extend(rest.by_ref().take_while(|char| *char != '\''));
+            }
+            other => part.push(other),
+        }
+    }
+    let parts = parts.into_iter().zip(is_bare);
+    parts.map(|(name, is_bare)| if is_bare { indexed(name) } else { Part { name, index: None } }).collect()
+}
+
+/// Splits `peer[1]`.
+fn indexed(name: String) -> Part {
+    let index = name.strip_suffix(']').and_then(|name| name.split_once('['));
+    match index.and_then(|(name, index)| Some((name.to_owned(), index.parse().ok()?))) {
+        Some((name, index)) => Part { name, index: Some(index) },
+        None => Part { name, index: None },
+    }
+}
+
+/// Reads what follows a backslash.
+fn escaped(rest: &mut Chars<'_>) -> Option<char> {
+    let digits: String = match rest.next()? {
+        'b' => return Some('\u{8}'),
+        'e' => return Some('\u{1b}'),
+        'f' => return Some('\u{c}'),
+        'n' => return Some('\n'),
+        'r' => return Some('\r'),
+        't' => return Some('\t'),
+        '0' => return Some('\0'),
+        'x' => rest.take(2).collect(),
+        'U' => rest.take(8).collect(),
+        'u' if rest.as_str().starts_with('{') => rest.skip(1).take_while(|char| *char != '}').collect(),
+        'u' => rest.take(4).collect(),
+        other => return Some(other),
+    };
+    char::from_u32(u32::from_str_radix(&digits, 16).ok()?)
 }
 
 /// Returns the line, from 1, of a key such as `limits.connections_max`, `peer[1].addresses` or
@@ -124,15 +190,16 @@ fn parts(key: &str) -> impl Iterator<Item = &str> {
 /// first part is there.
 #[must_use]
 pub fn line_of(text: &str, key: &str) -> Option<usize> {
-    let (document, _) = DeTable::parse_recoverable(text);
-    let mut table = document.get_ref();
+    let start = start_of(DeTable::parse_recoverable(text).0.get_ref(), key)?;
+    Some(LineNumbers::of(text).number(start))
+}
+
+/// Returns the place of a key in a document, as [`line_of`].
+fn start_of(document: &DeTable<'_>, key: &str) -> Option<usize> {
+    let mut table = document;
     let mut at = None;
-    for part in parts(key) {
-        let (name, index) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
-            Some((name, index)) => (name, index.parse::<usize>().ok()),
-            None => (part, None),
-        };
-        let Some((found, value)) = table.get_key_value(name) else { break };
+    for Part { name, index } in parts(key) {
+        let Some((found, value)) = table.get_key_value(name.as_str()) else { break };
         let (span, value) = match (index, value.get_ref()) {
             (Some(index), DeValue::Array(items)) => {
                 // Of a list beyond the file: it is from elsewhere.
@@ -147,8 +214,7 @@ pub fn line_of(text: &str, key: &str) -> Option<usize> {
             _ => break,
         }
     }
-    let before = text.get(..at?)?;
-    Some(before.matches('\n').count() + 1)
+    at
 }
 
 #[cfg(test)]

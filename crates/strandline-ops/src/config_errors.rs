@@ -8,9 +8,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use crate::ConfigError;
+use crate::malformed::{Lines, Malformed};
 
 /// Maximum number of errors of a document that are reported.
 const MALFORMED_MAX: usize = 32;
+/// Maximum size of a document all of whose errors of syntax are collected: a file that was never meant to be TOML has
+/// one with every few bytes.
+const RECOVERED_BYTES_MAX: usize = 1 << 20;
 
 /// The errors of a configuration that is checked to its end.
 #[derive(Debug, Default)]
@@ -65,27 +69,22 @@ impl ConfigErrors {
 /// Parses a TOML document, which is the content of the file at `path`.
 ///
 /// # Errors
-/// All that is malformed: if it is no TOML, that; otherwise unknown and missing keys, and values of wrong types.
+/// All that is malformed: if it is no TOML, that; otherwise unknown and missing keys, and values of wrong types. At
+/// most 32 errors are reported, and only the first one of a large file that is no TOML.
 pub fn parse_document<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
-    let (document, mut errors) = DeTable::parse_recoverable(text);
-    if errors.is_empty() {
-        match deserialize(document, text) {
-            Ok(parsed) => return Ok(parsed),
-            Err(all) => errors = all,
-        }
-    }
-    errors.sort_by_key(|error| error.span().map(|place| place.start));
-    // The parser may tell an error twice.
-    let mut told = Vec::new();
-    errors.retain(|error| {
-        let text = error.to_string();
-        let is_new = !told.contains(&text);
-        told.push(text);
-        is_new
-    });
+    let mut errors = match parse(text).and_then(deserialize) {
+        Ok(parsed) => return Ok(parsed),
+        Err(errors) => errors,
+    };
+    let lines = Lines::of(text);
+    // The parser may report an error twice, with two ends.
+    let start = |error: &toml::de::Error| error.span().map(|span| lines.within(span.start));
+    errors.sort_by(|a, b| start(a).cmp(&start(b)).then_with(|| a.message().cmp(b.message())));
+    errors.dedup_by(|b, a| start(a) == start(b) && a.message() == b.message());
     let mut all = ConfigErrors::default();
-    for cause in errors.into_iter().take(MALFORMED_MAX) {
-        all.add(ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) });
+    for error in errors.iter().take(MALFORMED_MAX) {
+        let cause = Box::new(Malformed::new(error, &lines));
+        all.add(ConfigError::Malformed { path: path.to_owned(), cause });
     }
     match all.finish() {
         Err(error) => Err(error),
@@ -94,22 +93,30 @@ pub fn parse_document<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T,
     }
 }
 
-/// Deserializes a document, whose text is shown in errors.
+/// Parses the syntax.
+///
+/// # Errors
+/// All errors; of a document of more than [`RECOVERED_BYTES_MAX`], the first one.
+fn parse(text: &str) -> Result<Spanned<DeTable<'_>>, Vec<toml::de::Error>> {
+    if text.len() > RECOVERED_BYTES_MAX {
+        return DeTable::parse(text).map_err(|error| vec![error]);
+    }
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() { Ok(document) } else { Err(errors) }
+}
+
+/// Deserializes a document.
 ///
 /// # Errors
 /// All keys and values that are wrong, up to a number.
-fn deserialize<T: DeserializeOwned>(
-    mut document: Spanned<DeTable<'_>>,
-    text: &str,
-) -> Result<T, Vec<toml::de::Error>> {
+fn deserialize<T: DeserializeOwned>(mut document: Spanned<DeTable<'_>>) -> Result<T, Vec<toml::de::Error>> {
     let (mut errors, mut removed) = (Vec::new(), Removed::default());
     loop {
-        let mut error = match T::deserialize(Deserializer::from(document.clone())) {
+        let error = match T::deserialize(Deserializer::from(document.clone())) {
             Ok(parsed) if errors.is_empty() => return Ok(parsed),
             Ok(_) => return Err(errors),
             Err(error) => error,
         };
-        error.set_input(Some(text));
         let place = error.span();
         if !removed.explains(&error) && !errors.contains(&error) {
             errors.push(error);

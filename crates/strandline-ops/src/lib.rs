@@ -12,6 +12,7 @@ pub mod fuzzing;
 #[cfg(feature = "mimalloc")]
 pub mod heap;
 pub mod http;
+mod malformed;
 pub mod metrics;
 mod process;
 mod sockets;
@@ -24,6 +25,7 @@ pub use config::{Document, Flaw, Reload, Reloads, report};
 pub use config_error::{ConfigError, line_of};
 pub use config_errors::{ConfigErrors, parse_document};
 pub use files::{Files, Unreadable};
+pub use malformed::Malformed;
 pub use process::raise_open_files;
 pub use sockets::{bind_hint, bind_udp, listen_tcp, not_listening, socket_for};
 pub use source::Network;

@@ -63,11 +63,12 @@ pub fn bind_hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Returns an error with what was tried, such as `listening on TCP 192.0.2.1:80`, the system's error, and what can be
-/// done about it.
+/// Returns an error with what was tried, such as `listening on TCP 192.0.2.1:80`, and what can be done about it. Its
+/// source is the system's error.
 #[must_use]
-pub fn not_listening(what: &str, error: &io::Error) -> anyhow::Error {
-    anyhow::anyhow!("{what}: {error}{}", bind_hint(error))
+pub fn not_listening(what: &str, error: io::Error) -> anyhow::Error {
+    let hint = bind_hint(&error);
+    anyhow::Error::new(error).context(format!("{what}{hint}"))
 }
 
 #[cfg(test)]

@@ -261,12 +261,8 @@ impl Settings {
         let document = parse_document(path, &text)?;
         args.add_to(&mut file);
         let settings = check(&file, default_key).map_err(|errors| {
-            let placed = errors.map(|error| match error {
-                // Values of options replace those of the file, or are behind them.
-                ConfigError::Value { ref key, .. } if args.replaces(key) => error,
-                other => other.in_file(path, &text),
-            });
-            placed.in_order()
+            // Values of options replace those of the file, or are behind them.
+            errors.in_file_unless(path, &text, |key| args.replaces(key)).in_order()
         })?;
         Ok(Self { document, ..settings })
     }

@@ -33,7 +33,7 @@ pub(crate) struct UdpTarget {
 pub(crate) fn bind_udp(forward: &UdpForward, leaving: &[OwnedFd]) -> Result<UdpSocket> {
     let at = forward.listen;
     let bound = beside(at.port(), leaving, |shares_port| client_socket::bind(at, shares_port));
-    bound.map_err(|error| not_listening(&format!("listening on UDP {at} for forward"), &error))
+    bound.map_err(|error| not_listening(&format!("listening on UDP {at} for forward"), error))
 }
 
 /// Passes datagrams until the sender of the target is dropped.

@@ -153,7 +153,7 @@ impl Front {
     pub(crate) async fn bind(addresses: Addresses, limits: Limits, shards: Shards) -> Result<Self> {
         let tcp = listen_tcp(addresses.tcp, false).and_then(TcpListener::from_std);
         let tcp =
-            tcp.map_err(|error| not_listening(&format!("listening on TCP {}", addresses.tcp), &error))?;
+            tcp.map_err(|error| not_listening(&format!("listening on TCP {}", addresses.tcp), error))?;
         let mut listening = Listening {
             tcp: tcp.local_addr()?,
             tls: addresses.tls.is_some(),

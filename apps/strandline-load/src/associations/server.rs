@@ -89,7 +89,7 @@ impl Server {
     async fn tcp(part: &ServerPart) -> Result<Self> {
         let listener = listen_tcp(part.address, false).and_then(TcpListener::from_std);
         let what = || format!("listening on TCP {}", part.address);
-        let listener = listener.map_err(|error| not_listening(&what(), &error))?;
+        let listener = listener.map_err(|error| not_listening(&what(), error))?;
         let address = listener.local_addr()?;
         tokio::task::spawn_local(async move {
             let mut errors = AcceptErrors::default();

@@ -115,10 +115,42 @@ fn errors_are_noted_until_the_end() {
 
 /// The parser reports the end of this string at the end of the line, and once more for the array around it.
 #[test]
-fn an_error_of_the_syntax_is_told_once() {
+fn an_error_of_the_syntax_is_reported_once() {
     let text = "inner = { a = 1, other = 1 \"quot\"d.key\" = 1\n";
     let Err(error) = parse(text) else { panic!("it is no TOML") };
-    let told = error.to_string();
-    let all: Vec<&str> = told.split("x.toml:").collect();
-    assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)), "{told}");
+    let said = error.to_string();
+    let all: Vec<&str> = said.split("x.toml:").collect();
+    assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)), "{said}");
+}
+
+/// A log, or anything else that was never meant to be a configuration, has an error with every few bytes.
+#[test]
+fn another_kind_of_file_has_few_errors() {
+    let line = "2026-11-30T04:36:11Z INFO sip: \"REGISTER\" from 192.0.2.1:5060 = {200, OK}, [12 ms\n";
+    let small = line.repeat(1000);
+    assert_eq!(errors(&small).len(), MALFORMED_MAX);
+    let large = line.repeat(5_000_000 / line.len());
+    let errors = errors(&large);
+    assert!(errors.len() == 1 && errors[0].starts_with("1:"), "{errors:#?}");
+}
+
+#[test]
+fn printed_errors_do_not_grow_with_the_document() {
+    let long = "x".repeat(300_000);
+    let cases = [
+        (format!("listen = {long}\n"), "1:10"),
+        (format!("{long}\n"), "1:"),
+        (format!("listen = \"{long}\n"), "1:"),
+        (format!("# {long}\n{long} = 1\n"), "2:1"),
+        (format!("limits = {{ most = \"{long}\" }}\n"), "1:19"),
+        (format!("listen = \"{long}\" {long}"), "1:300013"),
+        (format!("listen = {}", "[ ".repeat(150_000)), "1:"),
+    ];
+    for (text, place) in cases {
+        let start = &text[..16];
+        let said = parse(&text).unwrap_err().to_string();
+        assert!(said.len() < 40_000, "{start}: {} bytes", said.len());
+        let first = &errors(&text)[0];
+        assert!(first.starts_with(place), "{start}: {first}");
+    }
 }

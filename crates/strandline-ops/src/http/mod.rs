@@ -78,7 +78,7 @@ pub async fn listen_for(
 pub fn bind_for(what: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     listen_tcp(address, false)
         .and_then(TcpListener::from_std)
-        .map_err(|error| not_listening(&format!("listening for {what} on TCP {address}"), &error))
+        .map_err(|error| not_listening(&format!("listening for {what} on TCP {address}"), error))
 }
 
 /// Serves at a listener as [`listen_for`] does. Aborting the returned task ends the listener; requests that

@@ -40,6 +40,11 @@ fn errors_say_what_can_be_done() {
     let taken = bind_udp(at("127.0.0.1:0"), false).unwrap();
     let address = taken.local_addr().unwrap();
     let error = bind_udp(address, false).unwrap_err();
-    let told = not_listening(&format!("listening on UDP {address}"), &error).to_string();
-    assert!(told.contains("in use") && told.contains("is another server running there"), "{told}");
+    let error = not_listening(&format!("listening on UDP {address}"), error);
+    let said = error.to_string();
+    assert!(said.starts_with("listening on UDP 127.0.0.1:"), "{said}");
+    assert!(said.contains("is another server running there"), "{said}");
+    let source = error.downcast_ref::<io::Error>();
+    assert_eq!(source.map(io::Error::kind), Some(ErrorKind::AddrInUse));
+    assert_eq!(format!("{error:#}").matches("in use").count(), 1, "{error:#}");
 }

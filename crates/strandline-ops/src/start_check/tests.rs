@@ -28,7 +28,7 @@ fn two_on_one_port_exclude_each_other() {
 }
 
 #[test]
-fn an_address_that_the_machine_lacks_is_told() {
+fn an_address_that_the_machine_lacks_is_reported() {
     let hint = |error: &io::Error| match error.kind() {
         io::ErrorKind::AddrNotAvailable => ": this machine does not have the address",
         _ => "",

@@ -151,14 +151,9 @@ impl Config {
         let text = text_of(files, "--config", path)?;
         let (file, document) = (parse_document(path, &text)?, parse_document(path, &text)?);
         check(args, file, document, files).map_err(|errors| {
-            let placed = errors.map(|error| match error {
-                // The value of an option replaces that of the file.
-                ConfigError::Value { ref key, .. } if args.admin_token.is_some() && key == "admin.token" => {
-                    error
-                }
-                other => other.in_file(path, &text),
-            });
-            placed.in_order()
+            // The value of an option replaces that of the file.
+            let is_replaced = |key: &str| args.admin_token.is_some() && key == "admin.token";
+            errors.in_file_unless(path, &text, is_replaced).in_order()
         })
     }
 }
