@@ -1,6 +1,9 @@
 //! Flows that ended together with their bindings, of phones that may come back: the same instance registers with the
 //! same reg-id over a new connection, and requests within dialogs follow it there, as with
 //! [`replaced_flows`](super::replaced_flows).
+//!
+//! The worker with a connection learns of its end itself. The others see that the binding has vanished from those of
+//! that worker.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -94,7 +94,11 @@ impl Registrations {
                 self.replaced.on_flow_used(&binding.flow);
             }
         }
-        (count(unreadable), self.on_change(setup, aor, &before, is_needed))
+        let replaced = self.on_change(setup, aor, &before, is_needed);
+        if setup.is_worker_node(node) {
+            self.note_vanished(node, aor, before);
+        }
+        (count(unreadable), replaced)
     }
 
     /// Removes the bindings of a user, or only the binding of `contact`, and returns them. This includes
@@ -169,6 +173,17 @@ impl Registrations {
         // Their connections have ended: there is none to be closed.
         let _ = self.replaced.on_change(setup, &back, bindings, |_| false);
         replaced
+    }
+
+    /// Remembers the flows of bindings that another worker no longer has: their connections have ended, or the phone
+    /// has removed them. It may come back over another flow.
+    fn note_vanished(&mut self, node: u16, aor: &[u8], before: Vec<Before>) {
+        for old in before {
+            let is_left = |binding: &Binding| old.is(binding);
+            if old.is_of_connection_at(node) && !self.locations.bindings(aor).iter().any(is_left) {
+                self.ended.note(aor, old);
+            }
+        }
     }
 
     /// Handles a connection that has closed: bindings that depend on it go too.

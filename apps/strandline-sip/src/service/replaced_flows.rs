@@ -136,6 +136,8 @@ pub(super) struct Before {
     contact: Box<[u8]>,
     call_id: Box<[u8]>,
     flow: Flow,
+    /// The number of the node that created it.
+    node: u16,
 }
 
 impl Before {
@@ -146,7 +148,13 @@ impl Before {
             contact: Box::from(&*binding.contact),
             call_id: Box::from(&*binding.call_id),
             flow: binding.flow,
+            node: binding.node(),
         }
+    }
+
+    /// Whether a phone registered it with a reg-id over a connection of a node.
+    pub(super) const fn is_of_connection_at(&self, node: u16) -> bool {
+        self.node == node && self.reg_id > 0 && self.flow.connection != 0
     }
 
     /// Whether a binding is the later state of the one before. The same contact counts if the same user agent

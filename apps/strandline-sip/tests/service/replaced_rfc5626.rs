@@ -261,6 +261,76 @@ fn phone_moving_to_another_worker_is_followed() {
     }
 }
 
+/// What one of three workers has recorded reaches the others.
+fn share(workers: &mut [World; 3], from: usize) {
+    let journal = std::mem::take(&mut workers[from].service.output_mut().journal);
+    for (aor, state) in Journal::read(journal.as_bytes()) {
+        for (_, other) in workers.iter_mut().enumerate().filter(|(number, _)| *number != from) {
+            other.service.load(&format!("sip.{}", from + 1), aor, state);
+        }
+    }
+}
+
+/// The connection ends, which removes the binding at all workers, before the phone registers at another one.
+#[test]
+fn phone_disconnected_from_another_worker_is_followed() {
+    let (old, new) = (129, 130);
+    let mut workers = [worker(0, 3), worker(1, 3), worker(2, 3)];
+    register_durably(&mut workers[1], old);
+    let invite = workers[1].invite(&alice(), &alice().invite("bob", "1")).remove(0);
+    let ok = workers[1].one(&bob(old), &response(&invite.text, 200, "bob")).text;
+    share(&mut workers, 1);
+    workers[1].service.connection_closed(old);
+    share(&mut workers, 1);
+    for world in [0, 2].map(|number| &workers[number]) {
+        assert!(world.service.registrations().locations().bindings(b"bob@example.com").is_empty());
+    }
+    register_durably(&mut workers[2], new);
+    share(&mut workers, 2);
+    for (number, world) in workers.iter_mut().enumerate() {
+        assert!(world.service.output_mut().take_replaced().is_empty(), "{number}");
+        assert_eq!(bye(world, &ok, 2 + number as u32).flow, bob(new).0, "{number}");
+    }
+}
+
+/// A phone that moves from one worker to another and back leaves nothing behind that is followed later.
+#[test]
+fn phone_back_at_its_worker_is_followed_there() {
+    let (old, new, last) = (129, 130, 257);
+    let mut workers = [worker(0, 3), worker(1, 3), worker(2, 3)];
+    register_durably(&mut workers[1], old);
+    let invite = workers[1].invite(&alice(), &alice().invite("bob", "1")).remove(0);
+    let ok = workers[1].one(&bob(old), &response(&invite.text, 200, "bob")).text;
+    share(&mut workers, 1);
+    for (connection, owner, next) in [(old, 1, new), (new, 2, last)] {
+        workers[owner].service.connection_closed(connection);
+        share(&mut workers, owner);
+        let to = 3 - owner;
+        register_durably(&mut workers[to], next);
+        share(&mut workers, to);
+    }
+    for (number, world) in workers.iter_mut().enumerate() {
+        assert_eq!(bye(world, &ok, 2 + number as u32).flow, bob(last).0, "{number}");
+    }
+}
+
+#[test]
+fn phone_disconnected_from_another_node_is_followed() {
+    let (mut a, mut b) = two();
+    register_durably(&mut a, 7);
+    let invite = a.invite(&alice(), &alice().invite("bob", "1")).remove(0);
+    let ok = a.one(&bob(7), &response(&invite.text, 200, "bob")).text;
+    follow(&mut a, "a", &mut b);
+    a.service.connection_closed(7);
+    follow(&mut a, "a", &mut b);
+    register_durably(&mut b, 8);
+    follow(&mut b, "b", &mut a);
+    let between = bye(&mut a, &ok, 2);
+    assert_eq!(between.flow.peer, "10.0.0.2:5060".parse().unwrap());
+    let at_phone = b.one(&Phone::tcp("10.0.0.1:40000", 99), &between.text);
+    assert_eq!((at_phone.flow, at_phone.line("Route")), (bob(8).0, None));
+}
+
 #[test]
 fn phone_moving_to_another_node_is_followed() {
     let (mut a, mut b) = two();
