@@ -3,9 +3,11 @@
 
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use strandline_ops::{Flaw, StartAddress, not_opened};
 
+use crate::store::other_kind;
 use crate::transaction::Protocol;
 
 use super::config::{Config, Store};
@@ -18,9 +20,20 @@ pub(super) fn flaws(config: &Config) -> Vec<Flaw> {
     let mut flaws = StartAddress::twice(&addresses);
     flaws.extend(addresses.iter().filter_map(|address| address.not_bound(hints::listening)));
     if let Some(Store::Sqlite(path)) = &config.store {
-        flaws.extend(not_opened("store.path", path, OpenOptions::new().read(true).write(true)));
+        flaws.extend(store_flaw(path));
     }
     flaws
+}
+
+/// The reason why the file of a store can't be opened, or created.
+fn store_flaw(path: &Path) -> Option<Flaw> {
+    match other_kind(path) {
+        Some(kind) => {
+            let message = format!("{} is {kind}, no regular file", path.display());
+            Some(Flaw { key: "store.path".into(), message, is_error: true })
+        }
+        None => not_opened("store.path", path, OpenOptions::new().read(true).write(true)),
+    }
 }
 
 /// The addresses of a configuration, except that of SCTP on IP, which has no ports.
@@ -45,3 +58,6 @@ fn addresses(config: &Config) -> Vec<StartAddress> {
     let admin = config.admin.as_ref().map(|admin| http("admin", admin.address));
     listens.chain(metrics).chain(admin).collect()
 }
+
+#[cfg(test)]
+mod tests;

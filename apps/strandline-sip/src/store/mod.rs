@@ -42,6 +42,7 @@ pub use feed::{Feed, News, PeerNode};
 pub use settings::{Kind, NodeSettings, Shared};
 pub use shared::SharedStore;
 pub use sqlite::SqliteStore;
+pub use sqlite_file::other_kind;
 pub use sqlite_workers::{ALONE, SqliteWorkers, States, worker_name};
 pub use stats::{StoreFigures, StoreStats};
 pub use subscribers::{Found, Seeker, SubscriberTable};

@@ -15,7 +15,7 @@ use super::sqlite_plain::{
     COMMITTED, FOLDED, begin_numbers, committed, folded, read_bindings, read_journal, remove_excessive,
     set_position,
 };
-use super::sqlite_workers::to_plain;
+use super::sqlite_workers::{in_transaction, to_plain};
 use super::{Damage, Each, Store, StoreError};
 use crate::bindings::Journal;
 
@@ -47,10 +47,14 @@ impl SqliteStore {
         let (connection, was_empty) = connect(path)?;
         let what = format!("opening {}", path.display());
         let mut damage = was_empty;
-        let tables = ["positions", "journal"];
-        remove_excessive(&connection, &tables, &mut damage).map_err(not_read(&what))?;
-        damage.add(to_plain(&connection).map_err(not_read(&what))?);
-        begin_numbers(&connection).map_err(not_read(&what))?;
+        // If one of these fails, the next start finds the same damage.
+        let repaired = in_transaction(&connection, || {
+            let mut damage = remove_excessive(&connection, &["positions", "journal"])?;
+            damage.add(to_plain(&connection)?);
+            begin_numbers(&connection)?;
+            Ok(damage)
+        });
+        damage.add(repaired.map_err(not_read(&what))?);
         let folded = folded(&connection).map_err(not_read(&what))?;
         let last = connection
             .query_row("SELECT max(number) FROM journal", [], |row| row.get::<_, Option<i64>>(0))

@@ -1,5 +1,6 @@
 //! An SQLite file with bindings, shared by the layouts for one server and for several workers.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, params};
@@ -45,11 +46,27 @@ fn not_opened(what: &str) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
     }
 }
 
+/// Returns what is at a path if it is there and no regular file, which a store needs.
+#[must_use]
+pub fn other_kind(path: &Path) -> Option<&'static str> {
+    let kind = std::fs::metadata(path).ok()?.file_type();
+    match kind {
+        _ if kind.is_file() => None,
+        _ if kind.is_dir() => Some("a directory"),
+        _ if kind.is_fifo() => Some("a FIFO"),
+        _ if kind.is_socket() => Some("a socket"),
+        _ => Some("a device"),
+    }
+}
+
 /// Opens a file, or creates it, with the tables common to all layouts. The file is locked. Returns also the damage: a
 /// file that is there and empty has lost its contents.
 pub(super) fn connect(path: &Path) -> Result<(Connection, Damage), StoreError> {
     let what = format!("opening {}", path.display());
     let mut damage = Damage::default();
+    if let Some(kind) = other_kind(path) {
+        return Err(StoreError::new(what, format!("it is {kind}, no regular file")));
+    }
     if std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0) {
         damage.on_empty_file(path);
     }

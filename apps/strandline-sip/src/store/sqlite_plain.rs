@@ -19,6 +19,9 @@ const NUMBER_MAX: i64 = 1 << 62;
 /// The reason why a row is removed.
 const EXCESSIVE: &str = "the number is too large";
 
+/// The reason why a row with anything else in the place of a number is removed.
+const NO_NUMBER: &str = "the number is no integer";
+
 /// The reason why a row written by another program can't be used.
 const NO_BYTES: &str = "a column holds neither a blob nor text";
 
@@ -55,21 +58,24 @@ pub(super) fn begin_numbers(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute(insert, [FOLDED]).map(|_| ())
 }
 
-/// Removes rows whose numbers can't have been reached, because none would be left for the next ones.
-pub(super) fn remove_excessive(
-    connection: &Connection,
-    tables: &[&str],
-    damage: &mut Damage,
-) -> rusqlite::Result<()> {
+/// Removes rows whose numbers can't have been reached, because none would be left for the next ones, or are no numbers.
+/// Returns the damage.
+pub(super) fn remove_excessive(connection: &Connection, tables: &[&str]) -> rusqlite::Result<Damage> {
+    let mut damage = Damage::default();
     for table in tables {
-        let delete = format!("DELETE FROM {table} WHERE number > ?1 RETURNING number");
+        // SQLite orders text and blobs after all numbers.
+        let delete =
+            format!("DELETE FROM {table} WHERE number > ?1 OR typeof(number) <> 'integer' RETURNING number");
         let mut delete = connection.prepare(&delete)?;
         let mut rows = delete.query([NUMBER_MAX])?;
         while let Some(row) = rows.next()? {
-            damage.on_row(table, row.get(0)?, EXCESSIVE);
+            match row.get_ref(0)? {
+                ValueRef::Integer(number) => damage.on_row(table, number, EXCESSIVE),
+                _ => damage.on_row(table, 0, NO_NUMBER),
+            }
         }
     }
-    Ok(())
+    Ok(damage)
 }
 
 /// Returns why a row of a table of bindings can't be used. Versions that know no checksum leave it empty.

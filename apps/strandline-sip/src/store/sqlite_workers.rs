@@ -73,7 +73,7 @@ impl SqliteWorkers {
         let mut damage = was_empty;
         let result = store.in_transaction(|store| {
             let tables = ["positions", "journal", "worker_journal"];
-            remove_excessive(&store.connection, &tables, &mut damage)?;
+            damage.add(remove_excessive(&store.connection, &tables)?);
             damage.add(from_plain(&store.connection)?);
             let united = store.unite_others(count)?;
             begin_numbers(&store.connection)?;
@@ -224,7 +224,8 @@ impl SqliteWorkers {
     }
 }
 
-fn in_transaction<T>(
+/// Does work in a transaction, which is rolled back if it fails.
+pub(super) fn in_transaction<T>(
     connection: &Connection,
     work: impl FnOnce() -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
@@ -355,30 +356,28 @@ fn from_plain(connection: &Connection) -> rusqlite::Result<Damage> {
     Ok(damage)
 }
 
-/// Converts the data of workers into the layout of a server without workers.
+/// Converts the data of workers into the layout of a server without workers, within a transaction.
 ///
 /// # Errors
-/// Returns an error if it can't be read or written; nothing has changed then.
+/// Returns an error if it can't be read or written.
 pub(super) fn to_plain(connection: &Connection) -> rusqlite::Result<Damage> {
     let known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'worker_bindings'";
     if connection.query_row(known, [], |_| Ok(())).optional()?.is_none() {
         return Ok(Damage::default());
     }
-    in_transaction(connection, || {
-        let mut damage = Damage::default();
-        let (states, _, _) = read(connection, &mut damage)?;
-        let mut put = connection.prepare("REPLACE INTO bindings (aor, state, sum) VALUES (?1, ?2, ?3)")?;
-        for aor in states.iter().flat_map(HashMap::keys) {
-            let (state, unreadable) = united(&states, aor);
-            damage.on_user("", aor, unreadable);
-            if !state.is_empty() {
-                put.execute(params![&aor[..], state, Journal::checksum_of(aor, &state)])?;
-            }
+    let mut damage = Damage::default();
+    let (states, _, _) = read(connection, &mut damage)?;
+    let mut put = connection.prepare("REPLACE INTO bindings (aor, state, sum) VALUES (?1, ?2, ?3)")?;
+    for aor in states.iter().flat_map(HashMap::keys) {
+        let (state, unreadable) = united(&states, aor);
+        damage.on_user("", aor, unreadable);
+        if !state.is_empty() {
+            put.execute(params![&aor[..], state, Journal::checksum_of(aor, &state)])?;
         }
-        connection.execute_batch("DELETE FROM worker_bindings; DELETE FROM worker_journal")?;
-        connection.execute("DELETE FROM positions WHERE name IN (?1, ?2)", [FOLDED, COMMITTED])?;
-        Ok(damage)
-    })
+    }
+    connection.execute_batch("DELETE FROM worker_bindings; DELETE FROM worker_journal")?;
+    connection.execute("DELETE FROM positions WHERE name IN (?1, ?2)", [FOLDED, COMMITTED])?;
+    Ok(damage)
 }
 
 #[cfg(test)]

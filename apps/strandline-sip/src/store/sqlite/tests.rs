@@ -109,6 +109,52 @@ fn excessive_numbers_are_removed() {
     }
 }
 
+/// SQLite stores text and blobs in a column of integers, and orders them after all numbers.
+#[test]
+fn numbers_that_are_none_are_damage() {
+    for (name, value, users) in [
+        ("committed", "'abc'", &["a", "b", "c", "d", "e"][..]),
+        ("committed", "x'00'", &["a", "b", "c", "d", "e"]),
+        ("committed", "1.5", &["a", "b", "c", "d", "e"]),
+        ("folded", "'abc'", &["a", "b", "c", "d", "e"]),
+    ] {
+        let sql = format!("UPDATE positions SET number = {value} WHERE name = '{name}'");
+        let file = spoilt(&format!("no-number-{name}"), &THREE, &sql);
+        let users: Vec<String> = users.iter().copied().map(str::to_owned).collect();
+        assert_eq!(load(&file), (users.clone(), 1, 0), "{name} {value}");
+        assert_eq!(load(&file), (users, 0, 0), "{name} {value}: it is removed");
+    }
+}
+
+/// What one failed start has found is found again by the next.
+#[test]
+fn failed_starts_repair_nothing() {
+    let file = spoilt("failed", &THREE, "UPDATE positions SET number = 'abc' WHERE name = 'committed'");
+    let connection = Connection::open(&file.0).unwrap();
+    // Of another program: reading it fails.
+    connection.execute_batch("CREATE TABLE worker_bindings (aor BLOB)").unwrap();
+    drop(connection);
+    let error = SqliteStore::open(&file.0).unwrap_err().to_string();
+    assert!(error.contains("no such column"), "{error}");
+    Connection::open(&file.0).unwrap().execute_batch("DROP TABLE worker_bindings").unwrap();
+    let users = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
+    assert_eq!(load(&file), (users, 1, 0));
+}
+
+/// SQLite would write into a device, or wait for a FIFO.
+#[test]
+fn only_regular_files_are_opened() {
+    let file = File::new("folder");
+    std::fs::create_dir(&file.0).unwrap();
+    for (path, kind) in
+        [(Path::new("/dev/zero"), "device"), (Path::new("/dev/null"), "device"), (&file.0, "directory")]
+    {
+        let error = SqliteStore::open(path).unwrap_err().to_string();
+        assert!(error.contains(kind) && error.contains("no regular file"), "{error}");
+    }
+    std::fs::remove_dir(&file.0).unwrap();
+}
+
 #[test]
 fn empty_files_have_lost_their_contents() {
     let file = File::new("empty");

@@ -186,3 +186,20 @@ fn workers_refuse_commits_to_a_removed_file() {
     std::fs::rename(file.beside(".away"), &file.0).unwrap();
     store.commit(&[(0, changes.as_bytes())]).unwrap();
 }
+
+/// SQLite orders text after all numbers.
+#[test]
+fn positions_of_workers_are_numbers() {
+    for name in [COMMITTED, FOLDED] {
+        let file = File::new("no-number");
+        let mut store = SqliteWorkers::open(&file.0, 2).unwrap();
+        store.load().unwrap();
+        store.commit(&[(0, journal(&[("a", "1")]).as_bytes())]).unwrap();
+        store.connection.execute("UPDATE positions SET number = 'abc' WHERE name = ?1", [name]).unwrap();
+        drop(store);
+        for rows in [1, 0] {
+            let (states, damage) = SqliteWorkers::open(&file.0, 2).unwrap().load().unwrap();
+            assert_eq!((damage.rows, states[0].len()), (rows, 1), "{name}");
+        }
+    }
+}
