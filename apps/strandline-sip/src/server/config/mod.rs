@@ -52,7 +52,7 @@ pub use auth::{Auth, Users};
 pub use error::ConfigError;
 use error::{ConfigErrors, wrong};
 use files::text_of;
-use host::check_hosts;
+use host::{check_domain, check_hosts};
 pub use listen::Listen;
 pub use overload::Overload;
 pub use store::Store;
@@ -287,9 +287,16 @@ fn listens(tables: Vec<listen::Table>, args: &Args, errors: &mut ConfigErrors) -
             [(Protocol::Udp, SIP_PORT), (Protocol::Tcp, SIP_PORT), (Protocol::Sctp, SCTP_IN_UDP_PORT)];
         all.extend(ports.map(|(protocol, port)| ("--listen".to_owned(), local(protocol, port))));
     }
+    if let Some(host) = &args.advertise {
+        errors.take(check_domain("--advertise", host));
+    }
     for keyed in &mut all {
-        keyed.1.advertise = keyed.1.advertise.take().or_else(|| args.advertise.clone());
-        errors.take(listen::check_advertised(keyed));
+        match &args.advertise {
+            Some(host) if keyed.1.advertise.is_none() => keyed.1.advertise = Some(host.clone()),
+            _ => {
+                errors.take(listen::check_advertised(keyed));
+            }
+        }
     }
     listen::check_numbers(&all, errors);
     all

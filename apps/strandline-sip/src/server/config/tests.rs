@@ -9,7 +9,7 @@ struct Line {
 }
 
 /// Returns the errors of a configuration, each with its place, of a file `sip.toml` and these options.
-fn told(text: &str, options: &[&str]) -> Vec<String> {
+fn reported(text: &str, options: &[&str]) -> Vec<String> {
     let mut packed = Vec::new();
     for part in [b"sip.toml".as_slice(), text.as_bytes()] {
         packed.extend_from_slice(&(part.len() as u32).to_le_bytes());
@@ -24,10 +24,10 @@ fn told(text: &str, options: &[&str]) -> Vec<String> {
 }
 
 /// Asserts that these are the beginnings of the errors.
-fn assert_told(text: &str, options: &[&str], beginnings: &[&str]) {
-    let told = told(text, options);
-    let is_so = told.iter().zip(beginnings).all(|(told, beginning)| told.starts_with(beginning));
-    assert!(is_so && told.len() == beginnings.len(), "{told:#?}");
+fn assert_reported(text: &str, options: &[&str], beginnings: &[&str]) {
+    let reported = reported(text, options);
+    let is_so = reported.iter().zip(beginnings).all(|(reported, beginning)| reported.starts_with(beginning));
+    assert!(is_so && reported.len() == beginnings.len(), "{reported:#?}");
 }
 
 /// A file with errors in many of its lines.
@@ -77,7 +77,7 @@ token = \"/nowhere/token\"
 ";
 
 #[test]
-fn all_errors_are_told_in_order() {
+fn all_errors_are_reported_in_order() {
     let mut beginnings = vec![
         "sip.toml:1: domains: ",
         "sip.toml:3: timers.c_secs: ",
@@ -108,19 +108,19 @@ fn all_errors_are_told_in_order() {
         "sip.toml:41: admin.address: ",
     ];
     if !cfg!(feature = "databases") {
-        let at = beginnings.iter().position(|told| told.contains("store.path"));
+        let at = beginnings.iter().position(|reported| reported.contains("store.path"));
         beginnings.insert(at.unwrap(), "sip.toml:24: store.kind: ");
     }
-    assert_told(WRONG, &[], &beginnings);
+    assert_reported(WRONG, &[], &beginnings);
 }
 
 #[test]
-fn unknown_keys_and_wrong_types_are_told_together() {
+fn unknown_keys_and_wrong_types_are_reported_together() {
     let text = "domain = [\"a\"]\n[limits]\nusers_max = \"x\"\n[[listen]]\nprotocol = \"udp\"\n";
-    let told = told(text, &[]);
+    let reported = reported(text, &[]);
     let says = ["unknown field `domain`", "invalid type: string \"x\"", "missing field `address`"];
-    assert_eq!(told.len(), says.len(), "{told:#?}");
-    assert!(told.iter().zip(says).all(|(told, says)| told.contains(says)), "{told:#?}");
+    assert_eq!(reported.len(), says.len(), "{reported:#?}");
+    assert!(reported.iter().zip(says).all(|(reported, says)| reported.contains(says)), "{reported:#?}");
 }
 
 #[test]
@@ -145,12 +145,22 @@ fn errors_of_options_come_last_without_a_line() {
         "--listen: 2 entries for udp",
         "admin.token: a: ",
     ];
-    assert_told(&text, &options, &beginnings);
+    assert_reported(&text, &options, &beginnings);
+}
+
+/// It is that of the option, not of the entries that it is for, and there is one.
+#[test]
+fn invalid_option_for_several_entries_is_reported_once() {
+    let entry = |protocol: &str| format!("[[listen]]\nprotocol = {protocol:?}\naddress = \"[::]:5060\"\n");
+    let text = format!("{}{}advertise = \"a b\"\n{}", entry("udp"), entry("tcp"), entry("sctp"));
+    let options = ["--advertise", "c d"];
+    assert_reported(&text, &options, &["sip.toml:7: listen[1].advertise: ", "--advertise: "]);
+    assert_reported("", &["--listen", "udp:192.0.2.1:5060", "--advertise", "c d"], &["--advertise: "]);
 }
 
 /// An error hides no others, and causes none in what depends on the wrong value.
 #[test]
-fn consequences_of_errors_are_not_told() {
+fn consequences_of_errors_are_not_reported() {
     let text = "\
 domains = [\"example com\"]
 [[listen]]
@@ -167,5 +177,5 @@ kind = \"mysq\"
 ";
     let beginnings =
         ["sip.toml:1: domains: ", "sip.toml:3: listen[0].protocol: ", "sip.toml:12: store.kind: "];
-    assert_told(text, &[], &beginnings);
+    assert_reported(text, &[], &beginnings);
 }
