@@ -143,6 +143,8 @@ pub(crate) struct Flags {
     pub(crate) gathering: bool,
     /// The peer initiated the association.
     pub(crate) incoming: bool,
+    /// The application chose the local addresses for this association alone, when it initiated it.
+    pub(crate) bound: bool,
     /// A change of loss recovery waits until nothing is outstanding.
     recovery_due: bool,
     /// `Readable` was sent, and `recv` has not returned `None` since.

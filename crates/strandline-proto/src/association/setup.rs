@@ -157,6 +157,7 @@ impl Association {
         if let Some(log) = log_of(&association) {
             log.state(AssociationState::Closed);
         }
+        association.flags.bound = !local.is_empty();
         association.paths.set_local(local);
         choose_sources(&mut association);
         association.send_init(cx, now);

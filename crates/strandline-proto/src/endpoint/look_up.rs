@@ -67,13 +67,17 @@ pub(super) fn find_for_cookie(endpoint: &Endpoint, cookie: &Cookie) -> Option<u3
 }
 
 /// True if a set-up at the local address is one of the association's peer: the association has the address, or has
-/// deleted it (RFC 5061), as far as that is known: its listener still has it, and others that the association has too.
-/// A peer that has lost its state doesn't know of the deletion. An association that was set up from here may be another
-/// socket's.
+/// deleted it (RFC 5061), as far as that is known: the port's listener has it, and others that the association has too.
+/// A peer that has lost its state doesn't know of the deletion.
 fn takes_set_up(endpoint: &Endpoint, association: &Association, destination: Option<IpAddr>) -> bool {
     let listens = |address| endpoint.ports.listens_at(association.local_port, address);
-    let may_have_deleted =
-        || association.flags().incoming && association.features.has(Extensions::DYNAMIC_ADDRESSES);
+    let may_have_deleted = || {
+        let flags = association.flags();
+        // One that the application has bound to addresses may never have had this one.
+        !flags.bound
+            && !association.state.in_setup()
+            && association.features.has(Extensions::DYNAMIC_ADDRESSES)
+    };
     let shares_others = || association.paths.local().iter().any(|own| listens(Some(*own)));
     association.paths.is_at(destination) || may_have_deleted() && listens(destination) && shares_others()
 }
