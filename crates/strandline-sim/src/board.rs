@@ -68,6 +68,9 @@ struct Sent {
     named: bool,
     /// True if an NR-SACK reported it as non-renegable.
     kept: bool,
+    /// True if it was non-renegable when a SACK named the chunk before it as the last in order, which denies that, and
+    /// all SACKs since have reported it nevertheless. The peer gets it again.
+    denied: bool,
     /// True if a SACK acknowledged it, and none that is newer and had room to do so left it out.
     held: bool,
     /// Number of SACKs since it was sent that reported a higher TSN and not this one, or withdrew the report of an
@@ -229,6 +232,7 @@ impl Board {
             for chunk in &mut chunks {
                 chunk.excused = true;
                 (chunk.acknowledged, chunk.named, chunk.kept, chunk.held) = (false, false, false, false);
+                chunk.denied = false;
             }
             (self.first, self.chunks) = (Some(first), chunks);
         } else {

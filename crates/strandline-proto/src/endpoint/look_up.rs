@@ -47,7 +47,8 @@ pub(super) fn find_existing(
 }
 
 /// Returns the association that a cookie belongs to, by its tag or its addresses. What counts is the local address that
-/// its INIT came to, whatever the one that the COOKIE ECHO comes to.
+/// its INIT came to, whatever the one that the COOKIE ECHO comes to. If the association has that one no more, or has
+/// given up the peer's, the peer's tag identifies it.
 pub(super) fn find_for_cookie(endpoint: &Endpoint, cookie: &Cookie) -> Option<u32> {
     let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
     // Tags in cookies are not recorded, so another association may have got the same tag since.
@@ -56,14 +57,21 @@ pub(super) fn find_for_cookie(endpoint: &Endpoint, cookie: &Cookie) -> Option<u3
             let named = |ip: &IpAddr| association.paths.by_address(*ip).is_some();
             association.local_port == local_port
                 && association.peer_port == peer_port
-                && (named(&cookie.source.ip()) || cookie.addresses.iter().any(named))
+                && (association.peer_tag == cookie.peer_tag
+                    || named(&cookie.source.ip())
+                    || cookie.addresses.iter().any(named))
         })
     };
     let by_tag = endpoint.demux.by_tag(cookie.local_tag).filter(is_its);
-    by_tag.or_else(|| {
-        let key = PeerKey { address: cookie.source.ip(), peer_port, local_port };
-        find_existing(endpoint, &key, &cookie.addresses, cookie.destination)
-    })
+    let key = PeerKey { address: cookie.source.ip(), peer_port, local_port };
+    let by_address = || find_existing(endpoint, &key, &cookie.addresses, cookie.destination);
+    let is_the_peers = |association: &Association, _: &Path| association.peer_tag == cookie.peer_tag;
+    let by_peer_tag = || {
+        let all = core::iter::once(key.address).chain(cookie.addresses.iter().copied());
+        let mut keys = all.map(|address| PeerKey { address, ..key });
+        keys.find_map(|key| find_by_path(endpoint, &key, is_the_peers))
+    };
+    by_tag.or_else(by_address).or_else(by_peer_tag)
 }
 
 /// True if a set-up at the local address is one of the association's peer: the association has the address, or has

@@ -4,6 +4,7 @@ mod addresses;
 mod asconf;
 mod budget;
 mod commands;
+mod cookie_echo;
 mod demux;
 mod diagnostics;
 mod dry_reports;
@@ -53,7 +54,7 @@ pub use self::reconfigure::Reconfigure;
 pub use self::stream_credit::StreamCredits;
 pub use self::stream_value::StreamValue;
 use self::table::Table;
-use self::used_cookies::UsedCookies;
+use self::used_cookies::{PeerInit, UsedCookies};
 use crate::association::context::{EndpointContext, LongSetUps, PacketQueue, Popped, Route};
 use crate::association::cookie::CookieKeys;
 use crate::association::host_addresses::HostAddresses;
@@ -456,7 +457,9 @@ impl Endpoint {
             self.unregister(slot);
         }
         let association = self.table.at_mut(slot)?;
+        let inits: Vec<_> = PeerInit::all_of(association).collect();
         let result = run(association, &mut self.context);
+        self.used_cookies.insert_left(now, &inits, association);
         let (is_closed, after) = (association.state.is_closed(), Identity::of(association));
         if let Some(before) = before.filter(|_| is_closed || before != after) {
             before.unregister(self, slot);

@@ -1,4 +1,4 @@
-//! Cookies whose association has ended. A State Cookie stays valid for its whole lifetime, so a COOKIE ECHO that the
+//! Cookies whose association has ended, or has left the peer's address that they know. A State Cookie stays valid for its whole lifetime, so a COOKIE ECHO that the
 //! network repeats after the end of the association would create a second one and deliver its bundled DATA again.
 //!
 //! Two things identify such a cookie: our tag, which is never reused, and the peer's INIT. When the INITs of both sides
@@ -20,8 +20,9 @@ use crate::time::Time;
 /// Maximum number of remembered tags and INITs, of about 32 bytes each. Beyond it the oldest are forgotten early.
 const USED_MAX: usize = 1 << 17;
 
-/// Distinguishes INITs from tags.
+/// Distinguish INITs from tags, those of associations that have ended from those that have left an address.
 const INIT: u64 = 1 << 63;
+const LEFT: u64 = 1 << 62;
 
 /// The INIT that a peer sent for an association.
 #[derive(Debug, Clone, Copy)]
@@ -82,12 +83,29 @@ impl UsedCookies {
         self.insert(now, self.id_of(init));
     }
 
+    /// Records the addresses of the peer that an association has no more: it had one for each of these INITs.
+    pub(super) fn insert_left(&mut self, now: Time, before: &[PeerInit], association: &Association) {
+        // A restart of the peer has another tag.
+        let is_left = |init: &&PeerInit| {
+            init.tag == association.peer_tag && association.paths.by_address(init.address).is_none()
+        };
+        for init in before.iter().filter(is_left) {
+            self.insert(now, self.id_of(init) | LEFT);
+        }
+    }
+
     pub(super) fn has_tag(&self, tag: VerificationTag) -> bool {
         self.contains(u64::from(tag.0))
     }
 
     pub(super) fn has_init(&self, init: &PeerInit) -> bool {
         self.contains(self.id_of(init))
+    }
+
+    /// True if the association of the peer's INIT has no longer the address that it came from. Other than with
+    /// [`has_init`](Self::has_init) it may still exist.
+    pub(super) fn has_left(&self, init: &PeerInit) -> bool {
+        self.contains(self.id_of(init) | LEFT)
     }
 
     #[inline(never)]
@@ -120,7 +138,7 @@ impl UsedCookies {
             IpAddr::V4(address) => hasher.write(&address.octets()),
             IpAddr::V6(address) => hasher.write(&address.octets()),
         }
-        hasher.finish() | INIT
+        (hasher.finish() & !LEFT) | INIT
     }
 }
 

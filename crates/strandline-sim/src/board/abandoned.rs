@@ -113,6 +113,7 @@ impl Sent {
             acknowledged: false,
             named: false,
             kept: false,
+            denied: false,
             held: false,
             misses: 0,
             excused: false,

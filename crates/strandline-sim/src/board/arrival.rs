@@ -151,7 +151,10 @@ impl Board {
             // leaves it out was overtaken or had no room. The sender need not keep it any more (section 4.4.2), so it
             // is neither outstanding nor part of the packet that a time-out repeats.
             let reported = named.get(at).copied().unwrap_or(false);
-            let is_named = chunk.kept || reported || (may_be_old && chunk.named);
+            // Only the next one in order is sure to be missing.
+            chunk.denied = reported && (chunk.denied || (at == 0 && chunk.kept));
+            chunk.kept &= at > 0;
+            let is_named = !chunk.denied && (chunk.kept || reported || (may_be_old && chunk.named));
             chunk.held = is_named || (chunk.held && (may_be_old || (may_be_cut && at >= highest)));
             adds |= reported && !chunk.named;
             let tsn = Tsn(first.0.wrapping_add(at as u32));
@@ -217,7 +220,8 @@ fn on_kept(board: &mut Board, sack: &NrSack<'_>) {
     for block in sack.non_renegable() {
         let (start, end) = (usize::from(block.start).max(1), usize::from(block.end));
         let count = (end + 1).saturating_sub(start);
-        board.chunks.iter_mut().skip(start - 1).take(count).for_each(|chunk| chunk.kept = true);
+        let chunks = board.chunks.iter_mut().skip(start - 1).take(count);
+        chunks.filter(|chunk| !chunk.denied).for_each(|chunk| chunk.kept = true);
     }
 }
 

@@ -319,6 +319,28 @@ fn non_renegable_chunks_are_never_outstanding_again() {
     assert!(text.contains("never revokes"), "{text}");
 }
 
+/// An NR-SACK that claims to keep what the next one denies was forged, or its sender lies. The peer gets the chunk again,
+/// even if it goes on to report it.
+#[test]
+fn what_is_denied_is_sent_again() {
+    // The NR-SACKs after one that keeps TSNs 1 and 2, of which the last one lets a chunk be sent again.
+    for (next, tsn) in [
+        (&[(1, &[][..], &[][..])][..], 2),
+        (&[(1, &[(2, 4)], &[])], 2),
+        (&[(0, &[], &[])], 1),
+        (&[(0, &[], &[(1, 2)])], 1),
+        (&[(0, &[], &[(1, 2)]), (0, &[], &[(1, 2)])], 1),
+    ] {
+        let mut board = five();
+        hears_kept(&mut board, 10, 0, (&[], &[(1, 2)]));
+        sends(&mut board, 11, tsn).expect_err("it is non-renegable");
+        for (more, (cumulative, renegable, kept)) in (1..).zip(next) {
+            hears_kept(&mut board, 10 + more, *cumulative, (renegable, kept));
+        }
+        sends(&mut board, 100, tsn).unwrap_or_else(|error| panic!("{next:?}: {error:?}"));
+    }
+}
+
 /// Late data of another address makes no gap here.
 #[test]
 fn gaps_of_another_address_do_not_count() {

@@ -429,4 +429,12 @@ pub const SEEDS: &[(u64, &str)] = &[
         52_000_003_130,
         "new data was a window probe after a SHUTDOWN, because all SACKs had been lost (of the checker)",
     ),
+    (
+        47_000_019_981,
+        "an old cookie of INITs that met came after the peer had deleted its addresses, and made a second association",
+    ),
+    (
+        47_000_025_490,
+        "a chunk was sent again that a forged NR-SACK kept and the next one denied (of the checker)",
+    ),
 ];

@@ -3,6 +3,7 @@
 mod attacks;
 mod crossing;
 mod negotiation;
+mod old_cookies;
 mod receiver;
 mod sender;
 mod unconfirmed;

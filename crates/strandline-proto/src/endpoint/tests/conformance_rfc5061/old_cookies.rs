@@ -1,0 +1,146 @@
+//! Cookies that come after one side of the association has left the address of their set-up.
+
+use strandline_wire::chunk::CookieEcho;
+
+use super::*;
+use crate::endpoint::{Listen, LocalAddresses};
+
+/// An old COOKIE ECHO of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Old {
+    /// The one that set the association up.
+    Used,
+    /// With a second cookie for the same INIT, from before the association.
+    Second,
+    /// With one for the same INIT from when the association existed: it has tie tags.
+    Tied,
+}
+
+/// Lets the server answer a copy of the client's INIT, and returns a COOKIE ECHO with its cookie.
+fn answer_copy(pair: &mut Pair) -> Sent {
+    let init = pair.log.iter().find(|sent| has(kind::INIT)(sent)).unwrap().clone();
+    pair.deliver(&init);
+    let ack = pair.wire.pop_back().expect("an INIT ACK");
+    let (tag, _, cookie) = init_ack(&ack);
+    let packet = Packet::parse(&init.bytes).unwrap();
+    let ports = (packet.source_port(), packet.destination_port());
+    pair.forge(CLIENT, ports, tag, |packet| assert!(packet.push(&CookieEcho { cookie: &cookie })))
+}
+
+/// Sets an association up with the server's port.
+fn established_with(mut pair: Pair, port: u16, old: Old) -> (Pair, AssociationId, Sent) {
+    let connect = Connect { local_port: 5000, ..Connect::to(address(SERVER, 0), port) };
+    let client = pair.hosts[CLIENT].endpoint.connect(pair.now, connect).unwrap();
+    pair.collect();
+    let second = (old == Old::Second).then(|| answer_copy(&mut pair));
+    pair.run();
+    let echo = match old {
+        Old::Used => pair.log.iter().find(|sent| has(kind::COOKIE_ECHO)(sent)).unwrap().clone(),
+        Old::Second => second.unwrap(),
+        Old::Tied => answer_copy(&mut pair),
+    };
+    pair.pass(Duration::from_secs(2));
+    (pair, client, echo)
+}
+
+/// The cookie neither makes an association nor ends the one that is there.
+fn changes_nothing(pair: &mut Pair, client: AssociationId, echo: &Sent, old: Old) {
+    let server = pair.accepted();
+    pair.deliver(echo);
+    pair.pass(Duration::from_secs(2));
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1, "{old:?}");
+    assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("ESTABLISHED", "ESTABLISHED"));
+    pair.send(CLIENT, client, 0, b"there");
+    pair.send(SERVER, server, 0, b"and back");
+    pair.pass(Duration::from_secs(2));
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "there", "{old:?}");
+    assert_eq!(pair.recv(CLIENT, client).unwrap().data, "and back", "{old:?}");
+}
+
+/// Neither the peer's tag nor its address finds the association then.
+#[test]
+fn old_cookies_from_an_address_that_was_deleted() {
+    for old in [Old::Used, Old::Second, Old::Tied] {
+        let pair = Pair::with(with_dynamic_addresses(1, CLIENT), with_dynamic_addresses(1, SERVER));
+        let (mut pair, client, echo) = established_with(pair, PORT, old);
+        let (home, new) = (address(CLIENT, 0), new_address(CLIENT, 0));
+        gain(&mut pair, CLIENT, new);
+        let moves = [AddressRequest::Add(new.ip()), AddressRequest::Delete(home.ip())];
+        request(&mut pair, CLIENT, client, &moves).unwrap();
+        pair.pass(Duration::from_secs(2));
+        assert_eq!(pair.hosts[CLIENT].endpoint.addresses(client).local(), Some(&[new.ip()][..]));
+        changes_nothing(&mut pair, client, &echo, old);
+        // The peer gets the address back.
+        let back = [AddressRequest::Add(home.ip()), AddressRequest::Delete(new.ip())];
+        request(&mut pair, CLIENT, client, &back).unwrap();
+        pair.pass(Duration::from_secs(2));
+        assert!(outcomes(&pair, CLIENT).iter().all(|(_, outcome)| *outcome == AddressOutcome::Performed));
+        changes_nothing(&mut pair, client, &echo, old);
+    }
+}
+
+/// After the end of an association, too, a cookie from an address that its peer had deleted makes no other one.
+#[test]
+fn cookies_of_ended_associations_that_had_moved() {
+    for old in [Old::Used, Old::Second, Old::Tied] {
+        let pair = Pair::with(with_dynamic_addresses(1, CLIENT), with_dynamic_addresses(1, SERVER));
+        let (mut pair, client, echo) = established_with(pair, PORT, old);
+        let (home, new) = (address(CLIENT, 0), new_address(CLIENT, 0));
+        gain(&mut pair, CLIENT, new);
+        let moves = [AddressRequest::Add(new.ip()), AddressRequest::Delete(home.ip())];
+        request(&mut pair, CLIENT, client, &moves).unwrap();
+        pair.pass(Duration::from_secs(2));
+        pair.hosts[CLIENT].endpoint.abort(pair.now, client, "".into()).unwrap();
+        pair.run();
+        let server = pair.accepted();
+        pair.hosts[SERVER].endpoint.release(server);
+        assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
+        pair.deliver(&echo);
+        pair.run();
+        assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0, "{old:?}");
+    }
+}
+
+/// The server has deleted the address that the INIT came to, and its listener has none of those that are left.
+#[test]
+fn old_cookies_at_an_address_that_was_deleted() {
+    const BOUND: u16 = 8;
+    for old in [Old::Used, Old::Second, Old::Tied] {
+        let (first, second) = (address(SERVER, 0).ip(), address(SERVER, 1).ip());
+        let mut pair = Pair::with(with_dynamic_addresses(1, CLIENT), with_dynamic_addresses(2, SERVER));
+        let endpoint = &mut pair.hosts[SERVER].endpoint;
+        endpoint.listen(Listen { port: BOUND, addresses: vec![first, second] }).unwrap();
+        let (mut pair, client, echo) = established_with(pair, BOUND, old);
+        let server = pair.accepted();
+        request(&mut pair, SERVER, server, &[AddressRequest::Delete(first)]).unwrap();
+        pair.pass(Duration::from_secs(2));
+        let now = pair.now;
+        let mut listener = LocalAddresses::of_listener(&mut pair.hosts[SERVER].endpoint, BOUND).unwrap();
+        listener.remove(now, second).unwrap();
+        changes_nothing(&mut pair, client, &echo, old);
+    }
+}
+
+/// A peer that has restarted sets up again if the association that its cookie was made for ends before the cookie comes.
+#[test]
+fn association_of_a_restart_ends_early() {
+    let (mut pair, _, server) = established();
+    let restarted = Endpoint::new(with_dynamic_addresses(1, CLIENT), [99; 32], pair.now).unwrap();
+    pair.hosts[CLIENT].endpoint = restarted;
+    let again = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    pair.hosts[SERVER].events.clear();
+    pair.hosts[SERVER].endpoint.abort(pair.now, server, "".into()).unwrap();
+    // The ABORT is lost.
+    let echo = pair.wire.pop_front().unwrap();
+    pair.collect();
+    pair.wire.clear();
+    pair.deliver(&echo);
+    pair.run();
+    let server = pair.accepted();
+    assert_eq!((pair.state(CLIENT, again), pair.state(SERVER, server)), ("ESTABLISHED", "ESTABLISHED"));
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_stale, 1);
+    pair.send(CLIENT, again, 0, b"at the second attempt");
+    pair.run();
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "at the second attempt");
+}
