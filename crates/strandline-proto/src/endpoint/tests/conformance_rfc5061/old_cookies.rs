@@ -43,10 +43,14 @@ fn established_with(mut pair: Pair, port: u16, old: Old) -> (Pair, AssociationId
     (pair, client, echo)
 }
 
-/// The cookie neither makes an association nor ends the one that is there.
+/// The cookie neither makes an association nor ends the one that is there. Only one with both tags of the association is
+/// answered (RFC 9260 section 5.2.4 action D).
 fn changes_nothing(pair: &mut Pair, client: AssociationId, echo: &Sent, old: Old) {
     let server = pair.accepted();
     pair.deliver(echo);
+    let answers: Vec<_> = pair.wire.iter().map(Sent::kinds).collect();
+    let expected = if old == Old::Used { vec![vec![kind::COOKIE_ACK]] } else { vec![] };
+    assert_eq!(answers, expected, "{old:?}");
     pair.pass(Duration::from_secs(2));
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1, "{old:?}");
     assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("ESTABLISHED", "ESTABLISHED"));
