@@ -14,7 +14,7 @@ use super::listen::{answer_ports, new_port};
 use super::local_addresses::{LocalAddresses, regain, regained_at_restart};
 use super::look_up::find_for_cookie;
 use super::used_cookies::PeerInit;
-use crate::association::auth::{admits_cookie, of_cookie, verified_ahead};
+use crate::association::auth::{admits_cookie, begin_cookie, of_cookie, verified_ahead};
 use crate::association::context::EndpointContext;
 use crate::association::cookie::{Cookie, CookieError};
 use crate::association::offer::encode_cause;
@@ -115,6 +115,7 @@ impl Endpoint {
         let inits: Vec<_> = PeerInit::all_of(association).filter(|_| another).collect();
         let regained = regained_at_restart(self, association, cookie);
         self.with_reindex(now, slot, |association, cx| {
+            begin_cookie(association, verified);
             let goes_on = association.on_cookie_echo(cx, now, cookie, action);
             if action == CookieAction::Restart && goes_on {
                 regain(association, &regained);

@@ -207,6 +207,13 @@ fn judge(auth: &Auth, packet: &Packet<'_>, has_auth: bool) -> Option<bool> {
     }
 }
 
+/// Notes whether the AUTH chunk before a COOKIE ECHO was verified that is about to be processed.
+pub(crate) fn begin_cookie(association: &mut Association, verified: bool) {
+    if let Some(session) = session(association) {
+        session.packet.verified = verified;
+    }
+}
+
 /// Notes whether the AUTH chunk before the COOKIE ECHO of the next packet was verified.
 pub(crate) fn verified_ahead(association: &mut Association, verified: bool) {
     if let Some(session) = session(association) {

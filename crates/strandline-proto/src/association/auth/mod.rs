@@ -8,7 +8,8 @@ mod seal;
 use strandline_wire::chunk::kind;
 
 pub(crate) use self::check::{
-    Admission, admit, admits_cookie, begin_packet, is_authentic, may_be_ended, of_cookie, verified_ahead,
+    Admission, admit, admits_cookie, begin_cookie, begin_packet, is_authentic, may_be_ended, of_cookie,
+    verified_ahead,
 };
 pub(crate) use self::seal::{lost_len, reserve, reserve_for, reserve_of, seal, seal_answer};
 use super::Association;

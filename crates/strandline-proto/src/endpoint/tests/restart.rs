@@ -198,9 +198,9 @@ fn collision_keeps_what_was_agreed_on() {
 }
 
 /// A request went with the COOKIE ECHO in an I-DATA chunk, and the peer restarts without I-DATA and sets up an
-/// association itself. Returns the packet with its COOKIE ECHO, which a HEARTBEAT follows. The client, and the peer
-/// after its restart, demand authentication of the chunk types.
-fn other_chunks(client: Option<&[u8]>, peer: Option<&[u8]>) -> (Pair, AssociationId, Sent) {
+/// association itself. Returns the packet with its COOKIE ECHO, and the same without authentication, which a HEARTBEAT
+/// follows. The client, and the peer after its restart, demand authentication of the chunk types.
+fn other_chunks(client: Option<&[u8]>, peer: Option<&[u8]>) -> (Pair, AssociationId, [Sent; 2]) {
     let demanding = |chunks: &[u8]| Authentication {
         chunks: chunks.iter().copied().collect(),
         ..Authentication::default()
@@ -228,12 +228,12 @@ fn other_chunks(client: Option<&[u8]>, peer: Option<&[u8]>) -> (Pair, Associatio
         assert!(packet.push(&AnyChunk { kind: kind::HEARTBEAT, flags: 0, value: &[0, 1, 0, 8, 1, 2, 3, 4] }));
     });
     pair.log.clear();
-    (pair, id, again)
+    (pair, id, [echo, again])
 }
 
 #[test]
 fn collision_with_other_chunks_ends_the_set_up() {
-    let (mut pair, _, echo) = other_chunks(None, None);
+    let (mut pair, _, [_, echo]) = other_chunks(None, None);
     pair.deliver(&echo);
     assert!(matches!(pair.closed(CLIENT), Some(CloseReason::ProtocolViolation(_))), "{:?}", pair.kinds());
     assert_eq!(pair.kinds(), [[kind::ABORT]]);
@@ -244,7 +244,7 @@ fn collision_with_other_chunks_ends_the_set_up() {
 /// The process that sent the COOKIE ECHO demands an authenticated ABORT, and has other keys than the earlier one.
 #[test]
 fn refused_collision_sends_an_authenticated_abort() {
-    let (mut pair, _, echo) = other_chunks(Some(&[kind::DATA]), Some(&[kind::ABORT]));
+    let (mut pair, _, [_, echo]) = other_chunks(Some(&[kind::DATA]), Some(&[kind::ABORT]));
     pair.deliver(&echo);
     assert_eq!(pair.kinds(), [[kind::AUTH, kind::ABORT]]);
     pair.run();
@@ -254,12 +254,23 @@ fn refused_collision_sends_an_authenticated_abort() {
 /// The client demands that its association is ended by authenticated chunks only. Nothing of it changes.
 #[test]
 fn collision_without_authentication_ends_no_set_up() {
-    let (mut pair, client, echo) = other_chunks(Some(&[kind::ABORT]), Some(&[]));
+    let (mut pair, client, [_, echo]) = other_chunks(Some(&[kind::ABORT]), Some(&[]));
     let tag = |pair: &Pair| pair.hosts[CLIENT].endpoint.status(client).unwrap().peer_tag;
     let before = tag(&pair);
     pair.deliver(&echo);
     assert_eq!((pair.state(CLIENT, client), tag(&pair)), ("COOKIE-ECHOED", before));
     assert_eq!(pair.kinds(), [[]; 0]);
+}
+
+/// What counts is the packet of the COOKIE ECHO, not the one before it.
+#[test]
+fn authenticated_collision_ends_the_set_up() {
+    let (mut pair, _, [echo, _]) = other_chunks(Some(&[kind::ABORT, kind::COOKIE_ECHO]), Some(&[]));
+    assert_eq!(echo.kinds()[..2], [kind::AUTH, kind::COOKIE_ECHO]);
+    pair.deliver(&echo);
+    assert!(matches!(pair.closed(CLIENT), Some(CloseReason::ProtocolViolation(_))), "{:?}", pair.kinds());
+    pair.run();
+    assert!(matches!(pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })));
 }
 
 /// A peer does not lose authentication by a collision.
