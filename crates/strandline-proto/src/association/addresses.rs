@@ -53,6 +53,8 @@ pub(super) fn add_path_at(
         path.start_heartbeats(now, cx.rng_word(), &config);
     }
     let index = association.paths.add(path).ok_or(PathError::TooMany)?;
+    association.flags.readdressed = true;
+    association.flags.added.insert(index);
     choose_sources(association);
     association.on_path_change(cx, index, PathChange::Added);
     Ok(())
@@ -99,6 +101,8 @@ fn detach_path(
     if !association.paths.remove(index, heir) {
         return;
     }
+    association.flags.readdressed = true;
+    association.flags.added.remove(index);
     let other = association.paths.data_path().unwrap_or(association.paths.primary());
     let round_trip = association.paths.get(other).rto.srtt();
     association.outbound.move_path(index, other, round_trip);

@@ -86,7 +86,7 @@ use crate::event::AssociationId;
 use crate::inbound::Inbound;
 use crate::outbound::Outbound;
 use crate::path::PathSet;
-use crate::path_index::PathIndex;
+use crate::path_index::{PathIndex, PathMask};
 use crate::stats::AssociationStats;
 use crate::time::Time;
 
@@ -145,6 +145,10 @@ pub(crate) struct Flags {
     pub(crate) incoming: bool,
     /// The application chose the local addresses for this association alone, when it initiated it.
     pub(crate) bound: bool,
+    /// The peer's addresses have changed since the set-up.
+    readdressed: bool,
+    /// Addresses of the peer that are none of its set-up.
+    pub(crate) added: PathMask,
     /// A change of loss recovery waits until nothing is outstanding.
     recovery_due: bool,
     /// `Readable` was sent, and `recv` has not returned `None` since.

@@ -30,7 +30,7 @@ use crate::outbound::interleaving::may_interleave;
 use crate::outbound::scheduling::keep_settings;
 use crate::outbound::stream_credit as outgoing;
 use crate::path::{Path, PathSet, take_repetition};
-use crate::path_index::PathIndex;
+use crate::path_index::{PathIndex, PathMask};
 use crate::time::Time;
 
 /// The action of Table 12.
@@ -186,6 +186,7 @@ impl Association {
         let before = core::mem::replace(&mut self.outbound, outbound);
         keep_settings(&mut self.outbound, before);
         let paths = core::mem::replace(&mut self.paths, paths_of(cx, now, &config, cookie));
+        self.flags.added = PathMask::default();
         self.keep_choices(&paths);
         self.paths.set_local(local_after(paths.local(), cookie));
         choose_sources(self);

@@ -492,7 +492,8 @@ impl Endpoint {
         self.ports.knows(port)
     }
 
-    /// Returns the number of associations whose peer is known to have more than one address.
+    /// Returns the number of associations whose peer has more than one address, or had others at its set-up: its next
+    /// INIT may come from an address that another engine is responsible for.
     #[must_use]
     pub fn multihomed_count(&self) -> u32 {
         self.multihomed

@@ -19,7 +19,7 @@ use crate::association::context::EndpointContext;
 use crate::association::cookie::{Cookie, CookieError};
 use crate::association::offer::encode_cause;
 use crate::association::restart::CookieAction;
-use crate::association::{Association, cookie_answer, starts_with};
+use crate::association::{Association, contains, cookie_answer, starts_with};
 use crate::event::Datagram;
 use crate::time::Time;
 
@@ -113,6 +113,7 @@ impl Endpoint {
         }
         let (source, tag, marked) = (datagram.source, association.local_tag, datagram.is_marked());
         let inits: Vec<_> = PeerInit::all_of(association).filter(|_| another).collect();
+        let is_usable = !contains(packet, kind::ASCONF);
         let regained = regained_at_restart(self, association, cookie);
         self.with_reindex(now, slot, |association, cx| {
             begin_cookie(association, verified);
@@ -121,7 +122,7 @@ impl Endpoint {
                 regain(association, &regained);
             }
             // A valid cookie is accepted from any address. What follows it must come from one of the peer's.
-            if goes_on && association.paths.by_address(source.ip()).is_some() {
+            if goes_on && is_usable && association.paths.by_address(source.ip()).is_some() {
                 verified_ahead(association, verified);
                 association.handle_packet(cx, now, packet, source, marked);
             }
@@ -158,7 +159,7 @@ impl Endpoint {
             local_port: packet.destination_port(),
         };
         if self.used_cookies.has_left(&init) {
-            // An ABORT would end the association, if it is still there.
+            // An ABORT would end the association.
             self.context.stats.cookies_spent += 1;
             return discarded(datagram, "cookie refused: its association has left the address");
         }
@@ -190,12 +191,6 @@ impl Endpoint {
             discarded(datagram, "cookie refused: nothing listens at its port any more");
             return self.refuse_cookie(cookie, packet, datagram, b"nothing listens at this port any more");
         }
-        if (cookie.local_tie_tag, cookie.peer_tie_tag) != (0, 0) {
-            // It was made for an association that is gone, or can't be found at these addresses any more. A peer that
-            // waits for the COOKIE ACK sends another INIT (section 5.2.6).
-            discarded(datagram, "cookie refused: the association that it was made for is not found");
-            return self.report_stale(None, (cookie, Duration::ZERO), packet, datagram);
-        }
         if self.table.len() >= self.context.config.associations_max as usize {
             self.context.stats.refused += 1;
             discarded(datagram, "cookie refused: associations_max was reached");
@@ -206,8 +201,9 @@ impl Endpoint {
         let config = Arc::clone(&self.context.config.association);
         let mut association = Association::accept(&mut self.context, now, id, config, cookie);
         LocalAddresses::adopt(self, &mut association, cookie.created);
-        // DATA may follow in the same packet if it comes from an address in the cookie.
-        if association.paths.by_address(datagram.source.ip()).is_some() {
+        // DATA may follow in the same packet if it comes from an address in the cookie, but no change of addresses: the
+        // peer sends ASCONF once it has the COOKIE ACK (RFC 5061 section 5.1).
+        if !contains(packet, kind::ASCONF) && association.paths.by_address(datagram.source.ip()).is_some() {
             verified_ahead(&mut association, verified);
             association.handle_packet(&mut self.context, now, packet, datagram.source, datagram.is_marked());
         }

@@ -15,6 +15,7 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::{abort_reply, discarded, ignored};
 use super::look_up::find_existing;
+use super::used_cookies::PeerInit;
 use crate::association::auth::auth_of;
 use crate::association::context::{EndpointContext, Route};
 use crate::association::cookie::Cookie;
@@ -96,6 +97,15 @@ impl Endpoint {
         if self.is_own_init(now, existing, init.initiate_tag, packet, datagram) {
             return;
         }
+        let first = PeerInit {
+            tag: init.initiate_tag,
+            address: key.address,
+            peer_port: key.peer_port,
+            local_port: key.local_port,
+        };
+        if existing.is_none() && self.used_cookies.has_left(&first) {
+            return discarded(datagram, "a late copy of an INIT whose association has left the address");
+        }
         if existing.is_none() && !listens {
             // Without a listener the answer is an ABORT, as for any out-of-the-blue packet, with the peer's own tag
             // (section 8.4 rule 3).
@@ -143,11 +153,20 @@ impl Endpoint {
         let bound = self.ports.bound(packet.destination_port());
         let cx = &mut self.context;
         let Some(association) = self.table.at_mut(slot) else { return };
-        if let Some(causes) = new_port(association, datagram.source) {
+        let causes = new_port(association, datagram.source);
+        let added = added_addresses(association, offer, datagram.source.ip());
+        // A late copy of the INIT that set the association up, from a port that a NAT has replaced since, or with an
+        // address that is no longer the peer's. An ABORT, which has the tag of the association, would end it.
+        let sets_up = association.state.in_setup();
+        let has_left = !sets_up || association.features.has(Extensions::DYNAMIC_ADDRESSES);
+        let is_late = (causes.is_some() && !sets_up) || (!added.is_empty() && has_left);
+        if is_late && offer.tag == association.peer_tag {
+            return discarded(datagram, "a late copy of the INIT that set the association up");
+        }
+        if let Some(causes) = causes {
             return abort_reply(&mut cx.replies, route, ports, &causes, false);
         }
         note_init(association, now, offer.tag);
-        let added = added_addresses(association, offer, datagram.source.ip());
         let answer = match &association.state {
             // Section 9.2: the SHUTDOWN COMPLETE was lost.
             State::ShutdownAckSent => {
@@ -164,13 +183,6 @@ impl Endpoint {
                     route = association.route(known);
                 }
                 answer_of(association, association.local_tag, (0, 0))
-            }
-            // A late copy of the INIT that set the association up, which lists an address that was deleted since.
-            _ if !added.is_empty()
-                && association.features.has(Extensions::DYNAMIC_ADDRESSES)
-                && offer.tag == association.peer_tag =>
-            {
-                return;
             }
             _ if !added.is_empty() => {
                 let cause =

@@ -407,7 +407,7 @@ impl Endpoint {
         let tag = association.local_tag;
         let (local_port, paths) = (association.local_port, association.paths.indices());
         self.context.memory.on_association();
-        self.multihomed += u32::from(association.paths.has_several());
+        self.multihomed += u32::from(association.has_other_addresses());
         self.demux.insert_tag(tag, slot);
         self.ports.add_association(local_port);
         for path in paths {
@@ -437,7 +437,7 @@ impl Endpoint {
         self.context.memory.on_association_gone();
         self.demux.remove_tag(association.local_tag);
         self.ports.remove_association(association.local_port);
-        self.multihomed = self.multihomed.saturating_sub(u32::from(association.paths.has_several()));
+        self.multihomed = self.multihomed.saturating_sub(u32::from(association.has_other_addresses()));
         for path in association.paths.indices() {
             if let Some(key) = key_of(association, path) {
                 self.demux.remove_peer(&key, entry_of(slot, path));
@@ -457,7 +457,7 @@ impl Endpoint {
             self.unregister(slot);
         }
         let association = self.table.at_mut(slot)?;
-        let inits: Vec<_> = PeerInit::all_of(association).collect();
+        let inits: Vec<_> = PeerInit::of_set_up(association).collect();
         let result = run(association, &mut self.context);
         self.used_cookies.insert_left(now, &inits, association);
         let (is_closed, after) = (association.state.is_closed(), Identity::of(association));
@@ -481,10 +481,13 @@ struct Identity {
 }
 
 impl Identity {
-    /// Returns `None` if the association has several paths, or is not in the tables.
+    /// Returns `None` if the association has several paths or had other ones, or is not in the tables.
     fn of(association: &Association) -> Option<Self> {
         let mut paths = association.paths.indices().into_iter();
         let (path, None) = (paths.next()?, paths.next()) else { return None };
+        if association.has_other_addresses() {
+            return None;
+        }
         let key = key_of(association, path)?;
         association.flags().registered.then_some(Self { tag: association.local_tag, path, key })
     }

@@ -38,12 +38,19 @@ impl PeerInit {
     /// There is none as long as the peer's tag is unknown.
     pub(super) fn all_of(association: &Association) -> impl Iterator<Item = Self> + '_ {
         let paths = association.paths.iter().filter(|_| association.peer_tag.0 != 0);
-        paths.map(|(_, path)| Self {
-            tag: association.peer_tag,
-            address: path.remote.ip(),
-            peer_port: association.peer_port,
-            local_port: association.local_port,
-        })
+        paths.map(|(_, path)| Self::from(association, path.remote.ip()))
+    }
+
+    /// As [`all_of`](Self::all_of), for the addresses that the peer had at its set-up.
+    pub(super) fn of_set_up(association: &Association) -> impl Iterator<Item = Self> + '_ {
+        let paths = association.paths.iter().filter(|_| association.peer_tag.0 != 0);
+        let paths = paths.filter(|(index, _)| !association.flags().added.contains(*index));
+        paths.map(|(_, path)| Self::from(association, path.remote.ip()))
+    }
+
+    fn from(association: &Association, address: IpAddr) -> Self {
+        let Association { peer_tag: tag, peer_port, local_port, .. } = *association;
+        Self { tag, address, peer_port, local_port }
     }
 }
 
@@ -56,12 +63,14 @@ pub(super) struct UsedCookies {
     lifetime: Duration,
     /// Keys of the hash of an INIT.
     keys: (u64, u64),
+    /// Number of INITs of associations that have left an address.
+    left: usize,
 }
 
 impl UsedCookies {
     /// Creates an empty list for cookies that are valid for at most `lifetime`. `keys` are those of a hash.
     pub(super) fn new(lifetime: Duration, keys: (u64, u64)) -> Self {
-        Self { known: HashTable::new(), order: VecDeque::new(), lifetime, keys }
+        Self { known: HashTable::new(), order: VecDeque::new(), lifetime, keys, left: 0 }
     }
 
     /// Records that an association has ended.
@@ -102,10 +111,15 @@ impl UsedCookies {
         self.contains(self.id_of(init))
     }
 
-    /// True if the association of the peer's INIT has no longer the address that it came from. Other than with
-    /// [`has_init`](Self::has_init) it may still exist.
+    /// True if the association of the peer's INIT has no longer the address that the INIT came from. As far as is known
+    /// it has not ended.
     pub(super) fn has_left(&self, init: &PeerInit) -> bool {
-        self.contains(self.id_of(init) | LEFT)
+        self.left > 0 && self.contains(self.id_of(init) | LEFT) && !self.has_init(init)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
     }
 
     #[inline(never)]
@@ -114,6 +128,7 @@ impl UsedCookies {
             && (until <= now || self.order.len() >= USED_MAX)
         {
             self.order.pop_front();
+            self.left -= usize::from(is_left(oldest));
             if let Ok(entry) = self.known.find_entry(hash(oldest), |known| *known == oldest) {
                 entry.remove();
             }
@@ -121,6 +136,7 @@ impl UsedCookies {
         if !self.contains(id) {
             self.known.insert_unique(hash(id), id, |known| hash(*known));
             self.order.push_back((now + self.lifetime, id));
+            self.left += usize::from(is_left(id));
         }
     }
 
@@ -140,6 +156,10 @@ impl UsedCookies {
         }
         (hasher.finish() & !LEFT) | INIT
     }
+}
+
+fn is_left(id: u64) -> bool {
+    id & (INIT | LEFT) == INIT | LEFT
 }
 
 fn hash(id: u64) -> u64 {

@@ -88,8 +88,10 @@ fn last_path_cannot_be_removed() {
     remove(&mut pair, client, 1).unwrap();
     assert_eq!(remove(&mut pair, client, 1), Err(PathError::UnknownAddress));
     assert_eq!(remove(&mut pair, client, 0), Err(PathError::LastAddress));
+    // The peer may set up again at an address that another engine is responsible for.
+    assert_eq!(pair.hosts[CLIENT].endpoint.multihomed_count(), 1);
+    pair.hosts[CLIENT].endpoint.abort(pair.now, client, "".into()).unwrap();
     assert_eq!(pair.hosts[CLIENT].endpoint.multihomed_count(), 0);
-    pair.send(CLIENT, client, 0, b"still there");
     pair.run();
 }
 
@@ -197,4 +199,22 @@ fn init_ack_lists_the_own_addresses() {
     pair.run_to(kind::INIT_ACK);
     let answer = pair.log.iter().find(|sent| has(kind::INIT_ACK)(sent)).unwrap();
     assert_eq!(listed(answer), own);
+}
+
+/// A late copy of the INIT that set the association up lists an address that the application has removed. An ABORT, which
+/// has the tag of the association, would end it.
+#[test]
+fn late_init_with_a_removed_address_is_ignored() {
+    let (mut pair, client, server) = two_paths();
+    let now = pair.now;
+    pair.hosts[SERVER].endpoint.addresses(server).remove_peer(now, address(CLIENT, 0).ip()).unwrap();
+    let mut init = pair.log.iter().find(|sent| has(kind::INIT)(sent)).unwrap().clone();
+    for path in [0, 1] {
+        init.source = address(CLIENT, path);
+        pair.deliver(&init);
+        assert!(!pair.wire.iter().any(has(kind::ABORT)), "{path}");
+        pair.run();
+    }
+    assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("ESTABLISHED", "ESTABLISHED"));
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
 }

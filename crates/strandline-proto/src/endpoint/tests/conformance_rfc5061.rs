@@ -11,7 +11,7 @@ mod unconfirmed;
 use strandline_wire::TlvWriter;
 use strandline_wire::cause::{Causes, code};
 use strandline_wire::chunk::{Asconf, AsconfAck, Chunk};
-use strandline_wire::number::AsconfNumber;
+use strandline_wire::number::{AsconfNumber, Tsn};
 use strandline_wire::parameter::asconf::AsconfParameter;
 use strandline_wire::parameter::{HmacIdentifiers, Parameter, Parameters};
 

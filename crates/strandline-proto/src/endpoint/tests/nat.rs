@@ -124,6 +124,10 @@ fn association_follows_its_encapsulation_port() {
     let mut second = neighbour(&pair, 9);
     run_neighbour(&mut pair, &mut second);
     assert_eq!(port(&pair), 50_001, "an INIT");
+    // A late copy of its own INIT gets no ABORT, which would have its tag.
+    let init = pair.log.iter().find(|sent| has(kind::INIT)(sent)).unwrap().clone();
+    pair.deliver(&init);
+    assert_eq!(pair.wire.pop_front().map(|sent| sent.kinds()), None);
     pair.send(SERVER, server, 0, b"still there");
     pair.run();
     assert_eq!(pair.recv(CLIENT, client).unwrap().data, "still there");

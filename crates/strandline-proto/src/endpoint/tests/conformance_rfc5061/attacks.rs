@@ -57,6 +57,14 @@ fn address_of_another_association_is_refused() {
     let sent = peer.ask_from(victim, &[add(1, wildcard())]);
     assert_eq!(refused(&sent, number), [(1, code::NO_AUTHORIZATION)]);
     assert_eq!(peer.known(), [address(CLIENT, 0)]);
+    // Behind a copy of the COOKIE ECHO, where the set-up may not be complete.
+    let ack = peer.pair().log.iter().find(|sent| has(kind::INIT_ACK)(sent)).unwrap().clone();
+    let (_, _, own) = init_ack(&ack);
+    let echo = peer.inner.bytes_of(&[&strandline_wire::CookieEcho { cookie: &own }]);
+    let asconf = peer.asconf_of(peer.number, address(CLIENT, 0), &encode(&[add(1, victim)]));
+    let answers = peer.say_from(address(CLIENT, 0), &[echo, asconf].concat());
+    assert!(!answers.iter().any(has(kind::ASCONF_ACK)));
+    assert_eq!(peer.known(), [address(CLIENT, 0)]);
     // The application cannot add it either.
     let (id, now) = (peer.id(), peer.pair().now);
     let added = peer.pair().hosts[SERVER].endpoint.addresses(id).add_peer(now, victim.ip());
@@ -75,7 +83,7 @@ fn deleted_address_cannot_restart_the_association() {
     peer.confirm(new);
     let state = peer.pair().hosts[SERVER].endpoint.association_count();
     // Whoever has the old address now may set up an association of its own, and the existing one stays.
-    let init = init(strandline_wire::number::Tsn(5));
+    let init = strandline_wire::Init { initiate_tag: VerificationTag(77), ..init(Tsn(5)) };
     let sent =
         peer.pair().forge(CLIENT, (RAW_PORT, PORT), VerificationTag(0), |packet| assert!(packet.push(&init)));
     peer.pair().deliver(&sent);
@@ -250,4 +258,23 @@ fn late_init_with_a_deleted_address_is_ignored() {
     pair.deliver(&init);
     pair.run();
     assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("ESTABLISHED", "ESTABLISHED"));
+}
+
+/// A peer that changes its addresses without end has the list of used cookies grow by those of its set-up alone.
+#[test]
+fn moving_peers_fill_no_list() {
+    let mut peer = Peer::new(1);
+    let remembered = |peer: &mut Peer| peer.pair().hosts[SERVER].endpoint.used_cookies.len();
+    for round in 0..20 {
+        let from = new_address(CLIENT, round);
+        let before = peer.known()[0];
+        let number = peer.number;
+        let sent = peer.ask_from(before, &[add(1, from)]);
+        assert_eq!(refused(&sent, number), []);
+        peer.confirm(from);
+        let number = peer.number;
+        let sent = peer.ask_from(from, &[delete(2, before)]);
+        assert_eq!(refused(&sent, number), []);
+        assert_eq!((peer.known(), remembered(&mut peer)), (vec![from], 1));
+    }
 }
