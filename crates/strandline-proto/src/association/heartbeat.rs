@@ -85,7 +85,7 @@ impl Association {
             cx.known.learn_mtu(now, address.ip(), path.pmtu.mtu());
         }
         log_mtu_change(self, index, mtu);
-        left_over::on_heartbeat_ack(self, now);
+        left_over::on_answer(self, now);
         self.errors.total = 0;
         self.flags.burst_open |= answer.mtu_rose;
         if let Some(change) = answer.change {

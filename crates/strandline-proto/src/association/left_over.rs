@@ -19,7 +19,7 @@ pub(super) struct OtherInits {
     latest: (Time, VerificationTag),
     /// The process with the peer's present tag has answered a packet that was sent at this time or later.
     answered_since: Time,
-    /// The next TSN when the association was established.
+    /// The next TSN when the association was established, or when all numbers were reset.
     first_tsn: Tsn,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn note_init(association: &mut Association, now: Time, tag: Verificat
 }
 
 /// Notes that the peer's process has answered a packet that was sent at `answered` or later, by which the association
-/// was established, or restarted. If the cookie of another process is newer, a HEARTBEAT asks the present one.
+/// was established or restarted, or passed to another process. If the cookie of another process is newer, a HEARTBEAT asks the present one.
 pub(super) fn on_established(
     association: &mut Association,
     cx: &mut EndpointContext,
@@ -49,11 +49,23 @@ pub(super) fn on_established(
     }
 }
 
-/// Notes an answered HEARTBEAT. None is sent before the association is established, and the cookies in question are
-/// made before that.
-pub(super) fn on_heartbeat_ack(association: &mut Association, now: Time) {
+/// Notes an answer to a HEARTBEAT or to a RE-CONFIG. None is sent before the association is established, and the cookies
+/// in question are made before that.
+pub(super) fn on_answer(association: &mut Association, now: Time) {
     if let Some(noted) = other_inits(association) {
         noted.answered_since = now;
+    }
+}
+
+/// Prepares for a reset of all numbers (RFC 6525 section 5.2.4), after which `next` is our next TSN: what was
+/// acknowledged before counts from then on without its number.
+pub(super) fn on_renumbering(association: &mut Association, next: Tsn) {
+    let acknowledged = association.outbound.cumulative_ack();
+    if let Some(noted) = other_inits(association) {
+        if acknowledged.is_at_or_after(noted.first_tsn) {
+            noted.answered_since = Time::MAX;
+        }
+        noted.first_tsn = next;
     }
 }
 

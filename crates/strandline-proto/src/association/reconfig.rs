@@ -38,6 +38,7 @@ pub(super) use self::state::Reconfig;
 use self::state::{Active, Owed, Part, QueuedRequest, Stage, Verdict};
 use super::Association;
 use super::context::EndpointContext;
+use super::left_over;
 use crate::event::Event;
 use crate::inbound::i_data::{charged_bytes, partly_delivered};
 use crate::inbound::reconfigure as incoming;
@@ -250,6 +251,7 @@ fn renumber(association: &mut Association, cx: &mut EndpointContext, own: Tsn, p
     let went_on = incoming::go_on(&mut association.inbound, peers, &mut cx.arena);
     let (unread, cut) = went_on.unwrap_or_else(|| incoming::renumber(&mut association.inbound, peers));
     cx.memory.on_read(before.saturating_sub(charged_bytes(&association.inbound)));
+    left_over::on_renumbering(association, own);
     outgoing::renumber(&mut association.outbound, own);
     outgoing::release_held(&mut association.outbound);
     if let Some(ecn) = &mut association.ecn {

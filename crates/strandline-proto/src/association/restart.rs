@@ -247,7 +247,7 @@ impl Association {
             auth::adopt(self, cx, cookie.auth.as_deref());
         }
         if !sets_up {
-            return;
+            return left_over::on_established(self, cx, now, cookie.created);
         }
         self.features = cookie.features;
         adaptation::adopt(self, cookie.adaptation);

@@ -10,7 +10,7 @@ use strandline_wire::parameter::re_config::{
 use super::super::context::EndpointContext;
 use super::super::error_counts::UNANSWERED;
 use super::super::features::Extensions;
-use super::super::{Association, State};
+use super::super::{Association, State, left_over};
 use super::state::{Active, Origin, Own, Part, Performs, Sent, Stage, Verdict, Work};
 use super::{dynamic_streams, encode, progress, reconfig_mut, renumber, report_streams, restart_timer, stop};
 use crate::error::ReconfigureError;
@@ -248,6 +248,7 @@ pub(super) fn on_response(
         return restart_timer(association, now);
     }
     let (_, part) = sent.parts.remove(at);
+    left_over::on_answer(association, now);
     conclude(association, cx, part, response);
     finish_own(association);
 }

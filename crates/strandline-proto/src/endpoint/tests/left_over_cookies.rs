@@ -1,9 +1,11 @@
 //! RFC 9260 section 5.2.4 action B: cookies for another tag of the peer that are left over from the set-up.
 
-use strandline_wire::chunk::CookieEcho;
+use strandline_wire::chunk::{CookieEcho, Init};
 
+use super::super::Reconfigure;
 use super::raw::*;
 use super::*;
+use crate::reconfiguration::Outcome;
 
 /// A cookie of the client, and the tag of packets that carry it.
 struct LeftOver {
@@ -31,7 +33,7 @@ struct SetUp {
 /// Sets up an association. Everything that `lost` selects is lost after the other INIT.
 fn established(set_up: SetUp, lost: impl FnMut(&Sent) -> bool) -> (Pair, AssociationId, LeftOver) {
     let SetUp { when, renumbers, early } = set_up;
-    let mut pair = Pair::new();
+    let mut pair = Pair::configured(|config| config.extensions.peer_requests.reset_association = true);
     let client = pair.connect();
     if early {
         pair.send(CLIENT, client, 0, b"early");
@@ -44,18 +46,23 @@ fn established(set_up: SetUp, lost: impl FnMut(&Sent) -> bool) -> (Pair, Associa
     let under_way = core::mem::take(&mut pair.wire);
     pair.now += Duration::from_millis(1);
     let initial_tsn = if renumbers { initial_tsn + 1000 } else { initial_tsn };
-    let init = init(initial_tsn);
-    let sent = pair.forge(SERVER, (PORT, 5000), VerificationTag(0), |packet| assert!(packet.push(&init)));
-    pair.deliver(&sent);
-    let (tag, _, cookie) = init_ack(&pair.wire.pop_front().expect("an INIT ACK"));
+    let left_over = LeftOver::ask(&mut pair, init(initial_tsn));
     pair.wire = under_way;
     pair.now += Duration::from_millis(1);
     pair.run_dropping(lost);
     assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
-    (pair, client, LeftOver { tag, cookie })
+    (pair, client, left_over)
 }
 
 impl LeftOver {
+    /// Lets the client answer an INIT of the server's address.
+    fn ask(pair: &mut Pair, init: Init<'_>) -> Self {
+        let sent = pair.forge(SERVER, (PORT, 5000), VerificationTag(0), |packet| assert!(packet.push(&init)));
+        pair.deliver(&sent);
+        let (tag, _, cookie) = init_ack(&pair.wire.pop_front().expect("an INIT ACK"));
+        Self { tag, cookie }
+    }
+
     /// Uses the cookie. Returns true if the client has left its peer.
     fn draws_away(&self, pair: &mut Pair, client: AssociationId) -> bool {
         let status = |pair: &Pair| pair.hosts[CLIENT].endpoint.status(client).unwrap();
@@ -136,5 +143,50 @@ fn cookie_of_the_next_process_is_accepted() {
             established(SetUp { when: When::CookieEchoed, renumbers, early: false }, has(kind::HEARTBEAT));
         assert!(cookie.draws_away(&mut pair, client), "renumbers: {renumbers}");
         assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().peer_tag, RAW_TAG);
+    }
+}
+
+/// The process that got the association has answered an INIT ACK that is newer than the other cookie.
+#[test]
+fn older_cookie_after_a_late_collision_is_left_over() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    pair.run_to(kind::INIT_ACK);
+    let initial_tsn = init_ack(pair.wire.front().unwrap()).1;
+    pair.run_to(kind::COOKIE_ECHO);
+    let under_way = core::mem::take(&mut pair.wire);
+    let [older, newer] = [VerificationTag(77), RAW_TAG].map(|initiate_tag| {
+        pair.now += Duration::from_millis(1);
+        LeftOver::ask(&mut pair, Init { initiate_tag, ..init(initial_tsn) })
+    });
+    pair.wire = under_way;
+    pair.run_dropping(has(kind::HEARTBEAT));
+    assert!(newer.draws_away(&mut pair, client));
+    assert!(!older.draws_away(&mut pair, client));
+    assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().peer_tag, RAW_TAG);
+}
+
+/// A reset of all numbers (RFC 6525) that the peer asks for proves nothing, and takes nothing away that was proven before.
+/// The response to our own is an answer.
+#[test]
+fn cookies_after_a_reset_of_all_numbers() {
+    for (host, acknowledged) in [(SERVER, false), (SERVER, true), (CLIENT, false)] {
+        let set_up = SetUp { when: When::CookieEchoed, renumbers: false, early: false };
+        let (mut pair, client, cookie) = established(set_up, has(kind::HEARTBEAT));
+        let server = pair.accepted();
+        if acknowledged {
+            pair.send(CLIENT, client, 0, b"asks");
+            pair.run();
+        }
+        pair.hosts[CLIENT].events.clear();
+        let (now, id) = (pair.now, [client, server][host]);
+        Reconfigure::ResetAssociation.ask(&mut pair.hosts[host].endpoint, now, id).unwrap();
+        pair.run();
+        let events = &pair.hosts[CLIENT].events;
+        let performed =
+            |event: &Event| matches!(event, Event::AssociationReset { outcome: Outcome::Performed, .. });
+        assert!(events.iter().any(|(_, event)| performed(event)), "{events:?}");
+        let answered = acknowledged || host == CLIENT;
+        assert_eq!(cookie.draws_away(&mut pair, client), !answered, "{host}, acknowledged: {acknowledged}");
     }
 }

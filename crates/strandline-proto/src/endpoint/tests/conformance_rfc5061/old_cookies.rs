@@ -74,6 +74,10 @@ fn old_cookies_from_an_address_that_was_deleted() {
         pair.pass(Duration::from_secs(2));
         assert_eq!(pair.hosts[CLIENT].endpoint.addresses(client).local(), Some(&[new.ip()][..]));
         changes_nothing(&mut pair, client, &echo, old);
+        // A copy of the INIT is not answered either: the address is not the peer's any more.
+        let init = pair.log.iter().find(|sent| has(kind::INIT)(sent)).unwrap().clone();
+        pair.deliver(&init);
+        assert_eq!(pair.wire.pop_front().map(|sent| sent.kinds()), None);
         // The peer gets the address back.
         let back = [AddressRequest::Add(home.ip()), AddressRequest::Delete(new.ip())];
         request(&mut pair, CLIENT, client, &back).unwrap();
