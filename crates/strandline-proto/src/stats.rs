@@ -44,8 +44,7 @@ pub struct EndpointStats {
     pub inits_shed: u64,
     /// COOKIE ECHO chunks with a forged or unknown cookie.
     pub cookies_forged: u64,
-    /// COOKIE ECHO chunks with a cookie past its lifetime, or made for an association that is not found any more. They
-    /// are answered with Stale Cookie.
+    /// COOKIE ECHO chunks with a cookie past its lifetime.
     pub cookies_stale: u64,
     /// COOKIE ECHO chunks dropped because the association of the cookie has already ended, or its peer has deleted the
     /// address that its INIT came from.

@@ -33,7 +33,8 @@ pub(crate) fn note_init(association: &mut Association, now: Time, tag: Verificat
 }
 
 /// Notes that the peer's process has answered a packet that was sent at `answered` or later, by which the association
-/// was established or restarted, or passed to another process. If the cookie of another process is newer, a HEARTBEAT asks the present one.
+/// was established or restarted, or passed to another process. If the cookie of another process is newer, a HEARTBEAT
+/// asks the present one.
 pub(super) fn on_established(
     association: &mut Association,
     cx: &mut EndpointContext,
@@ -49,8 +50,8 @@ pub(super) fn on_established(
     }
 }
 
-/// Notes an answer to a HEARTBEAT or to a RE-CONFIG. None is sent before the association is established, and the cookies
-/// in question are made before that.
+/// Notes an answer to a HEARTBEAT or to a RE-CONFIG. None is sent before the association is established, and the
+/// cookies in question are made before that.
 pub(super) fn on_answer(association: &mut Association, now: Time) {
     if let Some(noted) = other_inits(association) {
         noted.answered_since = now;

@@ -1,5 +1,6 @@
-//! Cookies whose association has ended, or has left the peer's address that they know. A State Cookie stays valid for its whole lifetime, so a COOKIE ECHO that the
-//! network repeats after the end of the association would create a second one and deliver its bundled DATA again.
+//! Cookies whose association has ended, or has left the peer's address that they know. A State Cookie stays valid for
+//! its whole lifetime, so a COOKIE ECHO that the network repeats after the end of the association would create a second
+//! one and deliver its bundled DATA again.
 //!
 //! Two things identify such a cookie: our tag, which is never reused, and the peer's INIT. When the INITs of both sides
 //! meet (RFC 9260 section 5.2), the peer sends a second COOKIE ECHO with a tag of ours that no association ever had.

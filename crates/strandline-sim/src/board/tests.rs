@@ -319,8 +319,8 @@ fn non_renegable_chunks_are_never_outstanding_again() {
     assert!(text.contains("never revokes"), "{text}");
 }
 
-/// An NR-SACK that claims to keep what the next one denies was forged, or its sender lies. The peer gets the chunk again,
-/// even if it goes on to report it.
+/// An NR-SACK that claims to keep what the next one denies was forged, or its sender lies. The peer gets the chunk
+/// again, even if it goes on to report it.
 #[test]
 fn what_is_denied_is_sent_again() {
     // The NR-SACKs after one that keeps TSNs 1 and 2, of which the last one lets a chunk be sent again.

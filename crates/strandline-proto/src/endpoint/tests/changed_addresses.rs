@@ -201,8 +201,8 @@ fn init_ack_lists_the_own_addresses() {
     assert_eq!(listed(answer), own);
 }
 
-/// A late copy of the INIT that set the association up lists an address that the application has removed. An ABORT, which
-/// has the tag of the association, would end it.
+/// A late copy of the INIT that set the association up lists an address that the application has removed. An ABORT,
+/// which has the tag of the association, would end it.
 #[test]
 fn late_init_with_a_removed_address_is_ignored() {
     let (mut pair, client, server) = two_paths();

@@ -166,8 +166,8 @@ fn older_cookie_after_a_late_collision_is_left_over() {
     assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().peer_tag, RAW_TAG);
 }
 
-/// A reset of all numbers (RFC 6525) that the peer asks for proves nothing, and takes nothing away that was proven before.
-/// The response to our own is an answer.
+/// A reset of all numbers (RFC 6525) that the peer asks for proves nothing, and takes nothing away that was proven
+/// before. The response to our own is an answer.
 #[test]
 fn cookies_after_a_reset_of_all_numbers() {
     for (host, acknowledged) in [(SERVER, false), (SERVER, true), (CLIENT, false)] {

@@ -43,8 +43,8 @@ fn established_with(mut pair: Pair, port: u16, old: Old) -> (Pair, AssociationId
     (pair, client, echo)
 }
 
-/// The cookie neither makes an association nor ends the one that is there. Only one with both tags of the association is
-/// answered (RFC 9260 section 5.2.4 action D).
+/// The cookie neither makes an association nor ends the one that is there. Only one with both tags of the association
+/// is answered (RFC 9260 section 5.2.4 action D).
 fn changes_nothing(pair: &mut Pair, client: AssociationId, echo: &Sent, old: Old) {
     let server = pair.accepted();
     pair.deliver(echo);
@@ -87,8 +87,8 @@ fn old_cookies_from_an_address_that_was_deleted() {
     }
 }
 
-/// After the end of an association, too, a cookie from an address that its peer had deleted makes no other one. The peer
-/// hears that it has ended if it had the address again.
+/// After the end of an association, too, a cookie from an address that its peer had deleted makes no other one. The
+/// peer hears that it has ended if it had the address again.
 #[test]
 fn cookies_of_ended_associations_that_had_moved() {
     for (old, returns) in
