@@ -1,7 +1,8 @@
 //! What all connections of a gateway share.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::fmt::Display;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -45,26 +46,41 @@ pub(crate) struct Gateway {
     /// Whether streams of peers are refused.
     refuses_streams: AtomicBool,
     stage: watch::Sender<Stage>,
-    /// Connections that came to the sockets of redirected ones by themselves.
-    pub(crate) unexpected: Unexpected,
+    pub(crate) warnings: Warnings,
     /// Datagrams of new UDP clients that were lost at a limit.
     pub(crate) udp_lost: AtomicU64,
     /// Sockets at which this gateway listens for its peers.
     pub(crate) peer_listeners: Arc<PeerListeners>,
 }
 
-/// Reports what strangers can bring about as often as they like: seldom, and then with the number of those in between.
+/// Reports what strangers and peers can bring about as often as they like: seldom, and then with the number of those in
+/// between.
 #[derive(Debug, Default)]
-pub(crate) struct Unexpected(Mutex<LogLimit>);
+pub(crate) struct Warnings {
+    not_redirected: Mutex<LogLimit>,
+    refused: Mutex<LogLimit>,
+}
 
-impl Unexpected {
-    /// Reports a connection that was not redirected.
-    pub(crate) fn report(&self, client: SocketAddr) {
-        if let Some(unlogged) = self.0.lock().unwrap_or_else(PoisonError::into_inner).log() {
+impl Warnings {
+    /// Reports a connection that came to a socket of redirected ones by itself.
+    pub(crate) fn not_redirected(&self, client: SocketAddr) {
+        if let Some(unlogged) = unlogged(&self.not_redirected) {
             let error = "no destination: the connection was not redirected by nftables";
             tracing::warn!(%client, error, unlogged, "a connection is reset");
         }
     }
+
+    /// Reports an association that is refused.
+    pub(crate) fn refused_association(&self, peer: &str, address: IpAddr, error: &dyn Display) {
+        if let Some(unlogged) = unlogged(&self.refused) {
+            tracing::warn!(peer, %address, %error, unlogged, "an association is refused");
+        }
+    }
+}
+
+/// Returns the number of events since the last line if another one is due.
+fn unlogged(limit: &Mutex<LogLimit>) -> Option<u64> {
+    limit.lock().unwrap_or_else(PoisonError::into_inner).log()
 }
 
 /// How far the end of a gateway is.
@@ -97,7 +113,7 @@ impl Gateway {
             moved: watch::Sender::new(false),
             refuses_streams: AtomicBool::new(false),
             stage: watch::Sender::new(Stage::Running),
-            unexpected: Unexpected::default(),
+            warnings: Warnings::default(),
             udp_lost: AtomicU64::new(0),
             peer_listeners: Arc::default(),
         }

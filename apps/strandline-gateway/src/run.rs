@@ -379,15 +379,15 @@ async fn accepted(association: Association, gateway: Arc<Gateway>) {
     let who = PeerIdentity { address: path.address.ip().to_canonical(), key };
     let (address, name) = (who.address, gateway.name_of(who));
     if let Err(lack) = stacks::check_extensions(&status) {
-        tracing::warn!(peer = %address, "refusing an association: {lack}");
+        gateway.warnings.refused_association(&name, address, &lack);
         return association.abort("a gateway needs more extensions");
     }
     let joined = match gateway.limits.join(who, now()) {
         Ok(joined) => joined,
         Err(most) => {
-            tracing::warn!(peer = %name, %address, most, "refusing an association: the peer has as many as it may");
-            return association
-                .abort(format!("the peer has {most} associations already (limits.associations_max)"));
+            let error = format!("the peer has {most} associations already (limits.associations_max)");
+            gateway.warnings.refused_association(&name, address, &error);
+            return association.abort(error);
         }
     };
     if association.set_dynamic_streams(stacks::dynamic_streams()).is_err() {

@@ -48,7 +48,7 @@ async fn pass(
     match to.filter(|to| to.port() != 0 && !own.is_some_and(|own| is_loop(*to, own))) {
         Some(to) => near.pass(listener, tcp, Destination::of(to)).await,
         None => {
-            near.gateway.unexpected.report(near.client);
+            near.gateway.warnings.not_redirected(near.client);
             // Counted before the client learns of it.
             near.note_malformed(listener);
             reset(tcp);
