@@ -53,7 +53,6 @@ pub(super) fn add_path_at(
         path.start_heartbeats(now, cx.rng_word(), &config);
     }
     let index = association.paths.add(path).ok_or(PathError::TooMany)?;
-    association.flags.readdressed = true;
     association.flags.added.insert(index);
     choose_sources(association);
     association.on_path_change(cx, index, PathChange::Added);
@@ -101,7 +100,6 @@ fn detach_path(
     if !association.paths.remove(index, heir) {
         return;
     }
-    association.flags.readdressed = true;
     association.flags.added.remove(index);
     let other = association.paths.data_path().unwrap_or(association.paths.primary());
     let round_trip = association.paths.get(other).rto.srtt();

@@ -145,8 +145,8 @@ pub(crate) struct Flags {
     pub(crate) incoming: bool,
     /// The application chose the local addresses for this association alone, when it initiated it.
     pub(crate) bound: bool,
-    /// The peer's addresses have changed since the set-up.
-    readdressed: bool,
+    /// The peer's addresses are others than those that the association was created with, or were in between.
+    pub(crate) readdressed: bool,
     /// Addresses of the peer that are none of its set-up.
     pub(crate) added: PathMask,
     /// A change of loss recovery waits until nothing is outstanding.

@@ -126,7 +126,7 @@ impl Association {
     }
 
     /// True if the peer's next INIT may come from an address that another engine is responsible for: the peer has
-    /// several addresses, or had others at the set-up.
+    /// several addresses, or had others.
     pub(crate) fn has_other_addresses(&self) -> bool {
         self.paths.has_several() || self.flags.readdressed
     }

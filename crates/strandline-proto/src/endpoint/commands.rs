@@ -492,7 +492,7 @@ impl Endpoint {
         self.ports.knows(port)
     }
 
-    /// Returns the number of associations whose peer has more than one address, or had others at its set-up: its next
+    /// Returns the number of associations whose peer has more than one address, or had others: its next
     /// INIT may come from an address that another engine is responsible for.
     #[must_use]
     pub fn multihomed_count(&self) -> u32 {

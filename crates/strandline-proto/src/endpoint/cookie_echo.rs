@@ -71,7 +71,7 @@ impl Endpoint {
         }
     }
 
-    /// Reports a stale cookie with its staleness in microseconds (section 3.3.10.3); 0 tells nothing about it.
+    /// Reports a stale cookie with its staleness in microseconds (section 3.3.10.3).
     fn report_stale(
         &mut self,
         existing: Option<u32>,
@@ -158,6 +158,7 @@ impl Endpoint {
             peer_port: packet.source_port(),
             local_port: packet.destination_port(),
         };
+        self.used_cookies.forget_expired(now);
         if self.used_cookies.has_left(&init) {
             // An ABORT would end the association.
             self.context.stats.cookies_spent += 1;

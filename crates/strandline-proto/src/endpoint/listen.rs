@@ -103,6 +103,7 @@ impl Endpoint {
             peer_port: key.peer_port,
             local_port: key.local_port,
         };
+        self.used_cookies.forget_expired(now);
         if existing.is_none() && self.used_cookies.has_left(&first) {
             return discarded(datagram, "a late copy of an INIT whose association has left the address");
         }
@@ -157,9 +158,14 @@ impl Endpoint {
         let added = added_addresses(association, offer, datagram.source.ip());
         // A late copy of the INIT that set the association up, from a port that a NAT has replaced since, or with an
         // address that is no longer the peer's. An ABORT, which has the tag of the association, would end it.
-        let sets_up = association.state.in_setup();
-        let has_left = !sets_up || association.features.has(Extensions::DYNAMIC_ADDRESSES);
-        let is_late = (causes.is_some() && !sets_up) || (!added.is_empty() && has_left);
+        let may_have_left = match association.state {
+            // It is answered in any case.
+            State::CookieWait(_) | State::ShutdownAckSent => false,
+            State::CookieEchoed(_) => association.features.has(Extensions::DYNAMIC_ADDRESSES),
+            _ => true,
+        };
+        let is_late =
+            (causes.is_some() && !association.state.in_setup()) || (!added.is_empty() && may_have_left);
         if is_late && offer.tag == association.peer_tag {
             return discarded(datagram, "a late copy of the INIT that set the association up");
         }

@@ -377,18 +377,22 @@ impl Endpoint {
 
     /// Removes an ended association from the look-up tables. It stays in the table until the application releases it.
     fn retire(&mut self, now: Time, slot: u32) {
-        if let Some(association) = self.table.at(slot)
-            && association.flags().registered
-        {
-            association.leave_behind(&mut self.context, now);
-            if !self.context.config.owns_all_ports {
-                self.ports.note_end(now, association.local_port);
-            }
-            self.used_cookies.insert_ended(now, association);
+        if self.table.at(slot).is_some_and(|association| association.flags().registered) {
+            self.note_end(now, slot);
         }
         self.unregister(slot);
         self.wheel.cancel(slot);
         self.remove_finished(slot);
+    }
+
+    /// Notes what must be known of an association that has ended.
+    fn note_end(&mut self, now: Time, slot: u32) {
+        let Some(association) = self.table.at(slot) else { return };
+        association.leave_behind(&mut self.context, now);
+        if !self.context.config.owns_all_ports {
+            self.ports.note_end(now, association.local_port);
+        }
+        self.used_cookies.insert_ended(now, association);
     }
 
     fn remove_finished(&mut self, slot: u32) {
@@ -453,16 +457,22 @@ impl Endpoint {
         run: impl FnOnce(&mut Association, &mut EndpointContext) -> T,
     ) -> Option<T> {
         let before = self.table.at(slot).and_then(Identity::of);
+        let was_registered = self.table.at(slot)?.flags().registered;
         if before.is_none() {
             self.unregister(slot);
         }
         let association = self.table.at_mut(slot)?;
         let inits: Vec<_> = PeerInit::of_set_up(association).collect();
+        let addresses = association.paths.addresses();
         let result = run(association, &mut self.context);
+        association.flags_mut().readdressed |= association.paths.addresses() != addresses;
         self.used_cookies.insert_left(now, &inits, association);
         let (is_closed, after) = (association.state.is_closed(), Identity::of(association));
         if let Some(before) = before.filter(|_| is_closed || before != after) {
             before.unregister(self, slot);
+        }
+        if is_closed && was_registered {
+            self.note_end(now, slot);
         }
         if !is_closed && (before.is_none() || before != after) {
             self.register(slot);

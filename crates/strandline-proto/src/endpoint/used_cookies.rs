@@ -125,19 +125,31 @@ impl UsedCookies {
 
     #[inline(never)]
     fn insert(&mut self, now: Time, id: u64) {
-        while let Some((until, oldest)) = self.order.front().copied()
-            && (until <= now || self.order.len() >= USED_MAX)
-        {
-            self.order.pop_front();
-            self.left -= usize::from(is_left(oldest));
-            if let Ok(entry) = self.known.find_entry(hash(oldest), |known| *known == oldest) {
-                entry.remove();
-            }
+        self.forget_expired(now);
+        if self.order.len() >= USED_MAX {
+            self.forget_oldest();
         }
         if !self.contains(id) {
             self.known.insert_unique(hash(id), id, |known| hash(*known));
             self.order.push_back((now + self.lifetime, id));
             self.left += usize::from(is_left(id));
+        }
+    }
+
+    /// Forgets what was recorded too long ago.
+    #[inline]
+    pub(super) fn forget_expired(&mut self, now: Time) {
+        while self.order.front().is_some_and(|(until, _)| *until <= now) {
+            self.forget_oldest();
+        }
+    }
+
+    #[cold]
+    fn forget_oldest(&mut self) {
+        let Some((_, oldest)) = self.order.pop_front() else { return };
+        self.left -= usize::from(is_left(oldest));
+        if let Ok(entry) = self.known.find_entry(hash(oldest), |known| *known == oldest) {
+            entry.remove();
         }
     }
 

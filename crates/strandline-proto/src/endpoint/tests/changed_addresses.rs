@@ -201,6 +201,27 @@ fn init_ack_lists_the_own_addresses() {
     assert_eq!(listed(answer), own);
 }
 
+/// A peer that lists fewer addresses than before may set up again at an address that another engine is responsible for.
+#[test]
+fn peers_that_lose_addresses_at_a_set_up_are_counted() {
+    // In a restart.
+    let (mut pair, _, _) = two_paths();
+    let restarted = Endpoint::new(config(1, CLIENT), [99; 32], pair.now).unwrap();
+    pair.hosts[CLIENT].endpoint = restarted;
+    pair.connect();
+    pair.run();
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().restarts, 1);
+    assert_eq!(pair.hosts[SERVER].endpoint.multihomed_count(), 1);
+    // In its INIT ACK.
+    let mut pair = Pair::new();
+    let remotes = vec![address(SERVER, 0), address(SERVER, 1)];
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
+    let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    pair.run();
+    assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap().len(), 1);
+    assert_eq!(pair.hosts[CLIENT].endpoint.multihomed_count(), 1);
+}
+
 /// A late copy of the INIT that set the association up lists an address that the application has removed. An ABORT,
 /// which has the tag of the association, would end it.
 #[test]

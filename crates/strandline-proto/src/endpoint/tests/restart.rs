@@ -233,10 +233,16 @@ fn other_chunks(client: Option<&[u8]>, peer: Option<&[u8]>) -> (Pair, Associatio
 
 #[test]
 fn collision_with_other_chunks_ends_the_set_up() {
-    let (mut pair, _, [_, echo]) = other_chunks(None, None);
+    let (mut pair, id, [_, echo]) = other_chunks(None, None);
     pair.deliver(&echo);
     assert!(matches!(pair.closed(CLIENT), Some(CloseReason::ProtocolViolation(_))), "{:?}", pair.kinds());
     assert_eq!(pair.kinds(), [[kind::ABORT]]);
+    // The ABORT is lost, and the COOKIE ECHO comes again.
+    pair.hosts[CLIENT].endpoint.listen(5000).unwrap();
+    pair.hosts[CLIENT].endpoint.release(id);
+    pair.wire.clear();
+    pair.deliver(&echo);
+    assert_eq!(pair.hosts[CLIENT].endpoint.association_count(), 0);
     pair.run();
     assert!(matches!(pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })));
 }

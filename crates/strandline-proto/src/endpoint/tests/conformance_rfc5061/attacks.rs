@@ -186,6 +186,15 @@ fn malformed_requests_end_the_association() {
         assert_eq!(peer.state(), "CLOSED");
         peer.pair().collect();
         assert!(changes(peer.pair(), SERVER).is_empty());
+        // The cookie is spent, as that of any association that has ended.
+        let id = peer.id();
+        peer.pair().hosts[SERVER].endpoint.release(id);
+        let ack = peer.pair().log.iter().find(|sent| has(kind::INIT_ACK)(sent)).unwrap().clone();
+        let (_, _, cookie) = init_ack(&ack);
+        let echo = peer.inner.bytes_of(&[&strandline_wire::CookieEcho { cookie: &cookie }]);
+        let answers = peer.say_from(address(CLIENT, 0), &echo);
+        assert!(answers.iter().any(has(kind::ABORT)), "{parameters:x?}");
+        assert_eq!(peer.pair().hosts[SERVER].endpoint.association_count(), 0);
     }
 }
 
