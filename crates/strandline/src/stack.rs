@@ -200,7 +200,7 @@ impl StackInner {
     }
 
     /// Returns whether another shard may have an association with one of the request's addresses. That is
-    /// possible only if a peer has several addresses: otherwise the association is on its home shard.
+    /// possible only if a peer has several addresses, or had others: otherwise the association is on its home shard.
     fn others_may_know(&self, shard: u16, request: &Connect) -> bool {
         let elsewhere = |shard: &Arc<Shard>| {
             shard.steer.as_ref().is_some_and(|steer| steer.post().multihomed_elsewhere(steer.index()))
@@ -466,7 +466,7 @@ impl Stack {
 
     /// Returns the counters of each shard, in the order of their indexes. They show the traffic between shards.
     /// Shards share a lock only to hand over packets, and to set up associations that have a given local port
-    /// or peers with several addresses, which must not exist twice.
+    /// or peers with several or changed addresses, which must not exist twice.
     #[must_use]
     pub fn shard_stats(&self) -> Vec<ShardStats> {
         let stats = |shard: &Arc<Shard>| {

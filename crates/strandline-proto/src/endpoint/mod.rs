@@ -135,7 +135,7 @@ pub struct Endpoint {
     wheel: TimerWheel,
     /// Slots of the associations that may have something to send.
     ready: VecDeque<u32>,
-    /// Number of registered associations with more than one address.
+    /// Number of registered associations whose peer has more than one address, or had others.
     multihomed: u32,
     /// True while datagrams that arrived together are handled.
     in_train: bool,

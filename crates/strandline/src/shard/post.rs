@@ -130,7 +130,7 @@ struct Mailbox {
     sent: AtomicU64,
     received: AtomicU64,
     lost: AtomicU64,
-    /// Number of the shard's associations whose peer has several addresses.
+    /// Number of the shard's associations whose peer has several addresses, or had others.
     multihomed: AtomicU32,
 }
 
@@ -225,7 +225,7 @@ impl Post {
         }
     }
 
-    /// Sets the number of a shard's associations whose peers have several addresses.
+    /// Sets the number of a shard's associations whose peers have several addresses, or had others.
     pub(crate) fn set_multihomed(&self, shard: u16, count: u32) {
         if let Some(mailbox) = self.boxes.get(usize::from(shard))
             && mailbox.multihomed.load(Ordering::Relaxed) != count
@@ -234,7 +234,7 @@ impl Post {
         }
     }
 
-    /// Returns whether another shard has an association whose peer has several addresses.
+    /// Returns whether another shard has an association whose peer has several addresses, or had others.
     pub(crate) fn multihomed_elsewhere(&self, shard: u16) -> bool {
         let others = self.boxes.iter().enumerate().filter(|(index, _)| *index != usize::from(shard));
         others.map(|(_, mailbox)| mailbox.multihomed.load(Ordering::Relaxed)).any(|count| count > 0)

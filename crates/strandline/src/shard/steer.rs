@@ -49,7 +49,7 @@ impl Steer {
         self.index
     }
 
-    /// Publishes how many associations of the engine have peers with several addresses.
+    /// Publishes how many associations of the engine have peers that have several addresses, or had others.
     pub(crate) fn note_multihomed(&self, engine: &Engine) {
         self.post.set_multihomed(self.index, engine.multihomed_count());
     }
@@ -119,9 +119,9 @@ impl Steer {
         if !lost || engine.has_sent(&packet, datagram) { None } else { self.next(visited, None) }
     }
 
-    /// Steers an INIT to the shard that has an association with its sender, otherwise to its home. The shard
-    /// that the carrier chose is both, unless the sender or a peer of another shard has several addresses: then
-    /// all shards are visited.
+    /// Steers an INIT to the shard that has an association with its sender, otherwise to its home. The shard that the
+    /// carrier chose is both, unless the sender has several addresses, or a peer of another shard has or had: then all
+    /// shards are visited.
     fn init_elsewhere(
         &self,
         engine: &Engine,
@@ -305,7 +305,8 @@ impl Sorter {
         }
     }
 
-    /// Delivers the gathered letters, and publishes the number of multi-homed associations.
+    /// Delivers the gathered letters, and publishes the number of associations whose peers have or had several
+    /// addresses.
     pub(crate) fn send(&mut self, engine: &Engine, to_wake: &mut Vec<Waker>) {
         self.steer.note_multihomed(engine);
         for (to, mail) in (0..).zip(&mut self.outgoing) {
