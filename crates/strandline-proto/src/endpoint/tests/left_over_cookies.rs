@@ -1,6 +1,6 @@
 //! RFC 9260 section 5.2.4 action B: cookies for another tag of the peer that are left over from the set-up.
 
-use strandline_wire::chunk::{CookieEcho, Init};
+use strandline_wire::chunk::{Chunk, CookieEcho, Init};
 
 use super::super::Reconfigure;
 use super::raw::*;
@@ -63,12 +63,16 @@ impl LeftOver {
         Self { tag, cookie }
     }
 
+    fn echo(&self, pair: &Pair) -> Sent {
+        let echo = CookieEcho { cookie: &self.cookie };
+        pair.forge(SERVER, (PORT, 5000), self.tag, |packet| assert!(packet.push(&echo)))
+    }
+
     /// Uses the cookie. Returns true if the client has left its peer.
     fn draws_away(&self, pair: &mut Pair, client: AssociationId) -> bool {
         let status = |pair: &Pair| pair.hosts[CLIENT].endpoint.status(client).unwrap();
         let before = status(pair);
-        let echo = CookieEcho { cookie: &self.cookie };
-        let sent = pair.forge(SERVER, (PORT, 5000), self.tag, |packet| assert!(packet.push(&echo)));
+        let sent = self.echo(pair);
         pair.deliver(&sent);
         pair.run();
         status(pair).peer_tag != before.peer_tag
@@ -146,24 +150,48 @@ fn cookie_of_the_next_process_is_accepted() {
     }
 }
 
+/// How a process gets an association by its own COOKIE ECHO.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Action D in COOKIE-ECHOED: set-ups with one tag that cross.
+    Duplicate,
+    /// Action B in COOKIE-ECHOED.
+    Collision,
+    /// Action B once the association is established.
+    LateCollision,
+    /// Action A in its place, as it numbers its data anew.
+    Restart,
+}
+
 /// The process that got the association has answered an INIT ACK that is newer than the other cookie.
 #[test]
-fn older_cookie_after_a_late_collision_is_left_over() {
-    let mut pair = Pair::new();
-    let client = pair.connect();
-    pair.run_to(kind::INIT_ACK);
-    let initial_tsn = init_ack(pair.wire.front().unwrap()).1;
-    pair.run_to(kind::COOKIE_ECHO);
-    let under_way = core::mem::take(&mut pair.wire);
-    let [older, newer] = [VerificationTag(77), RAW_TAG].map(|initiate_tag| {
+fn cookies_older_than_the_peers_own_are_left_over() {
+    for by in [By::Duplicate, By::Collision, By::LateCollision, By::Restart] {
+        let mut pair = Pair::new();
+        let client = pair.connect();
+        pair.run_to(kind::INIT_ACK);
+        let (_, initial_tsn, _) = init_ack(pair.wire.front().unwrap());
+        let answer = chunks(pair.wire.front().unwrap()).remove(0);
+        let Chunk::InitAck(Init { initiate_tag: server_tag, .. }) = answer else { panic!("{answer:?}") };
+        pair.run_to(kind::COOKIE_ECHO);
+        let under_way = core::mem::take(&mut pair.wire);
         pair.now += Duration::from_millis(1);
-        LeftOver::ask(&mut pair, Init { initiate_tag, ..init(initial_tsn) })
-    });
-    pair.wire = under_way;
-    pair.run_dropping(has(kind::HEARTBEAT));
-    assert!(newer.draws_away(&mut pair, client));
-    assert!(!older.draws_away(&mut pair, client));
-    assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().peer_tag, RAW_TAG);
+        let older = LeftOver::ask(&mut pair, Init { initiate_tag: VerificationTag(77), ..init(initial_tsn) });
+        pair.now += Duration::from_millis(1);
+        let initiate_tag = if by == By::Duplicate { server_tag } else { RAW_TAG };
+        let initial_tsn = if by == By::Restart { initial_tsn + 1000 } else { initial_tsn };
+        let newer = LeftOver::ask(&mut pair, Init { initiate_tag, ..init(initial_tsn) });
+        if matches!(by, By::LateCollision | By::Restart) {
+            pair.wire = under_way;
+            pair.run_dropping(has(kind::HEARTBEAT));
+        }
+        let sent = newer.echo(&pair);
+        pair.deliver(&sent);
+        pair.run_dropping(|_| true);
+        let peer_tag = |pair: &Pair| pair.hosts[CLIENT].endpoint.status(client).unwrap().peer_tag;
+        assert_eq!((pair.state(CLIENT, client), peer_tag(&pair)), ("ESTABLISHED", initiate_tag), "{by:?}");
+        assert!(!older.draws_away(&mut pair, client), "{by:?}");
+    }
 }
 
 /// A reset of all numbers (RFC 6525) that the peer asks for proves nothing, and takes nothing away that was proven
