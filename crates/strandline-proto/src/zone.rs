@@ -44,6 +44,18 @@ pub fn key_of(address: IpAddr, zone: u32) -> IpAddr {
     }
 }
 
+/// Returns the key of the local address that a packet from `source` came to: a link-local one is on the link that the
+/// packet arrived on.
+pub(crate) fn arrived_at(destination: IpAddr, source: IpAddr) -> IpAddr {
+    named_by(destination, source).unwrap_or(destination)
+}
+
+/// True if a packet to `destination` arrives at an own address: one without a zone is on any link.
+pub(crate) fn is_at(own: IpAddr, destination: IpAddr) -> bool {
+    let (link, arrived_on) = (zone_of(own), zone_of(destination));
+    is_same(own, destination) && (link == 0 || arrived_on == 0 || link == arrived_on)
+}
+
 /// True if two addresses are the same, whatever their form and zone.
 pub(crate) fn is_same(a: IpAddr, b: IpAddr) -> bool {
     bare(a).to_canonical() == bare(b).to_canonical()

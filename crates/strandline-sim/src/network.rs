@@ -128,7 +128,9 @@ impl Network {
         let link = self.link(datagram.source.ip(), datagram.destination.ip());
         let len = datagram.ip_len();
         let longest = datagram.fragment.map_or(len, |size| len.min(usize::from(size)));
-        let (fits, cuts) = (longest <= link.config().size_max, link.config().cuts);
+        // No router fragments IPv6 packets.
+        let cuts = link.config().cuts && datagram.destination.is_ipv4();
+        let fits = longest <= link.config().size_max;
         // Fragments travel as one packet here, at the link's maximum size: their number does not matter.
         let len = match datagram.fragment {
             Some(_) if fits || cuts => len.min(link.config().size_max),

@@ -11,6 +11,7 @@ use super::diagnostics::{
 use super::error_counts::UNANSWERED;
 use super::expiry::abandon_due;
 use super::multipath::takes_new_data;
+use super::teardown::restart_guard;
 use super::verification::is_lost;
 use super::{Association, State, asconf, auth, reconfig, sack_size, stream_credit};
 use crate::outbound::partial::{forward_again, forward_len};
@@ -172,7 +173,11 @@ impl Association {
 
     fn on_guard_timer(&mut self, cx: &mut EndpointContext, now: Time) {
         self.deadlines.guard = Time::MAX;
-        if matches!(self.state, State::ShutdownSent { .. }) {
+        if let State::ShutdownSent { end } = self.state {
+            // The peer can't go on before the application has read.
+            if now < end && self.inbound.is_full() {
+                return restart_guard(self, now);
+            }
             if let Some(log) = log_of(self) {
                 log.control_timer(ControlTimer::ShutdownGuard, self.errors.shutdown);
             }

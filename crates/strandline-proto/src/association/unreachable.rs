@@ -61,9 +61,10 @@ impl Association {
         }
     }
 
-    /// Handles an ABORT with the T bit from one of this host's addresses: another process here does not know the
-    /// association. If the address was never confirmed, this shows only that it is not the peer's. Returns true if it
-    /// was such an address, which is given up if there is another.
+    /// Handles an ABORT with the T bit: whoever has the address does not know the association. If it was never confirmed,
+    /// this shows only that it is not the peer's: another host has it here, such as one of many with the same private
+    /// address, or another process of this host. Returns true if it was such an address, which is given up if there is
+    /// another.
     pub(crate) fn refuse_address(&mut self, cx: &mut EndpointContext, address: IpAddr) -> bool {
         let Some(index) = self.paths.by_address(address) else { return false };
         let unconfirmed = self.paths.get(index).state == PathState::Unconfirmed;

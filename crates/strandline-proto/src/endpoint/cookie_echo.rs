@@ -12,7 +12,7 @@ use super::diagnostics::{abort_replied, discarded};
 use super::input::never_answered;
 use super::listen::{answer_ports, new_port};
 use super::local_addresses::{LocalAddresses, regain, regained_at_restart};
-use super::look_up::find_for_cookie;
+use super::look_up::{arrived_at, find_for_cookie};
 use super::used_cookies::PeerInit;
 use crate::association::auth::{admits_cookie, begin_cookie, of_cookie, verified_ahead};
 use crate::association::context::EndpointContext;
@@ -184,7 +184,7 @@ impl Endpoint {
         }
         // The listener may have closed since the INIT, or the cookie belongs to an association of ours that has
         // ended.
-        if !self.ports.listens_at(cookie.local_port, datagram.destination) {
+        if !self.ports.listens_at(cookie.local_port, arrived_at(datagram)) {
             if cookie.auth.is_none() {
                 return self.handle_out_of_the_blue(packet, datagram);
             }

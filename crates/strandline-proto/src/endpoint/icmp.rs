@@ -72,6 +72,11 @@ impl Endpoint {
     fn apply_icmp(&mut self, now: Time, slot: u32, destination: SocketAddr, kind: IcmpKind, init: bool) {
         let Some(association) = self.table.at_mut(slot) else { return };
         let Some(index) = association.paths.by_address(destination.ip()) else { return };
+        // Nothing is said of the port that the peer's packets come from now (RFC 6951 section 5.4), only of the path.
+        let has_left = association.paths.get(index).remote.port() != destination.port();
+        if has_left && !matches!(kind, IcmpKind::PacketTooBig { .. }) {
+            return;
+        }
         match kind {
             IcmpKind::PacketTooBig { mtu } => {
                 association.on_packet_too_big(&mut self.context, now, index, mtu)

@@ -102,7 +102,7 @@ impl Endpoint {
             self.context.stats.malformed += 1;
             return diagnostics::discarded(datagram, "INIT, INIT ACK or SHUTDOWN COMPLETE is not alone");
         }
-        if !association.paths.is_at(datagram.destination) {
+        if !association.paths.takes(datagram.destination, datagram.source.ip()) {
             self.context.stats.unknown_address += 1;
             return diagnostics::discarded(datagram, "its destination is not an address of the association");
         }
@@ -140,9 +140,9 @@ impl Endpoint {
     }
 
     /// Handles a packet of an existing association with a tag other than ours (section 8.5.1). Only ABORT and
-    /// SHUTDOWN COMPLETE with the T bit and the peer's own tag are accepted, and SHUTDOWN ACK during set-up.
+    /// SHUTDOWN COMPLETE with the T bit and the peer's own tag are accepted, and SHUTDOWN ACK during set-up. An ABORT
+    /// from an address that was never confirmed shows only that the association is unknown there.
     fn handle_wrong_tag(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
-        let from_here = self.has_own_source(datagram);
         let Some(association) = self.table.at_mut(slot) else { return };
         let reflected = packet.verification_tag() == association.peer_tag;
         if association.features.has(Extensions::DYNAMIC_ADDRESSES)
@@ -155,7 +155,7 @@ impl Endpoint {
                 return diagnostics::discarded(datagram, "an ABORT without authentication");
             }
             Some(Chunk::Abort(abort)) if abort.tag_reflected && reflected => {
-                if from_here && association.refuse_address(&mut self.context, datagram.source.ip()) {
+                if association.refuse_address(&mut self.context, datagram.source.ip()) {
                     return self.update_after_change(now, slot);
                 }
                 association.on_abort(&mut self.context, now, &abort);

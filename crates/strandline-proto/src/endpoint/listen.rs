@@ -14,7 +14,7 @@ use strandline_wire::{Packet, TLV_HEADER_LEN, TlvWriter};
 use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::{abort_reply, discarded, ignored};
-use super::look_up::find_existing;
+use super::look_up::{arrived_at, find_existing};
 use super::used_cookies::PeerInit;
 use crate::association::auth::auth_of;
 use crate::association::context::{EndpointContext, Route};
@@ -85,7 +85,8 @@ impl Endpoint {
             }
         };
         let key = PeerKey::of(packet, datagram);
-        let listens = self.ports.listens_at(key.local_port, datagram.destination);
+        let to = arrived_at(datagram);
+        let listens = self.ports.listens_at(key.local_port, to);
         let own = self.context.local_addresses(self.ports.bound(key.local_port));
         let (any, family) = (own.len() > 1, datagram.source.is_ipv4());
         let usable = |a: IpAddr| {
@@ -93,7 +94,7 @@ impl Endpoint {
         };
         let offer = read(&init, false, key.address, usable);
         let named = offer.as_ref().map_or(&[][..], |offer| &offer.addresses);
-        let existing = find_existing(self, &key, named, datagram.destination);
+        let existing = find_existing(self, &key, named, to);
         if self.is_own_init(now, existing, init.initiate_tag, packet, datagram) {
             return;
         }
@@ -156,17 +157,7 @@ impl Endpoint {
         let Some(association) = self.table.at_mut(slot) else { return };
         let causes = new_port(association, datagram.source);
         let added = added_addresses(association, offer, datagram.source.ip());
-        // A late copy of the INIT that set the association up, from a port that a NAT has replaced since, or with an
-        // address that is no longer the peer's. An ABORT, which has the tag of the association, would end it.
-        let may_have_left = match association.state {
-            // It is answered in any case.
-            State::CookieWait(_) | State::ShutdownAckSent => false,
-            State::CookieEchoed(_) => association.features.has(Extensions::DYNAMIC_ADDRESSES),
-            _ => true,
-        };
-        let is_late =
-            (causes.is_some() && !association.state.in_setup()) || (!added.is_empty() && may_have_left);
-        if is_late && offer.tag == association.peer_tag {
+        if is_late(association, offer.tag, (causes.is_some(), !added.is_empty())) {
             return discarded(datagram, "a late copy of the INIT that set the association up");
         }
         if let Some(causes) = causes {
@@ -202,7 +193,7 @@ impl Endpoint {
             _ => {
                 let answer = answer_to_lost_peer(association, cx, tag);
                 // Such a peer may use an address that the association has deleted.
-                let has_address = association.paths.is_at(datagram.destination);
+                let has_address = association.paths.is_at(arrived_at(datagram));
                 match has_address {
                     true => answer,
                     false => Answer { local: bound.to_vec(), at_deleted_address: true, ..answer },
@@ -378,6 +369,20 @@ pub(super) fn new_port(association: &Association, source: SocketAddr) -> Option<
     let (current, new) = (path.remote.port(), source.port());
     let cause = Cause::RestartWithNewEncapsulationPort { current, new };
     (current != new).then(|| encode_cause(&cause))
+}
+
+/// True for a late copy of the INIT that set the association up, from an encapsulation port that a NAT has replaced
+/// since (`moved`), or with an address that is no longer the peer's (`added`). An ABORT, which has the tag of the
+/// association, would end it.
+fn is_late(association: &Association, tag: VerificationTag, (moved, added): (bool, bool)) -> bool {
+    let may_have_left = match association.state {
+        // It is answered in any case.
+        State::CookieWait(_) | State::ShutdownAckSent => false,
+        State::CookieEchoed(_) => association.features.has(Extensions::DYNAMIC_ADDRESSES),
+        _ => true,
+    };
+    let is_late = (moved && !association.state.in_setup()) || (added && may_have_left);
+    is_late && tag == association.peer_tag
 }
 
 /// Addresses of an INIT that the association does not have (sections 5.2.1 and 5.2.2).

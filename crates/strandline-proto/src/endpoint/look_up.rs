@@ -9,8 +9,9 @@ use super::{Endpoint, key_of};
 use crate::association::Association;
 use crate::association::cookie::Cookie;
 use crate::association::features::Extensions;
-use crate::event::AssociationId;
+use crate::event::{AssociationId, Datagram};
 use crate::path::{Path, PathState};
+use crate::zone;
 
 /// Returns the association with a peer's address and the ports: if there are several, one with which the address is
 /// confirmed.
@@ -64,7 +65,8 @@ pub(super) fn find_for_cookie(endpoint: &Endpoint, cookie: &Cookie) -> Option<u3
     };
     let by_tag = endpoint.demux.by_tag(cookie.local_tag).filter(is_its);
     let key = PeerKey { address: cookie.source.ip(), peer_port, local_port };
-    let by_address = || find_existing(endpoint, &key, &cookie.addresses, cookie.destination);
+    let to = cookie.destination.map(|to| zone::arrived_at(to, key.address));
+    let by_address = || find_existing(endpoint, &key, &cookie.addresses, to);
     let is_the_peers = |association: &Association, _: &Path| association.peer_tag == cookie.peer_tag;
     let by_peer_tag = || {
         let all = core::iter::once(key.address).chain(cookie.addresses.iter().copied());
@@ -72,6 +74,11 @@ pub(super) fn find_for_cookie(endpoint: &Endpoint, cookie: &Cookie) -> Option<u3
         keys.find_map(|key| find_by_path(endpoint, &key, is_the_peers))
     };
     by_tag.or_else(by_address).or_else(by_peer_tag)
+}
+
+/// Returns the local address that a datagram came to.
+pub(super) fn arrived_at(datagram: &Datagram<'_>) -> Option<IpAddr> {
+    datagram.destination.map(|to| zone::arrived_at(to, datagram.source.ip()))
 }
 
 /// True if a set-up at the local address is one of the association's peer: the association has the address, or has

@@ -99,9 +99,8 @@ impl Ports {
 
     /// True if the port has a listener that packets to the address are for.
     pub(super) fn listens_at(&self, port: u16, destination: Option<IpAddr>) -> bool {
-        let plain = |address: IpAddr| zone::bare(address).to_canonical();
         let Some(own) = self.listening.get(&port) else { return false };
-        let is = |address| own.iter().any(|own| plain(*own) == plain(address));
+        let is = |address| own.iter().any(|own| zone::is_at(*own, address));
         own.is_empty() || destination.is_none_or(is)
     }
 

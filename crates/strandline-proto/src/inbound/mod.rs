@@ -404,6 +404,11 @@ impl Inbound {
         self.map.cumulative()
     }
 
+    /// True if there is no room for another packet before the application reads.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.window.has_room()
+    }
+
     /// Returns the window that a SACK would advertise now, in bytes.
     #[must_use]
     pub(crate) fn a_rwnd(&self) -> u32 {

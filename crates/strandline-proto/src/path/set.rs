@@ -105,10 +105,16 @@ impl PathSet {
         self.more.is_none() || self.is_at_own(destination)
     }
 
+    /// As [`is_at`](Self::is_at), for a packet from `source` as it came.
+    #[inline]
+    pub(crate) fn takes(&self, destination: Option<IpAddr>, source: IpAddr) -> bool {
+        let arrived_at = || destination.map(|to| zone::arrived_at(to, source));
+        self.more.is_none() || self.is_at_own(arrived_at())
+    }
+
     #[cold]
     fn is_at_own(&self, destination: Option<IpAddr>) -> bool {
-        let plain = |address: IpAddr| zone::bare(address).to_canonical();
-        let is = |address| self.local().iter().any(|own| plain(*own) == plain(address));
+        let is = |address| self.local().iter().any(|own| zone::is_at(*own, address));
         self.local().is_empty() || destination.is_none_or(is)
     }
 

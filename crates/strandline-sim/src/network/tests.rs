@@ -39,6 +39,9 @@ fn link_fragments_or_drops_long_packets() {
         assert!(passes(1372, Some(1500)));
         assert_eq!(passes(1472, Some(1500)), cuts, "too long as its sender cuts it");
         assert_eq!(passes(3000, Some(1401)), cuts);
+        let v6 = |host: u16| ([0xfd00, 0, 0, 0, 0, 0, 0, host], 9899).into();
+        let long = Carried { source: v6(1), destination: v6(2), ..datagram(1452, Some(1500)) };
+        assert!(matches!(network.send(Time::ZERO, long), Verdict::Dropped(_)), "no router fragments IPv6");
     }
 }
 

@@ -18,9 +18,9 @@ const RFC9260_OVER_TWO_PATHS: usize = 10;
 
 /// Runs a minute in which everything that A sends is lost. Returns the times of its packets with DATA in
 /// milliseconds.
-fn silent_minute(scene: &mut Scene) -> Vec<u64> {
+fn silent_minute(scene: &mut Scene, messages: usize) -> Vec<u64> {
     scene.pair.filter(|from, _| if from == Side::A { Fate::Drop } else { Fate::Pass });
-    scene.give(1);
+    scene.give(messages);
     scene.run(ms(60_000));
     scene.sent().iter().map(|seen| seen.ms).collect()
 }
@@ -29,12 +29,26 @@ fn silent_minute(scene: &mut Scene) -> Vec<u64> {
 fn a_silent_peer_gets_twelve_packets_a_minute() {
     for delay in [Duration::from_micros(100), ms(30), ms(150)] {
         let mut scene = Scene::on(link(delay, 1000), |_| ());
-        let times = silent_minute(&mut scene);
+        let times = silent_minute(&mut scene, 1);
         assert!(times.len() <= 2 * RFC9260_IN_A_MINUTE, "{delay:?}: {times:?}");
         assert!(times.iter().filter(|ms| **ms < 1000).count() <= 3, "{delay:?}: {times:?}");
         // HEARTBEATs, one per HB.interval, are sent in RFC 9260 as well.
         let from_a = scene.pair.captured().iter().filter(|captured| captured.from == Side::A).count();
         assert!(from_a <= 2 * (RFC9260_IN_A_MINUTE + 2), "{delay:?}: {from_a}");
+    }
+}
+
+/// A whole window was on its way. RFC 9260 sends it once, and a packet at each time-out.
+#[test]
+fn a_flight_to_a_silent_peer_is_not_repeated() {
+    for delay in [Duration::from_micros(100), ms(30), ms(150)] {
+        let mut scene = Scene::on(link(delay, 1000), |_| ());
+        let flight = 3;
+        let times = silent_minute(&mut scene, flight);
+        let by_rfc9260 = flight + RFC9260_IN_A_MINUTE - 1;
+        assert!(times.len() <= 2 * by_rfc9260, "{delay:?}: {times:?}");
+        let again = times.iter().filter(|ms| **ms > 0).count();
+        assert!(again <= 2 * (RFC9260_IN_A_MINUTE - 1) + 1, "{delay:?}: {times:?}");
     }
 }
 
@@ -82,7 +96,7 @@ fn two_silent_paths_get_twice_the_packets() {
 #[test]
 fn intervals_double_across_time_outs() {
     let mut scene = Scene::on(link(Duration::from_micros(100), 1000), |_| ());
-    let times = silent_minute(&mut scene);
+    let times = silent_minute(&mut scene, 1);
     // T3-rtx waits a second or more, probes less.
     let waits: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(waits.iter().filter(|wait| **wait >= 900).count(), 5, "{times:?}");

@@ -203,7 +203,7 @@ fn init_ack_lists_the_own_addresses() {
 
 /// A peer that lists fewer addresses than before may set up again at an address that another engine is responsible for.
 #[test]
-fn peers_that_lose_addresses_at_a_set_up_are_counted() {
+fn peers_that_lose_addresses_are_counted() {
     // In a restart.
     let (mut pair, _, _) = two_paths();
     let restarted = Endpoint::new(config(1, CLIENT), [99; 32], pair.now).unwrap();

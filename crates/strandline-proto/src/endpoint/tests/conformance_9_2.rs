@@ -283,6 +283,43 @@ fn section_9_2_slow_reader_gets_everything_after_shutdown() {
     assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Shutdown));
 }
 
+/// An application that does not read for longer than the guard holds the peer up: that is no fault of the peer.
+#[test]
+fn section_9_2_full_buffer_is_no_silence() {
+    let mut pair = Pair::configured(|config| {
+        (config.rto_initial, config.rto_min, config.rto_max) = (secs(1), secs(1), secs(1));
+        (config.receive_buffer, config.partial_delivery_point) = (Some(4000), 2000);
+    });
+    let client = pair.connect();
+    pair.run();
+    let server = pair.accepted();
+    for _ in 0..20 {
+        pair.send(CLIENT, client, 0, &[7; 1000]);
+    }
+    pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+    pair.pass(secs(60));
+    for number in 0..20 {
+        assert!(pair.recv(SERVER, server).is_some(), "message {number}");
+        pair.pass(secs(1));
+    }
+    pair.pass(secs(2));
+    assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown));
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Shutdown));
+    // For an hour at most.
+    let (mut pair, client, server) = Pair::configured(|config| {
+        (config.receive_buffer, config.partial_delivery_point) = (Some(4000), 2000);
+    })
+    .establish();
+    for _ in 0..20 {
+        pair.send(CLIENT, client, 0, &[7; 1000]);
+    }
+    pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+    pair.pass(secs(3500));
+    assert_eq!(pair.closed(SERVER), None);
+    pair.pass(secs(200));
+    assert_eq!(pair.closed(SERVER), Some(&CloseReason::TimedOut));
+}
+
 /// The sender of SHUTDOWN gives up after 5 times RTO.Max, even if the peer answers.
 #[test]
 fn section_9_2_the_guard_begins_with_shutdown() {

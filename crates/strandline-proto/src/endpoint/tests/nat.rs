@@ -9,6 +9,7 @@ use strandline_wire::{Data, Encode, TlvWriter};
 
 use super::raw::{AnyChunk, RAW_PORT, init, init_ack};
 use super::*;
+use crate::event::{IcmpError, IcmpKind};
 
 /// Another host behind the client's address, with the same SCTP port and its own encapsulation port.
 fn neighbour(pair: &Pair, seed: u8) -> Host {
@@ -124,6 +125,15 @@ fn association_follows_its_encapsulation_port() {
     let mut second = neighbour(&pair, 9);
     run_neighbour(&mut pair, &mut second);
     assert_eq!(port(&pair), 50_001, "an INIT");
+    // A late error message of the NAT about the old port.
+    let data =
+        pair.log.iter().find(|sent| has(kind::DATA)(sent) && sent.source == address(SERVER, 0)).unwrap();
+    for kind in [IcmpKind::ProtocolUnreachable, IcmpKind::HostUnreachable, IcmpKind::NoRoute] {
+        let error = IcmpError { destination: address(CLIENT, 0), kind, quoted: &data.bytes };
+        pair.hosts[SERVER].endpoint.handle_icmp(pair.now, error);
+        let path = pair.hosts[SERVER].endpoint.paths(server).unwrap()[0].clone();
+        assert_eq!((pair.state(SERVER, server), path.error_count), ("ESTABLISHED", 0), "{kind:?}");
+    }
     // A late copy of its own INIT gets no ABORT, which would have its tag.
     let init = pair.log.iter().find(|sent| has(kind::INIT)(sent)).unwrap().clone();
     pair.deliver(&init);

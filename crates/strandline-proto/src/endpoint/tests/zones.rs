@@ -6,6 +6,7 @@ use strandline_wire::chunk::Chunk;
 use strandline_wire::parameter::Parameter;
 
 use super::*;
+use crate::endpoint::Listen;
 use crate::zone;
 
 /// The interface index that each peer gives to its link.
@@ -54,7 +55,8 @@ impl Links {
                     idle = false;
                     if sent.destination == on(LINK_OF_PEERS, 1) {
                         let bytes = &buffer[..sent.len];
-                        let datagram = Datagram { source: on(link, 2), destination: None, bytes, ecn: 0 };
+                        let destination = Some(on(0, 1).ip());
+                        let datagram = Datagram { source: on(link, 2), destination, bytes, ecn: 0 };
                         self.host.handle_datagram(now, datagram);
                     }
                 }
@@ -124,6 +126,27 @@ fn peers_on_two_links_set_up_associations() {
         }
     }
     assert_eq!(up, [on(1, 2), on(2, 2)]);
+}
+
+/// A listener, or an association, that is bound to fe80::1 of the first link.
+#[test]
+fn bound_addresses_are_those_of_a_link() {
+    let bound = vec![zone::key(on(1, 1))];
+    let mut links = Links::new(EndpointConfig::default());
+    links.host.listen(Listen { port: PORT + 1, addresses: bound.clone() }).unwrap();
+    let ids = [0, 1].map(|peer| {
+        let remotes = vec![on(LINK_OF_PEERS, 1)];
+        let to = (5000, PORT + 1);
+        let request = Connect { local_port: to.0, peer_port: to.1, remotes, local: Vec::new(), config: None };
+        links.peers[peer].connect(Time::ZERO, request).unwrap()
+    });
+    links.run();
+    let states = [0, 1].map(|peer| links.peers[peer].status(ids[peer]).unwrap().state.name());
+    assert_eq!(states, ["ESTABLISHED", "CLOSED"]);
+    let request = Connect { local: bound, ..Connect::to(on(1, 2), PORT) };
+    let id = links.host.connect(Time::ZERO, request).unwrap();
+    links.run();
+    assert_eq!(links.host.status(id).unwrap().state.name(), "ESTABLISHED");
 }
 
 #[test]
