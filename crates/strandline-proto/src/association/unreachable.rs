@@ -63,15 +63,21 @@ impl Association {
 
     /// Handles an ABORT with the T bit: whoever has the address does not know the association. If it was never confirmed,
     /// this shows only that it is not the peer's: another host has it here, such as one of many with the same private
-    /// address, or another process of this host. Returns true if it was such an address, which is given up if there is
-    /// another.
-    pub(crate) fn refuse_address(&mut self, cx: &mut EndpointContext, address: IpAddr) -> bool {
+    /// address, or another process of this host (`from_here`). Returns true if it was such an address, which is given
+    /// up if there is another. A peer without a confirmed address that has lost its state answers from such a one, too.
+    pub(crate) fn refuse_address(
+        &mut self,
+        cx: &mut EndpointContext,
+        address: IpAddr,
+        from_here: bool,
+    ) -> bool {
         let Some(index) = self.paths.by_address(address) else { return false };
         let unconfirmed = self.paths.get(index).state == PathState::Unconfirmed;
-        if unconfirmed {
+        let refuses = unconfirmed && (from_here || self.paths.confirmed_other_than(index));
+        if refuses {
             let _ = give_up_address(self, cx, index);
         }
-        unconfirmed
+        refuses
     }
 
     fn count_path_error(&mut self, cx: &mut EndpointContext, index: PathIndex) {

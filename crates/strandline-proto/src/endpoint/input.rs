@@ -143,6 +143,7 @@ impl Endpoint {
     /// SHUTDOWN COMPLETE with the T bit and the peer's own tag are accepted, and SHUTDOWN ACK during set-up. An ABORT
     /// from an address that was never confirmed shows only that the association is unknown there.
     fn handle_wrong_tag(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        let from_here = self.has_own_source(datagram);
         let Some(association) = self.table.at_mut(slot) else { return };
         let reflected = packet.verification_tag() == association.peer_tag;
         if association.features.has(Extensions::DYNAMIC_ADDRESSES)
@@ -155,7 +156,7 @@ impl Endpoint {
                 return diagnostics::discarded(datagram, "an ABORT without authentication");
             }
             Some(Chunk::Abort(abort)) if abort.tag_reflected && reflected => {
-                if association.refuse_address(&mut self.context, datagram.source.ip()) {
+                if association.refuse_address(&mut self.context, datagram.source.ip(), from_here) {
                     return self.update_after_change(now, slot);
                 }
                 association.on_abort(&mut self.context, now, &abort);

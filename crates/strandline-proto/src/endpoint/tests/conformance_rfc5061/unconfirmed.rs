@@ -58,6 +58,18 @@ fn only_address_without_sctp_ends_the_association() {
     assert_eq!(pair.closed(SERVER), Some(&CloseReason::Unreachable));
 }
 
+/// With another address that is confirmed the ABORT would show only that this one is not the peer's.
+#[test]
+fn abort_from_the_only_address_counts() {
+    let (mut pair, client, server, _) = replaced();
+    // The peer has lost its state, and answers a HEARTBEAT as out of the blue.
+    pair.hosts[CLIENT].endpoint = Endpoint::new(impatient(CLIENT), [99; 32], pair.now).unwrap();
+    pair.hosts[CLIENT].endpoint.listen(5000).unwrap();
+    pair.pass(Duration::from_secs(10));
+    assert!(matches!(pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })), "{:?}", pair.kinds());
+    assert_eq!((pair.state(CLIENT, client), pair.state(SERVER, server)), ("none", "CLOSED"));
+}
+
 /// The last address that is left was given up before.
 #[test]
 fn last_address_left_is_probed_again() {
