@@ -437,4 +437,5 @@ pub const SEEDS: &[(u64, &str)] = &[
         47_000_025_490,
         "a chunk was sent again that a forged NR-SACK kept and the next one denied (of the checker)",
     ),
+    (48_000_200_197, "a peer without a confirmed address had lost its state, and its ABORTs were ignored"),
 ];
