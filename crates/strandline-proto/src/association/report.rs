@@ -125,12 +125,6 @@ impl Association {
         MemoryReport { items }
     }
 
-    /// True if the peer's next INIT may come from an address that another engine is responsible for: the peer has
-    /// several addresses, or had others.
-    pub(crate) fn has_other_addresses(&self) -> bool {
-        self.paths.has_several() || self.flags.readdressed
-    }
-
     pub(crate) fn flags(&self) -> Flags {
         self.flags
     }

@@ -14,6 +14,7 @@ use super::multipath::takes_new_data;
 use super::teardown::restart_guard;
 use super::verification::is_lost;
 use super::{Association, State, asconf, auth, reconfig, sack_size, stream_credit};
+use crate::inbound::is_full;
 use crate::outbound::partial::{forward_again, forward_len};
 use crate::outbound::stream_credit as outgoing;
 use crate::outbound::{marked_chunks, waits_for_credit};
@@ -175,7 +176,7 @@ impl Association {
         self.deadlines.guard = Time::MAX;
         if let State::ShutdownSent { end } = self.state {
             // The peer can't go on before the application has read.
-            if now < end && self.inbound.is_full() {
+            if now < end && is_full(&self.inbound) {
                 return restart_guard(self, now);
             }
             if let Some(log) = log_of(self) {

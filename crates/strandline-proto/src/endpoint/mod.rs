@@ -30,6 +30,7 @@ mod used_cookies;
 #[cfg(test)]
 mod tests;
 
+use core::net::IpAddr;
 use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
@@ -411,7 +412,7 @@ impl Endpoint {
         let tag = association.local_tag;
         let (local_port, paths) = (association.local_port, association.paths.indices());
         self.context.memory.on_association();
-        self.multihomed += u32::from(association.has_other_addresses());
+        self.multihomed += u32::from(has_other_addresses(association));
         self.demux.insert_tag(tag, slot);
         self.ports.add_association(local_port);
         for path in paths {
@@ -441,7 +442,7 @@ impl Endpoint {
         self.context.memory.on_association_gone();
         self.demux.remove_tag(association.local_tag);
         self.ports.remove_association(association.local_port);
-        self.multihomed = self.multihomed.saturating_sub(u32::from(association.has_other_addresses()));
+        self.multihomed = self.multihomed.saturating_sub(u32::from(has_other_addresses(association)));
         for path in association.paths.indices() {
             if let Some(key) = key_of(association, path) {
                 self.demux.remove_peer(&key, entry_of(slot, path));
@@ -463,9 +464,9 @@ impl Endpoint {
         }
         let association = self.table.at_mut(slot)?;
         let inits: Vec<_> = PeerInit::of_set_up(association).collect();
-        let addresses = association.paths.addresses();
+        let addresses = addresses_of(association);
         let result = run(association, &mut self.context);
-        association.flags_mut().readdressed |= association.paths.addresses() != addresses;
+        association.flags_mut().readdressed |= addresses_of(association) != addresses;
         self.used_cookies.insert_left(now, &inits, association);
         let (is_closed, after) = (association.state.is_closed(), Identity::of(association));
         if let Some(before) = before.filter(|_| is_closed || before != after) {
@@ -495,7 +496,7 @@ impl Identity {
     fn of(association: &Association) -> Option<Self> {
         let mut paths = association.paths.indices().into_iter();
         let (path, None) = (paths.next()?, paths.next()) else { return None };
-        if association.has_other_addresses() {
+        if has_other_addresses(association) {
             return None;
         }
         let key = key_of(association, path)?;
@@ -512,6 +513,19 @@ impl Identity {
         endpoint.ports.remove_association(self.key.local_port);
         endpoint.demux.remove_peer(&self.key, entry_of(slot, self.path));
     }
+}
+
+/// True if the peer's next INIT may come from an address that another engine is responsible for: the peer has several
+/// addresses, or had others.
+fn has_other_addresses(association: &Association) -> bool {
+    association.paths.has_several() || association.flags().readdressed
+}
+
+/// Returns the peer's addresses, sorted.
+fn addresses_of(association: &Association) -> Vec<IpAddr> {
+    let mut addresses: Vec<_> = association.paths.iter().map(|(_, path)| path.remote.ip()).collect();
+    addresses.sort_unstable();
+    addresses
 }
 
 /// Returns the key of a path in the address table.

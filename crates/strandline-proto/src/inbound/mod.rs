@@ -404,11 +404,6 @@ impl Inbound {
         self.map.cumulative()
     }
 
-    /// True if there is no room for another packet before the application reads.
-    pub(crate) fn is_full(&self) -> bool {
-        !self.window.has_room()
-    }
-
     /// Returns the window that a SACK would advertise now, in bytes.
     #[must_use]
     pub(crate) fn a_rwnd(&self) -> u32 {
@@ -524,6 +519,11 @@ pub(crate) fn share_queue(
 ) {
     let rtt = inbound.flow.as_ref().and_then(|flow| flow.rtt_min()).or(srtt);
     inbound.share.update(now, queue, rtt, inbound.sack.packets(), least);
+}
+
+/// True if there is no room for another packet before the application reads.
+pub(crate) fn is_full(inbound: &Inbound) -> bool {
+    !inbound.window.has_room()
 }
 
 #[cfg(test)]

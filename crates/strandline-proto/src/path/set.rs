@@ -145,13 +145,6 @@ impl PathSet {
         self.present.len()
     }
 
-    /// Returns the peer's addresses, sorted.
-    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
-        let mut addresses: Vec<_> = self.iter().map(|(_, path)| path.remote.ip()).collect();
-        addresses.sort_unstable();
-        addresses
-    }
-
     /// True if there are two paths or more.
     #[inline]
     pub(crate) fn has_several(&self) -> bool {

@@ -165,7 +165,7 @@ enum By {
 
 /// The process that got the association has answered an INIT ACK that is newer than the other cookie.
 #[test]
-fn cookies_older_than_the_peers_own_are_left_over() {
+fn cookies_older_than_the_peers_are_left_over() {
     for by in [By::Duplicate, By::Collision, By::LateCollision, By::Restart] {
         let mut pair = Pair::new();
         let client = pair.connect();
