@@ -376,7 +376,7 @@ pub struct Transmit {
 /// An ICMP message about a sent packet (RFC 9260 section 10).
 #[derive(Debug, Clone, Copy)]
 pub struct IcmpError<'a> {
-    /// The destination of the packet.
+    /// The destination of the packet, with the encapsulation port that it was sent to; port 0 for raw IP.
     pub destination: SocketAddr,
     /// The kind of the message.
     pub kind: IcmpKind,

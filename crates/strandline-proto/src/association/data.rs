@@ -12,6 +12,7 @@ use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_r
 use super::dry::report_dry;
 use super::offer::encode_cause;
 use super::seen::Seen;
+use super::teardown::restart_guard;
 use super::timeout::{count_standstill, room_after_timeout};
 use super::{Association, State, auth, multipath, reconfig};
 use crate::error::SendError;
@@ -104,6 +105,7 @@ impl Association {
             self.flags.readable_given = false;
         } else {
             self.touch_idle(now);
+            restart_guard(self, now);
         }
         message
     }
@@ -125,6 +127,7 @@ impl Association {
         }
         if count > 0 {
             self.touch_idle(now);
+            restart_guard(self, now);
         }
         count
     }

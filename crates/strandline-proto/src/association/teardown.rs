@@ -27,9 +27,8 @@ const REASON_LEN_MAX: usize = 512;
 /// accepts no new messages by then.
 const DELIVERY_MAX: Duration = Duration::from_secs(3600);
 
-/// Restarts T5-shutdown-guard: when SHUTDOWN is first sent, whenever more of the peer's data has arrived, which the
-/// peer delivers before it answers (section 9.2), and when it expires while the application leaves no room for such
-/// data.
+/// Restarts T5-shutdown-guard: when SHUTDOWN is first sent, and whenever more of the peer's data has arrived, which the
+/// peer delivers before it answers (section 9.2), or the application has made room for more.
 pub(super) fn restart_guard(association: &mut Association, now: Time) {
     if let State::ShutdownSent { end } = association.state {
         association.deadlines.guard = end.min(now + association.config.shutdown_guard());

@@ -1,6 +1,7 @@
 //! Timers: T1-init, T1-cookie, T2-shutdown, T3-rtx of each path, T5-shutdown-guard and the linger time, heartbeats,
 //! path MTU probes, and the time after which an idle association releases its buffers.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use super::abandon::update_t3_rtx;
@@ -11,16 +12,18 @@ use super::diagnostics::{
 use super::error_counts::UNANSWERED;
 use super::expiry::abandon_due;
 use super::multipath::takes_new_data;
-use super::teardown::restart_guard;
 use super::verification::is_lost;
 use super::{Association, State, asconf, auth, reconfig, sack_size, stream_credit};
-use crate::inbound::is_full;
+use crate::inbound::is_held_up;
 use crate::outbound::partial::{forward_again, forward_len};
 use crate::outbound::stream_credit as outgoing;
 use crate::outbound::{marked_chunks, waits_for_credit};
 use crate::path::{PathState, defer_probe, on_window_probes_lost};
 use crate::path_index::{PathIndex, PathMask, PerPath};
 use crate::time::Time;
+
+/// Minimum time until T5-shutdown-guard expires again while the application does not read.
+const GUARD_AGAIN_MIN: Duration = Duration::from_secs(1);
 
 impl Association {
     /// Sets the timer of the zero window probe (section 6.1 rule A): data waits for a closed window, and nothing is
@@ -176,8 +179,9 @@ impl Association {
         self.deadlines.guard = Time::MAX;
         if let State::ShutdownSent { end } = self.state {
             // The peer can't go on before the application has read.
-            if now < end && is_full(&self.inbound) {
-                return restart_guard(self, now);
+            if now < end && is_held_up(&self.inbound) {
+                self.deadlines.guard = end.min(now + self.config.shutdown_guard().max(GUARD_AGAIN_MIN));
+                return;
             }
             if let Some(log) = log_of(self) {
                 log.control_timer(ControlTimer::ShutdownGuard, self.errors.shutdown);

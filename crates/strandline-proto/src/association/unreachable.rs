@@ -62,10 +62,10 @@ impl Association {
     }
 
     /// Handles an ABORT with the T bit: whoever has the address does not know the association. If it was never
-    /// confirmed, this shows only that it is not the peer's: another host has it here, such as one of many with the
-    /// same private address, or another process of this host (`from_here`). Returns true if it was such an address,
-    /// which is given up if there is another. A peer without a confirmed address that has lost its state answers from
-    /// such a one, too.
+    /// confirmed, this shows only that it is not the peer's: another host has it here, such as one of many with the same
+    /// private address, or another process of this host (`from_here`). Returns true if it was such an address, which is
+    /// given up if there is another. A peer that has lost its state answers from such a one, too: without a confirmed
+    /// one that works the ABORT counts.
     pub(crate) fn refuse_address(
         &mut self,
         cx: &mut EndpointContext,
@@ -74,8 +74,9 @@ impl Association {
     ) -> bool {
         let Some(index) = self.paths.by_address(address) else { return false };
         let unconfirmed = self.paths.get(index).state == PathState::Unconfirmed;
-        let refuses = unconfirmed && (from_here || self.paths.confirmed_other_than(index));
+        let refuses = unconfirmed && (from_here || self.paths.usable_other_than(index));
         if refuses {
+            log_unreachable(self, index, "an ABORT of a host without the association");
             let _ = give_up_address(self, cx, index);
         }
         refuses

@@ -128,12 +128,11 @@ impl Endpoint {
             }
         });
         // A restart replaces both tags, and a collision the peer's: the cookies of the old ones become invalid.
-        let Some(association) = self.table.at(slot) else { return };
-        let peer_tag = association.peer_tag;
-        if association.local_tag != tag {
+        let after = self.table.at(slot).map(|association| (association.local_tag, association.peer_tag));
+        if after.is_none_or(|(local_tag, _)| local_tag != tag) {
             self.used_cookies.insert_tag(now, tag);
         }
-        for init in inits.iter().filter(|init| init.tag != peer_tag) {
+        for init in inits.iter().filter(|init| after.is_none_or(|(_, peer_tag)| init.tag != peer_tag)) {
             self.used_cookies.insert_init(now, init);
         }
     }

@@ -72,7 +72,7 @@ impl Endpoint {
     fn apply_icmp(&mut self, now: Time, slot: u32, destination: SocketAddr, kind: IcmpKind, init: bool) {
         let Some(association) = self.table.at_mut(slot) else { return };
         let Some(index) = association.paths.by_address(destination.ip()) else { return };
-        // Nothing is said of the port that the peer's packets come from now (RFC 6951 section 5.4), only of the path.
+        // The peer's packets come from another port now (RFC 6951 section 5.4), of which the error says nothing.
         let has_left = association.paths.get(index).remote.port() != destination.port();
         if has_left && !matches!(kind, IcmpKind::PacketTooBig { .. }) {
             return;

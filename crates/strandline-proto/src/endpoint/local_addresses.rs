@@ -12,7 +12,7 @@ use crate::association::{Association, PRESERVATIVE_MAX};
 use crate::config::PATHS_MAX;
 use crate::error::LocalAddressError;
 use crate::time::Time;
-use crate::zone::is_same;
+use crate::zone::{arrived_at, is_same};
 
 /// Maximum number of earlier lists that are kept for set-ups that are under way.
 const EARLIER_MAX: usize = 32;
@@ -51,7 +51,8 @@ pub(super) fn regained_at_restart(
     association: &Association,
     cookie: &Cookie,
 ) -> Vec<IpAddr> {
-    if association.paths.is_at(cookie.destination) {
+    let to = cookie.destination.map(|to| arrived_at(to, cookie.source.ip()));
+    if association.paths.is_at(to) {
         return Vec::new();
     }
     let listens = |own: &IpAddr| endpoint.ports.listens_at(association.local_port, Some(*own));

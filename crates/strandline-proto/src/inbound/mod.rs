@@ -521,9 +521,9 @@ pub(crate) fn share_queue(
     inbound.share.update(now, queue, rtt, inbound.sack.packets(), least);
 }
 
-/// True if there is no room for another packet before the application reads.
-pub(crate) fn is_full(inbound: &Inbound) -> bool {
-    !inbound.window.has_room()
+/// True if the peer may send nothing more before the application has read.
+pub(crate) fn is_held_up(inbound: &Inbound) -> bool {
+    inbound.readable() && inbound.window.is_low(inbound.share.bytes())
 }
 
 #[cfg(test)]

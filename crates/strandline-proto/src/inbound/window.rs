@@ -133,7 +133,7 @@ impl Window {
     }
 
     /// True if there is room for a packet of 1,500 bytes, or half of a smaller buffer.
-    pub(super) const fn has_room(&self) -> bool {
+    const fn has_room(&self) -> bool {
         let room = if self.size / 2 < STEP { self.size / 2 } else { STEP };
         self.free() >= room
     }

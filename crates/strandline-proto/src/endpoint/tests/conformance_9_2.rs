@@ -305,6 +305,22 @@ fn section_9_2_full_buffer_is_no_silence() {
     pair.pass(secs(2));
     assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown));
     assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Shutdown));
+    // The window update after the guard's time is lost.
+    let mut pair = Pair::configured(|config| {
+        (config.rto_initial, config.rto_min, config.rto_max) = (secs(1), secs(1), secs(1));
+        (config.receive_buffer, config.partial_delivery_point) = (Some(4000), 2000);
+    });
+    let client = pair.connect();
+    pair.run();
+    let server = pair.accepted();
+    for _ in 0..20 {
+        pair.send(CLIENT, client, 0, &[7; 1000]);
+    }
+    pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+    pair.pass(Duration::from_millis(4990));
+    assert!((0..3).all(|_| pair.recv(SERVER, server).is_some()));
+    pair.pass_dropping(Duration::from_millis(100), |_| true);
+    assert_eq!(pair.closed(SERVER), None);
     // For an hour at most.
     let (mut pair, client, server) = Pair::configured(|config| {
         (config.receive_buffer, config.partial_delivery_point) = (Some(4000), 2000);

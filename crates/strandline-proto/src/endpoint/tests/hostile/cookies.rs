@@ -220,6 +220,30 @@ fn cookie_before_a_restart_is_spent() {
     assert_eq!(raw.server().stats().cookies_spent, 2);
 }
 
+/// The same if data behind the COOKIE ECHO of the restart ends the association at once, and nobody holds it.
+#[test]
+fn cookie_before_a_short_restart_is_spent() {
+    let mut raw = Raw::new();
+    let first = raw.pair.log.iter().find(|sent| has(kind::INIT_ACK)(sent)).unwrap().clone();
+    let (first_tag, _, first_cookie) = init_ack(&first);
+    let again = Init { initiate_tag: VerificationTag(77), ..init(Tsn(5)) };
+    let ports = (RAW_PORT, PORT);
+    let sent = raw.pair.forge(CLIENT, ports, VerificationTag(0), |packet| assert!(packet.push(&again)));
+    raw.pair.deliver(&sent);
+    let (tag, _, cookie) = init_ack(&raw.heard()[0]);
+    let server = raw.server;
+    raw.pair.hosts[SERVER].endpoint.release(server);
+    let empty = whole(Tsn(5), 0, b"");
+    let sent = raw.pair.forge(CLIENT, ports, tag, |packet| {
+        assert!(packet.push(&CookieEcho { cookie: &cookie }) && packet.push(&empty));
+    });
+    raw.pair.deliver(&sent);
+    raw.heard();
+    assert_eq!((raw.server().stats().restarts, raw.server().association_count()), (1, 0));
+    assert_eq!(echo(&mut raw.pair, first_tag, &first_cookie)[0].kinds(), [kind::ABORT]);
+    assert_eq!(raw.server().association_count(), 0);
+}
+
 /// As after a restart alone, if the first INIT has a second cookie, whose tag never had an association.
 #[test]
 fn second_cookie_from_before_a_restart_is_spent() {
