@@ -62,10 +62,10 @@ impl Association {
     }
 
     /// Handles an ABORT with the T bit: whoever has the address does not know the association. If it was never
-    /// confirmed, this shows only that it is not the peer's: another host has it here, such as one of many with the same
-    /// private address, or another process of this host (`from_here`). Returns true if it was such an address, which is
-    /// given up if there is another. A peer that has lost its state answers from such a one, too: without a confirmed
-    /// one that works the ABORT counts.
+    /// confirmed, this shows only that it is not the peer's: another host has it here, such as one of many with the
+    /// same private address, or another process of this host (`from_here`). Returns true if it was such an address,
+    /// which is given up if there is another. A peer that has lost its state answers from such a one, too: without a
+    /// confirmed one that works the ABORT counts.
     pub(crate) fn refuse_address(
         &mut self,
         cx: &mut EndpointContext,

@@ -220,7 +220,8 @@ fn cookie_before_a_restart_is_spent() {
     assert_eq!(raw.server().stats().cookies_spent, 2);
 }
 
-/// The same if data behind the COOKIE ECHO of the restart ends the association at once, and nobody holds it.
+/// Data behind the COOKIE ECHO of the restart ends the association at once, and nobody holds it: its first cookie is
+/// spent as well.
 #[test]
 fn cookie_before_a_short_restart_is_spent() {
     let mut raw = Raw::new();
