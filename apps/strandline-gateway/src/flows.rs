@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use strandline::{Association, Joiner, RecvError, Reliability, SendInfo, StreamId};
+use strandline::{Association, Joiner, Message, RecvError, Reliability, SendInfo, StreamId};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -73,17 +73,20 @@ impl Flows {
         target.deliver(&message);
     }
 
+    /// Takes the next part of a datagram, and delivers the datagram if it is complete. One that can't be joined is
+    /// lost, as datagrams may be, and no other with it.
+    fn take(&self, joiner: &mut Joiner, part: Message) {
+        if let Ok(Some(message)) = joiner.push(part) {
+            self.deliver(message.data);
+        }
+    }
+
     /// Delivers the datagrams of an association until it ends.
     pub(crate) async fn receive(&self, association: &Association) {
         let mut joiner = Joiner::new(INCOMPLETE_MAX);
         loop {
             match association.recv().await {
-                // Parts that can't be joined are lost, as datagrams may be.
-                Ok(Some(part)) => match joiner.push(part) {
-                    Ok(Some(message)) => self.deliver(message.data),
-                    Ok(None) => {}
-                    Err(_) => joiner.clear(),
-                },
+                Ok(Some(part)) => self.take(&mut joiner, part),
                 Err(RecvError::Abandoned) => joiner.clear(),
                 _ => return,
             }
@@ -167,3 +170,6 @@ pub(crate) async fn idle(entry: &Entry, limit: Duration) {
         before = now;
     }
 }
+
+#[cfg(test)]
+mod tests;

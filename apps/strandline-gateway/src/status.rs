@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use strandline_ops::http::client::send_request;
-use strandline_output::{out, outln};
+use strandline_output::{clear_screen, out, outln};
 
 use crate::admin_token::AdminToken;
 
@@ -134,8 +134,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         if is_live {
-            // Home, and clear to the end.
-            out!("\x1b[H\x1b[J");
+            clear_screen();
         }
         out!("{}", table(&now));
         if !is_live {

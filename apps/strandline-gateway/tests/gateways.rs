@@ -25,6 +25,7 @@ mod reload;
 mod restart;
 mod reverses;
 mod slow_path;
+mod status;
 #[cfg(feature = "full-interop")]
 mod systemd;
 mod unfinished;

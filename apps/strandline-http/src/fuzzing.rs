@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Version};
 use strandline::memory::Network;
 use strandline::{Association, Listener, Peer, Stack};
@@ -241,6 +242,23 @@ pub fn http_proxy(bytes: &[u8]) {
         assert!(alt_svc::announce(port, udp_port).is_some(), "it can be announced again");
     }
     crate::proxy::fuzz(bytes);
+}
+
+/// Requests for files, and responses with parts of them: a path, and on further lines headers.
+pub fn http_files(bytes: &[u8]) {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let path = String::from_utf8_lossy(lines.next().unwrap_or_default());
+    let mut headers = HeaderMap::new();
+    for line in lines.take(100) {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
+        let (Some(name), Some(value)) = (parts.next(), parts.next()) else { continue };
+        let value = HeaderValue::from_bytes(value.trim_ascii());
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) {
+            headers.append(name, value);
+        }
+    }
+    crate::files::fuzz(&path, &headers);
+    crate::get::fuzz_range(&headers);
 }
 
 /// HTML, style sheets and lists of images, as `http get --page` searches them. The first byte is the kind.

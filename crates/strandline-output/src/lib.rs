@@ -8,7 +8,8 @@
 //! program continues if it can't be written, unless its reader is gone.
 //!
 //! Control characters in either are escaped ([`escape`]): much of what programs print came from a peer or a
-//! file. [`read_file`] and [`read_text`] read a file up to a limit. [`LogWriter`] is for a log, and
+//! file. What a program itself tells a terminal has functions of its own, such as [`clear_screen`].
+//! [`read_file`] and [`read_text`] read a file up to a limit. [`LogWriter`] is for a log, and
 //! [`log_arguments`] for the log of child processes.
 #![forbid(unsafe_code)]
 
@@ -67,6 +68,16 @@ pub fn write_err(text: fmt::Arguments<'_>) {
     }
 }
 
+/// Moves the cursor of the terminal on standard output to the top left, and clears the screen. Takes effect with what
+/// is printed next, so that the terminal shows no empty screen before it.
+///
+/// Ends the program as [`out!`] does if standard output can't be written.
+pub fn clear_screen() {
+    if let Err(error) = clear(&mut io::stdout()) {
+        end(&error);
+    }
+}
+
 /// Ends the program because its standard output can't be written.
 pub fn end(error: &io::Error) -> ! {
     if error.kind() == ErrorKind::BrokenPipe {
@@ -82,6 +93,11 @@ pub fn end(error: &io::Error) -> ! {
 fn write(to: &mut dyn Write, text: fmt::Arguments<'_>) -> io::Result<()> {
     to.write_all(escape(&text.to_string()).as_bytes())?;
     to.flush()
+}
+
+/// Writes what clears a terminal (ECMA-48: CUP, ED). As a text it would be escaped.
+fn clear(to: &mut dyn Write) -> io::Result<()> {
+    to.write_all(b"\x1b[H\x1b[J")
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ async fn client(
             },
             part = association.recv() => match part? {
                 Some(part) => if let Some(message) = joiner.push(part)? {
-                    show(&String::from_utf8_lossy(&message.data));
+                    show(&printable(&String::from_utf8_lossy(&message.data)));
                 },
                 None => {
                     show("* the server has closed");
@@ -184,6 +184,22 @@ async fn client(
         Ended::ShutDown => Ok(()),
         other => Err(other.into()),
     }
+}
+
+/// Returns what others have written as a line for a terminal. Control characters would move its cursor or change its
+/// title, and characters that change the direction of text would hide what a line says: they are escaped.
+fn printable(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                line.extend(char.escape_unicode());
+            }
+            char if char.is_control() => line.extend(char.escape_debug()),
+            char => line.push(char),
+        }
+    }
+    line
 }
 
 #[cfg(test)]

@@ -91,6 +91,18 @@ fn describe_abort(cause: ErrorCause, reason: &Bytes) -> String {
 }
 
 /// Why a stack could not be started.
+///
+/// ```
+/// use strandline::{AssociationConfig, ConfigError, Stack, StackError};
+/// # use strandline::memory::Network;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let network = Network::new();
+/// let config = AssociationConfig { outbound_streams: 0, ..AssociationConfig::default() };
+/// let stack = Stack::builder().association(config).memory(&network, ["10.0.0.1".parse()?]);
+/// assert!(matches!(stack, Err(StackError::Config(ConfigError { name: "outbound_streams", .. }))));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StackError {
@@ -126,6 +138,19 @@ pub enum StackError {
 }
 
 /// Why a port could not be bound.
+///
+/// ```
+/// use strandline::{BindError, ListenError, Listener, Stack};
+/// # use strandline::memory::Network;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let network = Network::new();
+/// # let stack = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+/// let first = Listener::bind(&stack, 5060)?;
+/// let second = Listener::bind(&stack, 5060);
+/// assert!(matches!(second, Err(BindError::Port(ListenError::PortInUse(5060)))));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum BindError {
@@ -177,6 +202,18 @@ pub enum TryAcceptError {
 }
 
 /// Why an association could not be set up.
+///
+/// ```
+/// use strandline::{Association, ConnectError, ConnectRequestError, Peer, Stack};
+/// # use strandline::memory::Network;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let network = Network::new();
+/// # let stack = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+/// let refused = Association::connect(&stack, Peer::new([10, 0, 0, 2], 0)).await;
+/// assert!(matches!(refused, Err(ConnectError::Request(ConnectRequestError::InvalidPort))));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {

@@ -15,11 +15,22 @@ use crate::id::AssociationId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The association's incomplete messages would exceed the limit.
+    /// The message is longer than the limit.
     #[error(
         "a message on stream {stream} is longer than {limit} bytes, the limit of the joiner: raise the limit or read parts"
     )]
     TooLong {
+        /// The message's stream.
+        stream: u16,
+        /// The limit, bytes.
+        limit: usize,
+    },
+    /// The message is not longer than the limit, but the association's incomplete messages together would be.
+    #[error(
+        "a message on stream {stream} and the other incomplete ones together are longer than {limit} bytes, the limit \
+         of the joiner: raise the limit or read parts"
+    )]
+    Full {
         /// The message's stream.
         stream: u16,
         /// The limit, bytes.
@@ -50,7 +61,8 @@ enum Held {
 /// and of ordered and unordered messages of one stream, may be interleaved. A message that arrives whole is
 /// passed on without a copy.
 ///
-/// All incomplete messages of an association together hold no more bytes than the joiner's limit.
+/// All incomplete messages of an association together hold no more bytes than the joiner's limit. No message is longer,
+/// and one that arrives whole needs no room beside them.
 ///
 /// ```
 /// use strandline::{Association, Joiner, Listener, SendInfo, Stack};
@@ -96,38 +108,36 @@ impl Joiner {
     /// Adds the next part that the association delivered. Returns the whole message with its last part.
     ///
     /// # Errors
-    /// If the message exceeds the limit or lacks its beginning. The message is dropped.
+    /// If the message is longer than the limit, if it would be with the other incomplete ones, or if it lacks its
+    /// beginning. The message is dropped.
     pub fn push(&mut self, part: Message) -> Result<Option<Message>, JoinError> {
         let key = (part.stream, part.unordered);
         if part.begins {
             // The association restarted: the rest of the older message will never arrive.
             self.forget(key);
         }
-        let room = self.limit - self.bytes;
         let Message { begins, ends, .. } = part;
-        if part.data.len() > room {
-            return self.drop_message(
-                key,
-                ends,
-                JoinError::TooLong { stream: part.stream.0, limit: self.limit },
-            );
+        let (stream, limit, len) = (part.stream.0, self.limit, part.data.len());
+        if len > limit - self.held_of(key) {
+            return self.drop_message(key, ends, JoinError::TooLong { stream, limit });
         }
         if begins && ends {
             return Ok(Some(part));
         }
+        if len > limit - self.bytes {
+            return self.drop_message(key, ends, JoinError::Full { stream, limit });
+        }
         match self.held.entry(key) {
             Entry::Vacant(vacant) if begins => {
-                self.bytes += part.data.len();
+                self.bytes += len;
                 let data = BytesMut::from(&part.data[..]);
                 vacant.insert(Held::Parts { first: part, data });
                 Ok(None)
             }
-            Entry::Vacant(_) => {
-                self.drop_message(key, ends, JoinError::NoBeginning { stream: part.stream.0 })
-            }
+            Entry::Vacant(_) => self.drop_message(key, ends, JoinError::NoBeginning { stream }),
             Entry::Occupied(mut held) => {
                 if let Held::Parts { data, .. } = held.get_mut() {
-                    self.bytes += part.data.len();
+                    self.bytes += len;
                     data.extend_from_slice(&part.data);
                 }
                 if !ends {
@@ -163,6 +173,14 @@ impl Joiner {
     pub fn clear(&mut self) {
         self.held.clear();
         self.bytes = 0;
+    }
+
+    /// Returns the bytes held of one message.
+    fn held_of(&self, key: (StreamId, bool)) -> usize {
+        match self.held.get(&key) {
+            Some(Held::Parts { data, .. }) => data.len(),
+            Some(Held::Dropped) | None => 0,
+        }
     }
 
     fn forget(&mut self, key: (StreamId, bool)) {

@@ -162,7 +162,8 @@ pub use strandline_proto::congestion::{Algorithm, UnknownAlgorithm};
 pub use strandline_proto::dynamic_addresses::{AddressOutcome, AddressRequest};
 pub use strandline_proto::endpoint::KeyChange;
 pub use strandline_proto::error::{
-    AddressError, ConfigureError, KeyError, LocalAddressError, PathError, ReconfigureError, StreamValueError,
+    AddressError, ConfigError, ConfigureError, ConnectError as ConnectRequestError, KeyError, ListenError,
+    LocalAddressError, PathError, ReconfigureError, StreamValueError,
 };
 pub use strandline_proto::event::{FailedMessage, FailureCause, Message, PathChange, SendInfo};
 pub use strandline_proto::memory::{MemoryAccount, TakenBytes, TakenBytesGuard};

@@ -11,8 +11,8 @@ use crate::common::{pair, server, stacks, stacks_with};
 use bytes::Bytes;
 use strandline::memory::Network;
 use strandline::{
-    Association, AssociationConfig, DynamicStreams, Ended, Endpoint, ExtensionsConfig, SendError, SendInfo,
-    StreamId, StreamScheduler, TrySendError,
+    Association, AssociationConfig, DynamicStreams, Ended, Endpoint, ExtensionsConfig, OpenStreamError,
+    SendError, SendInfo, StreamId, StreamScheduler, TrySendError,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinHandle;
@@ -20,11 +20,19 @@ use tokio::time::timeout;
 
 type Waiting = Pin<Box<dyn Future<Output = Result<(), SendError>> + Send>>;
 
+/// Streams of an association of these tests.
+const STREAMS: u16 = 32;
+
 /// Returns an association without room in its send buffer, where further messages wait.
 async fn full() -> (strandline::Stack, strandline::Stack, Association, Association) {
-    let buffers =
-        AssociationConfig { send_buffer: Some(20_000), receive_buffer: Some(20_000), ..Default::default() };
-    let (here, there) = stacks_with(Network::builder(), &buffers);
+    let config = AssociationConfig {
+        send_buffer: Some(20_000),
+        receive_buffer: Some(20_000),
+        outbound_streams: STREAMS,
+        inbound_streams_max: STREAMS,
+        ..Default::default()
+    };
+    let (here, there) = stacks_with(Network::builder(), &config);
     let (client, peer) = pair(&here, &there).await;
     while timeout(Duration::from_secs(1), client.send(&[1; 5000], SendInfo::default())).await.is_ok() {}
     (here, there, client, peer)
@@ -52,6 +60,23 @@ fn senders(client: &Association) -> Vec<JoinHandle<Result<(), SendError>>> {
     waiting.into_iter().map(|waiting| tokio::spawn(waiting)).collect()
 }
 
+/// Starts a task that opens streams until it waits for the number of one.
+fn opener(client: &Association) -> JoinHandle<OpenStreamError> {
+    let settings = DynamicStreams { first: StreamId(STREAMS - 4), ..DynamicStreams::default() };
+    client.set_dynamic_streams(settings).unwrap();
+    let client = client.clone();
+    tokio::spawn(async move {
+        let mut streams = Vec::new();
+        loop {
+            match client.open_stream().await {
+                Ok(stream) => streams.push(stream),
+                Err(error) => return error,
+            }
+            assert!(streams.len() <= 2, "there are four, of which the peer opens two");
+        }
+    })
+}
+
 /// Returns the senders' results, well before any time-out.
 async fn told(senders: Vec<JoinHandle<Result<(), SendError>>>) -> Vec<SendError> {
     let mut errors = Vec::new();
@@ -71,11 +96,13 @@ async fn let_them_wait() {
 async fn a_shutdown_tells_all_who_wait() {
     for own in [true, false] {
         let (_here, _there, client, peer) = full().await;
-        let senders = senders(&client);
+        let (senders, opener) = (senders(&client), opener(&client));
         let_them_wait().await;
         if own { &client } else { &peer }.control().start_shutdown();
         let errors = told(senders).await;
         assert!(errors.iter().all(|error| matches!(error, SendError::ShuttingDown)), "{errors:?}");
+        let opened = timeout(Duration::from_secs(1), opener).await.expect("it is told at once");
+        assert_eq!(opened.unwrap(), OpenStreamError::Ended);
     }
 }
 

@@ -3,6 +3,8 @@
 mod body;
 mod conditions;
 mod encodings;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzing;
 mod listing;
 mod path;
 mod root;
@@ -23,6 +25,8 @@ use rustix::io::Errno;
 
 pub(crate) use self::body::FileBody;
 use self::conditions::{Outcome, Part, Range, Times, Validators};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::fuzzing::run as fuzz;
 use self::path::Target;
 use self::root::Root;
 

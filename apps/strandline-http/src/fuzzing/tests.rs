@@ -24,3 +24,8 @@ fn http_page() {
 fn http_proxy() {
     smoke("http_proxy", super::http_proxy);
 }
+
+#[test]
+fn http_files() {
+    smoke("http_files", super::http_files);
+}

@@ -34,6 +34,8 @@ use self::output::{Existing, Names, Output};
 use self::page::Objects;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::page::fuzz as fuzz_page;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::range::fuzz as fuzz_range;
 use self::transport::{Patience, Transports};
 use crate::client::outgoing_stack;
 use crate::urls;

@@ -73,5 +73,21 @@ pub(super) fn is_of(headers: &HeaderMap, known: &HeaderValue) -> bool {
     other.is_none_or(|other| other == known)
 }
 
+/// Reads the headers of a response with a part: what is read of them is consistent.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn fuzz(headers: &HeaderMap) {
+    if let Some(range) = ContentRange::of(headers) {
+        assert!(range.first <= range.last && range.len.is_none_or(|len| range.last < len));
+        let reaches_end = range.len.is_none_or(|len| range.last + 1 == len);
+        assert_eq!(range.check_end(range.bytes()).is_ok(), reaches_end);
+        assert!(range.check_end(range.bytes() - 1).is_err(), "it is too short");
+    }
+    let _ = complete_length(headers);
+    if let Some(known) = validator(headers) {
+        assert!(!known.as_bytes().starts_with(b"W/"), "weak validators don't join parts");
+        assert!(is_of(headers, &known), "it is of the same file as itself");
+    }
+}
+
 #[cfg(test)]
 mod tests;

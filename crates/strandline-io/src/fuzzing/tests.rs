@@ -14,3 +14,8 @@ fn control_messages() {
 fn error_queue_entries() {
     smoke("error_queue", super::error_queue);
 }
+
+#[test]
+fn raw_packets() {
+    smoke("raw_packet", super::raw_packet);
+}

@@ -55,6 +55,8 @@ async fn a_chat_from_beginning_to_end() {
             alice.hears("* bob is here").await;
             bob.say("hello").await;
             alice.hears("<bob> hello").await;
+            alice.say("\u{1b}]0;x\u{7}\t\u{202e}\u{85}\r\"e\u{301}\"").await;
+            bob.hears("<alice> \\u{1b}]0;x\\u{7}\\t\\u{202e}\\u{85}\\r\"e\u{301}\"").await;
             let long = "x".repeat(MESSAGE_MAX - 100);
             alice.say(&long).await;
             bob.hears(&format!("<alice> {long}")).await;

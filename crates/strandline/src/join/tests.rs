@@ -52,9 +52,35 @@ fn too_long_is_reported_once_and_dropped() {
 fn limit_covers_all_incomplete_messages() {
     let mut joiner = Joiner::new(6);
     joiner.push(part(1, false, "1234", FIRST)).unwrap();
-    let too_long = Err(JoinError::TooLong { stream: 2, limit: 6 });
-    assert_eq!(joiner.push(part(2, false, "123", FIRST)), too_long);
+    let full = Err(JoinError::Full { stream: 2, limit: 6 });
+    assert_eq!(joiner.push(part(2, false, "123", FIRST)), full);
     assert_eq!(joiner.push(part(1, false, "56", LAST)).unwrap().unwrap().data, "123456");
+}
+
+/// A whole message is not held, so that it needs no room beside what is.
+#[test]
+fn whole_messages_pass_full_joiners() {
+    let mut joiner = Joiner::new(6);
+    joiner.push(part(1, false, "1234", FIRST)).unwrap();
+    for (stream, unordered) in [(2, false), (1, true)] {
+        let whole = joiner.push(part(stream, unordered, "abcdef", WHOLE));
+        assert_eq!(whole.unwrap().unwrap().data, "abcdef");
+        let too_long = Err(JoinError::TooLong { stream, limit: 6 });
+        assert_eq!(joiner.push(part(stream, unordered, "abcdefg", WHOLE)), too_long);
+    }
+    assert_eq!(joiner.bytes(), 4);
+    assert_eq!(joiner.push(part(1, false, "56", LAST)).unwrap().unwrap().data, "123456");
+}
+
+#[test]
+fn errors_name_the_sum_if_it_exceeds() {
+    let mut joiner = Joiner::new(6);
+    let too_long = joiner.push(part(1, false, "1234567", WHOLE)).unwrap_err().to_string();
+    assert!(too_long.starts_with("a message on stream 1 is longer than 6 bytes"), "{too_long}");
+    joiner.push(part(1, false, "1234", FIRST)).unwrap();
+    joiner.push(part(2, false, "1", FIRST)).unwrap();
+    let no_room = joiner.push(part(2, false, "23", MIDDLE)).unwrap_err().to_string();
+    assert!(no_room.contains("stream 2") && no_room.contains("together"), "{no_room}");
 }
 
 #[test]

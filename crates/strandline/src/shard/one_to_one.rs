@@ -135,7 +135,9 @@ impl State {
         id: AssociationId,
         stream: Option<StreamId>,
     ) -> Poll<Result<Option<Message>, RecvError>> {
-        let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Ok(None)) };
+        // Nothing is known of the association: that is no clean end.
+        let unknown = || Poll::Ready(Err(Ended::StackClosed.into()));
+        let Some(cell) = self.table.cell_mut(id) else { return unknown() };
         let item = match &mut cell.routes {
             None => recv_unrouted(&mut self.engine, cell, now, id),
             Some(routes) => {
@@ -155,7 +157,7 @@ impl State {
             Some(Item::Restart(restart)) => return Poll::Ready(Err(error_of(&restart))),
             None => {}
         }
-        let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Ok(None)) };
+        let Some(cell) = self.table.cell_mut(id) else { return unknown() };
         // Unread messages of streams with their own reader may keep messages of this one in the engine.
         let stalled = cell.routes.as_ref().is_some_and(|routes| routes.is_full());
         match &cell.outcome {
@@ -289,3 +291,6 @@ fn recv_unrouted(engine: &mut Engine, cell: &mut Cell, now: Time, id: Associatio
     cell.count_taken(1);
     Some(Item::Message(message))
 }
+
+#[cfg(test)]
+mod tests;
