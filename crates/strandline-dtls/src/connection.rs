@@ -211,9 +211,14 @@ impl Connection {
         self.peer_cid
     }
 
-    /// Returns whether this is a client that has not heard of its only server yet.
+    /// Returns whether this is a client whose server has not answered yet.
     pub(crate) fn is_unanswered(&self) -> bool {
-        self.role != Role::Server && self.peer_cid.is_none() && self.paths.known().count() == 1
+        self.role != Role::Server && self.peer_cid.is_none() && !self.is_established
+    }
+
+    /// Returns whether this is a client that no server has even asked for a token.
+    pub(crate) fn is_unasked(&self) -> bool {
+        self.is_unanswered() && self.token.is_empty()
     }
 
     /// Returns the side of the peer.
@@ -287,10 +292,7 @@ impl Connection {
 
     /// Begins anew with the token that a server asks for.
     pub(crate) fn on_retry(&mut self, cx: &mut Context<'_>, token: &[u8]) -> Result<(), Failure> {
-        if token.is_empty() && self.is_unanswered() && self.token.is_empty() {
-            return Err(Failure::NotEncrypted);
-        }
-        if self.role == Role::Server || self.peer_cid.is_some() || !self.token.is_empty() {
+        if !self.is_unasked() {
             return Ok(());
         }
         self.token = token.to_vec();

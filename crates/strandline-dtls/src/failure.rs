@@ -13,6 +13,9 @@ pub enum Failure {
     /// Nothing listens at the server's address and port.
     #[error("port unreachable")]
     Unreachable,
+    /// This host can't send to the server.
+    #[error("no route")]
+    NoRoute,
     /// The handshake took too long.
     #[error("the DTLS handshake timed out")]
     TimedOut,
@@ -39,6 +42,16 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Returns whether an association ends with its connection, by whether its INIT was answered. If not, the engine
+    /// may set it up over another connection, or has ended it.
+    pub(crate) fn ends(&self, is_answered: bool) -> bool {
+        match self {
+            Self::TimedOut | Self::NoRoute => false,
+            Self::Reset => is_answered,
+            _ => true,
+        }
+    }
+
     pub(crate) fn of(error: dimpl::Error) -> Self {
         match error {
             dimpl::Error::Timeout(_) => Self::TimedOut,

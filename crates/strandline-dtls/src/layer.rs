@@ -9,9 +9,10 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use rustls_pki_types::UnixTime;
 
-use self::failing::ClientFailures;
+use self::failing::{ClientFailures, ForEngine};
 pub use self::foreign::answer_to_hello;
-pub use self::icmp::PacketStart;
+pub use self::icmp::IcmpReport;
+pub use self::unreachable::Affected;
 use crate::config::{Config, ConfigError};
 use crate::connection::{Connection, Context, Held, PeerSide};
 use crate::failure::Failure;
@@ -120,8 +121,8 @@ pub struct Sealed {
 /// - [`handle_datagram`](Self::handle_datagram) takes what arrived and appends decrypted packets.
 /// - [`seal`](Self::seal) encrypts packets of the engine, and begins a handshake if there is no connection yet.
 /// - [`poll_transmit`](Self::poll_transmit) returns datagrams of the layer itself,
-///   [`poll_event`](Self::poll_event) what happened; both after any of the other calls, until they return
-///   `None`.
+///   [`poll_event`](Self::poll_event) what happened, [`poll_refusal`](Self::poll_refusal) addresses that have
+///   refused a handshake; all after any of the other calls, until they return `None`.
 /// - [`poll_timeout`](Self::poll_timeout) is when to call [`handle_timeout`](Self::handle_timeout).
 #[derive(Debug)]
 pub struct Layer {
@@ -151,8 +152,7 @@ pub struct Layer {
     out: VecDeque<Outgoing>,
     events: VecDeque<Event>,
     learned: Vec<KnownHost>,
-    /// ABORTs that the engine has yet to be given, for associations of failed connections.
-    aborts: Vec<(Arrival, Vec<u8>)>,
+    for_engine: ForEngine,
     /// When an [`Event::NotEncrypted`] is to be reported again.
     next_report: Instant,
     client_failures: ClientFailures,
@@ -198,7 +198,7 @@ impl Layer {
             out: VecDeque::new(),
             events: VecDeque::new(),
             learned: Vec::new(),
-            aborts: Vec::new(),
+            for_engine: ForEngine::default(),
             next_report: now,
             client_failures: ClientFailures::new(now),
             stats: Stats::default(),
@@ -260,7 +260,7 @@ impl Layer {
                 (self.accept(now, source, peer_cid, token, records), Some(peer_cid), records)
             }
             Some(Header::Retry { destination, token }) => {
-                self.with(now, destination, |connection, cx| connection.on_retry(cx, token));
+                self.on_retry(now, source, destination, token);
                 return self.give_up(packets);
             }
             Some(Header::Reset { destination, token }) => {
@@ -336,7 +336,7 @@ impl Layer {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let first = self.timers.first().map(|(at, _)| *at);
-        let at_once = (!self.aborts.is_empty()).then_some(self.origin.0);
+        let at_once = (!self.for_engine.aborts.is_empty()).then_some(self.origin.0);
         [first, self.next_sweep, at_once].into_iter().flatten().min()
     }
 
@@ -544,3 +544,4 @@ mod icmp;
 mod replacing;
 #[cfg(test)]
 mod tests;
+mod unreachable;

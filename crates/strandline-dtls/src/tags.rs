@@ -60,6 +60,19 @@ pub(crate) struct Orphan {
     pub(crate) is_answered: bool,
 }
 
+/// The start of a packet of the engine, by which an ICMP message names the association.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketStart {
+    /// The SCTP port of this side.
+    pub local_port: u16,
+    /// The peer's SCTP port.
+    pub peer_port: u16,
+    /// The verification tag, and of an INIT its Initiate Tag.
+    pub tag: u32,
+    /// Whether the packet carries an INIT.
+    pub is_init: bool,
+}
+
 /// What packets to a peer carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Remote {
@@ -188,13 +201,34 @@ impl Tags {
         self.counts.contains_key(&connection)
     }
 
-    /// Returns the starts of packets to the peers of a connection's associations: ports and tag.
-    pub(crate) fn packets_of(&self, connection: Cid) -> impl Iterator<Item = [u8; 8]> {
-        self.remote.iter().filter(move |(_, owner)| owner.connection == connection).map(|(remote, _)| {
-            let ([l0, l1], [p0, p1]) = (remote.local_port.to_be_bytes(), remote.peer_port.to_be_bytes());
-            let [t0, t1, t2, t3] = remote.tag.to_be_bytes();
-            [l0, l1, p0, p1, t0, t1, t2, t3]
+    /// Returns the starts of packets to the peers of a connection's associations.
+    pub(crate) fn packets_of(&self, connection: Cid) -> impl Iterator<Item = PacketStart> {
+        let of = self.remote.iter().filter(move |(_, owner)| owner.connection == connection);
+        of.map(|(&Remote { tag, local_port, peer_port }, _)| PacketStart {
+            local_port,
+            peer_port,
+            tag,
+            is_init: false,
         })
+    }
+
+    /// Returns the starts of a connection's INITs that have not been answered.
+    pub(crate) fn inits_of(&self, connection: Cid) -> impl Iterator<Item = PacketStart> {
+        let is_init = move |owner: &Association| owner.connection == connection && owner.peer_tag.is_none();
+        let of = self.local.iter().filter(move |(_, owner)| is_init(owner));
+        of.map(|(tag, &Association { local_port, peer_port, .. })| PacketStart {
+            local_port,
+            peer_port,
+            tag: *tag,
+            is_init: true,
+        })
+    }
+
+    /// Forgets an association that its connection gives up.
+    pub(crate) fn give_up(&mut self, local_tag: u32) -> Option<Orphan> {
+        let owner = self.local.get(&local_tag).copied()?;
+        self.remove(local_tag);
+        Some(Orphan::new(local_tag, &owner))
     }
 
     /// Forgets a connection. Returns the associations that belonged to it.
@@ -202,13 +236,7 @@ impl Tags {
         self.remote.retain(|_, owner| owner.connection != connection);
         self.counts.remove(&connection);
         let gone = self.local.extract_if(|_, owner| owner.connection == connection);
-        let orphan = |(local_tag, owner): (u32, Association)| Orphan {
-            local_tag,
-            local_port: owner.local_port,
-            peer_port: owner.peer_port,
-            is_answered: owner.peer_tag.is_some(),
-        };
-        gone.map(orphan).collect()
+        gone.map(|(local_tag, owner)| Orphan::new(local_tag, &owner)).collect()
     }
 
     /// Begins to look for tags that the engine no longer has, unless that is under way. Two sweeps must be
@@ -289,6 +317,26 @@ impl Tags {
         self.insert(local, Association { connection, local_port, peer_port, peer_tag, is_unused: false });
         self.remote.insert(remote, Owner { connection, is_awaited: false });
         true
+    }
+}
+
+impl Orphan {
+    fn new(local_tag: u32, owner: &Association) -> Self {
+        let Association { local_port, peer_port, peer_tag, .. } = *owner;
+        Self { local_tag, local_port, peer_port, is_answered: peer_tag.is_some() }
+    }
+}
+
+impl PacketStart {
+    /// Returns the first bytes of the packet, up to the Initiate Tag of an INIT (RFC 9260 sections 3.1 and 3.3.2).
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; 20] {
+        let ([l0, l1], [p0, p1]) = (self.local_port.to_be_bytes(), self.peer_port.to_be_bytes());
+        let [t0, t1, t2, t3] = self.tag.to_be_bytes();
+        match self.is_init {
+            true => [l0, l1, p0, p1, 0, 0, 0, 0, 0, 0, 0, 0, kind::INIT, 0, 0, 0, t0, t1, t2, t3],
+            false => [l0, l1, p0, p1, t0, t1, t2, t3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -47,6 +47,10 @@ fn builder() -> StackBuilder {
 
 fn udp(encryption: Encryption, shards: usize, address: &str) -> Stack {
     builder().encryption(encryption).shards(shards).udp(address.parse().unwrap()).unwrap()
+}
+
+fn port_of(stack: &Stack) -> u16 {
+    stack.local_addr().unwrap().port()
 }
 
 fn at(stack: &Stack, port: u16) -> Peer {
@@ -371,6 +375,51 @@ async fn a_port_without_a_listener_is_reported() {
     let attempt = timeout(Duration::from_secs(5), Association::connect(&here, Peer::encapsulated(free, 7)));
     let error = attempt.await.unwrap().unwrap_err().to_string();
     assert!(error.contains("port unreachable"), "{error}");
+}
+
+/// Without a report the handshake, and the INITs after it, would be tried for minutes.
+#[tokio::test]
+async fn missing_route_ends_an_encrypted_attempt() {
+    let (client, server) = both();
+    let (here, there) = (udp(client, 1, "127.0.0.1:0"), udp(server, 1, "127.0.0.1:0"));
+    let foreign = IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]);
+    let attempt = Association::connect(&here, Peer::new(foreign, 7));
+    let error = timeout(Duration::from_secs(5), attempt).await;
+    assert_eq!(error.unwrap().unwrap_err(), ConnectError::Ended(Ended::NoRoute));
+    assert_eq!(here.encryption_stats().unwrap().connections, 0, "the handshake has ended too");
+    // If the peer has another address, that one is tried.
+    let both = Peer::new(foreign, 7).address([127, 0, 0, 1]);
+    let (client, _server) = pair(&here, &there, both.encapsulation_port(port_of(&there))).await;
+    assert_eq!(client.shutdown().await, Ended::ShutDown);
+}
+
+#[tokio::test]
+async fn addresses_without_a_listener_are_passed_over() {
+    let (client, server) = both();
+    let (here, there) = (udp(client, 1, "127.0.0.1:0"), udp(server, 1, "127.0.0.1:0"));
+    let to = |last: u8| Peer::new([127, 0, 0, 9], 7).address([127, 0, 0, last]);
+    let (client, _server) = pair(&here, &there, to(1).encapsulation_port(port_of(&there))).await;
+    assert_eq!(client.shutdown().await, Ended::ShutDown);
+    // The last of them has the reason.
+    let attempt = Association::connect(&here, to(8).encapsulation_port(port_of(&there)));
+    let error = timeout(Duration::from_secs(5), attempt).await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("port unreachable"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_without_encryption_are_passed_over() {
+    let network = Network::new();
+    let (client, server) = both();
+    let here = builder().encryption(client).memory(&network, [[10, 0, 0, 1].into()]).unwrap();
+    let plain = [[10, 0, 0, 2], [10, 0, 0, 3]];
+    let _plain = plain.map(|address| builder().memory(&network, [address.into()]).unwrap());
+    let there = builder().encryption(server).memory(&network, [[10, 0, 0, 4].into()]).unwrap();
+    let to = |last: u8| Peer::new([10, 0, 0, 2], 7).address([10, 0, 0, last]);
+    let (client, _server) = pair(&here, &there, to(4)).await;
+    assert_eq!(client.shutdown().await, Ended::ShutDown);
+    let error = Association::connect(&here, to(3)).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Ended(Ended::NotEncrypted(_))), "{error}");
+    assert!(error.to_string().contains("strandline keygen"), "{error}");
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 //! The end of connections: by failures, and by peers that have lost them.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::{Event, Layer, OUT_MAX};
+use super::{Affected, Event, Layer, OUT_MAX};
 use crate::abort::abort_packet;
 use crate::failure::Failure;
 use crate::header::{Cid, Header};
@@ -12,6 +13,15 @@ use crate::packets::{Arrival, Outgoing, Packets};
 /// Failures of clients that are reported at once, and the time after which there may be one more.
 const REPORTS_MAX: u32 = 8;
 const REPORT_EVERY: Duration = Duration::from_secs(10);
+
+/// What the engine has yet to be told.
+#[derive(Debug, Default)]
+pub(super) struct ForEngine {
+    /// Addresses that have refused a handshake.
+    pub(super) refusals: VecDeque<Affected>,
+    /// ABORTs for associations of failed connections.
+    pub(super) aborts: Vec<(Arrival, Vec<u8>)>,
+}
 
 /// How many failures of clients may be reported, and how many were not.
 #[derive(Debug)]
@@ -54,14 +64,9 @@ impl Layer {
         let orphans = self.remove(cid);
         let Some(address) = address else { return };
         let arrival = Arrival { source: address, destination: None, ecn: 0 };
-        let is_over = |is_answered: bool| match failure {
-            Failure::TimedOut => false,
-            Failure::Reset => is_answered,
-            _ => true,
-        };
-        let over = orphans.into_iter().filter(|orphan| is_over(orphan.is_answered));
+        let over = orphans.into_iter().filter(|orphan| failure.ends(orphan.is_answered));
         let abort = |orphan| (arrival, abort_packet(&orphan, &failure.to_string()));
-        self.aborts.extend(over.map(abort));
+        self.for_engine.aborts.extend(over.map(abort));
         let event = if is_strange {
             self.client_failures.count(now).map(|others| Event::ClientFailed(address, failure, others))
         } else {
@@ -72,7 +77,7 @@ impl Layer {
 
     /// Passes the ABORTs of failed connections on.
     pub(super) fn give_up(&mut self, packets: &mut Packets) {
-        for (arrival, bytes) in self.aborts.drain(..) {
+        for (arrival, bytes) in self.for_engine.aborts.drain(..) {
             packets.push(arrival, &bytes, None);
         }
     }

@@ -9,6 +9,7 @@ use strandline_wire::{Packet, PacketBuilder};
 
 use super::*;
 use crate::identity::Identity;
+use crate::tags::PacketStart;
 use crate::trust::{Trust, TrustError};
 
 mod addresses;
@@ -191,6 +192,14 @@ impl World {
         }
     }
 
+    /// Passes refusals on as if no association had another address.
+    fn refuse(&mut self, host: usize) {
+        let layer = &mut self.hosts[host].layer;
+        while let Some(refusal) = layer.poll_refusal() {
+            layer.report(self.now, &refusal, |_, _| false);
+        }
+    }
+
     fn collect(&mut self, host: usize) {
         while let Some(outgoing) = self.hosts[host].layer.poll_transmit() {
             self.emit(host, outgoing.destination, outgoing.bytes);
@@ -203,6 +212,7 @@ impl World {
         let Host { layer, packets, .. } = &mut self.hosts[host];
         let arrival = Arrival { source: from, destination: None, ecn: 0 };
         layer.handle_datagram(self.now, &arrival, bytes, packets);
+        self.refuse(host);
         self.collect(host);
     }
 

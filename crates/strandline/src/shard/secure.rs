@@ -4,12 +4,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use strandline_dtls::{Arrival, Burst, ConfigError, Event, Layer, Packets, PeerIdentity, Train};
+use strandline_dtls::{
+    Affected, Arrival, Burst, ConfigError, Event, IcmpReport, Layer, PacketStart, Packets, PeerIdentity,
+    Train,
+};
 use strandline_proto::endpoint::find_named;
 use strandline_proto::event::{AssociationId, Datagram, IcmpError, IcmpKind, Transmit};
+use strandline_proto::stats::{PathStatus, Reachability};
 use strandline_proto::time::Time;
 use strandline_proto::zone;
 use strandline_wire::Packet;
+use strandline_wire::number::VerificationTag;
 
 use crate::bursts::Bursts;
 use crate::encryption::{Encryption, OnLearned};
@@ -69,12 +74,36 @@ impl Secure {
 
     /// Tells the engine of an ICMP message about an encrypted packet.
     pub(crate) fn handle_icmp(&mut self, engine: &mut Engine, now: Time, error: &IcmpError<'_>) {
-        let is_refused = error.kind == IcmpKind::ProtocolUnreachable;
-        let found = self.layer.handle_icmp(self.instant(now), error.destination, error.quoted, is_refused);
-        let Some((destination, starts)) = found else { return };
-        for start in starts {
-            engine.handle_icmp(now, IcmpError { destination, kind: error.kind, quoted: &start });
+        let report = match error.kind {
+            IcmpKind::ProtocolUnreachable => IcmpReport::Refused,
+            IcmpKind::NoRoute => IcmpReport::NoRoute,
+            IcmpKind::HostUnreachable => IcmpReport::HostUnreachable,
+            IcmpKind::PacketTooBig { .. } => IcmpReport::TooBig,
+        };
+        if let Some(affected) = self.layer.handle_icmp(error.destination, error.quoted, report) {
+            self.pass_on(engine, now, &affected, error.kind);
         }
+        self.pass_refusals(engine, now);
+        self.report();
+    }
+
+    /// Tells the engine of addresses that have refused a handshake.
+    fn pass_refusals(&mut self, engine: &mut Engine, now: Time) {
+        while let Some(affected) = self.layer.poll_refusal() {
+            self.pass_on(engine, now, &affected, IcmpKind::ProtocolUnreachable);
+        }
+    }
+
+    fn pass_on(&mut self, engine: &mut Engine, now: Time, affected: &Affected, kind: IcmpKind) {
+        let at = self.instant(now);
+        self.layer.report(at, affected, |destination, start| {
+            // The engine would end the association, without the reason that the layer has.
+            if kind == IcmpKind::ProtocolUnreachable && is_last_address(engine, destination, start) {
+                return false;
+            }
+            engine.handle_icmp(now, IcmpError { destination, kind, quoted: &start.to_bytes() });
+            engine.has_tag(VerificationTag(start.tag))
+        });
     }
 
     /// Gives the engine the decrypted packets.
@@ -93,6 +122,7 @@ impl Secure {
             engine.handle_datagrams(now, datagram, train.segment_size);
         });
         self.packets.clear();
+        self.pass_refusals(engine, now);
         self.report();
     }
 
@@ -109,7 +139,7 @@ impl Secure {
         observer: Option<&dyn PacketObserver>,
     ) {
         let at = self.instant(now);
-        let is_used = |tag| engine.has_tag(strandline_wire::number::VerificationTag(tag));
+        let is_used = |tag| engine.has_tag(VerificationTag(tag));
         self.layer.handle_timeout(at, &mut self.packets, is_used);
         self.deliver(engine, now, observer);
     }
@@ -224,6 +254,17 @@ impl Secure {
 pub(crate) fn next_timeout(engine: &Engine, secure: Option<&Secure>) -> Option<Time> {
     let secure = secure.and_then(Secure::poll_timeout);
     engine.poll_timeout().into_iter().chain(secure).min()
+}
+
+/// Returns whether an INIT of an association was sent to the last address that may be its peer's.
+fn is_last_address(engine: &Engine, destination: SocketAddr, init: &PacketStart) -> bool {
+    let address = zone::key(destination);
+    let found = engine.find(init.local_port, address, init.peer_port);
+    let found = found.filter(|id| engine.status(*id).is_some_and(|status| status.local_tag.0 == init.tag));
+    let paths = found.and_then(|id| engine.paths(id)).unwrap_or_default();
+    let may_work =
+        |path: &PathStatus| path.state == Reachability::Active && zone::key(path.address) != address;
+    found.is_some() && !paths.iter().any(may_work)
 }
 
 /// Returns whether a train may reach the engine: an INIT must not concern an association with another peer.

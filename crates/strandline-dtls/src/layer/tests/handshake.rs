@@ -199,13 +199,68 @@ fn a_port_without_a_listener_ends_the_attempt() {
     let (_, to, quoted) = world.log[0].clone();
     let mut forged = quoted.clone();
     forged[4] ^= 1;
-    assert_eq!(world.hosts[0].layer.handle_icmp(world.now, to, &forged, true), None);
-    assert_eq!(world.hosts[0].layer.stats().connections, 1, "a guess changes nothing");
-    assert_eq!(world.hosts[0].layer.handle_icmp(world.now, to, &quoted[..9], true), None, "too short");
-    world.hosts[0].layer.handle_icmp(world.now, to, &quoted, true);
+    for quoted in [&forged, &quoted[..9]] {
+        assert_eq!(world.hosts[0].layer.handle_icmp(to, quoted, IcmpReport::Refused), None);
+        assert_eq!(world.hosts[0].layer.poll_refusal(), None, "a guess, or too short");
+    }
+    world.hosts[0].layer.handle_icmp(to, &quoted, IcmpReport::Refused);
+    world.refuse(0);
     world.secs(1);
     assert_eq!(world.hosts[0].failure(), Some(&Failure::Unreachable));
     assert_eq!(world.hosts[0].received[0].1[12], kind::ABORT);
+}
+
+#[test]
+fn attempts_without_a_route_are_the_engine_s() {
+    for sends_plain in [false, true] {
+        let mut own = config(&identity(), &[]);
+        own.sends_plain = sends_plain;
+        let mut world = World::new(own, config(&identity(), &[]));
+        world.send(0, "192.0.2.9:9899", &init(PORTS, 0xc1));
+        let (_, to, quoted) = world.log[0].clone();
+        for (report, goes_on) in
+            [(IcmpReport::HostUnreachable, false), (IcmpReport::NoRoute, true), (IcmpReport::NoRoute, false)]
+        {
+            let found = world.hosts[0].layer.handle_icmp(to, &quoted, report);
+            let by_system = report == IcmpReport::NoRoute;
+            assert_eq!(found.is_some(), by_system || !sends_plain, "one could be forged");
+            let Some(found) = found else { continue };
+            assert_eq!((found.destination, found.packets.len()), (to, 1));
+            let (start, sent) = (found.packets[0].to_bytes(), init(PORTS, 0xc1));
+            for range in [0..8, 12..13, 16..20] {
+                assert_eq!(start[range.clone()], sent[range]);
+            }
+            world.hosts[0].layer.report(world.now, &found, |_, _| goes_on);
+            let is_over = by_system && !goes_on;
+            assert_eq!(world.hosts[0].layer.stats().connections, usize::from(!is_over));
+        }
+        world.collect(0);
+        assert_eq!(world.hosts[0].failure(), Some(&Failure::NoRoute));
+        assert!(world.hosts[0].received.is_empty(), "the engine has ended the association itself");
+    }
+}
+
+/// Two associations of a connection: one of them has no other address.
+#[test]
+fn a_refused_attempt_goes_on_for_some() {
+    let mut world = World::trusting();
+    let others = (PORTS.0 + 1, PORTS.1);
+    for (ports, tag) in [(PORTS, 0xc1), (others, 0xc2)] {
+        world.send(0, "192.0.2.9:9899", &init(ports, tag));
+    }
+    let (_, to, quoted) = world.log[0].clone();
+    world.hosts[0].layer.handle_icmp(to, &quoted, IcmpReport::Refused);
+    let refusal = world.hosts[0].layer.poll_refusal().unwrap();
+    world.hosts[0].layer.report(world.now, &refusal, |_, start| start.tag == 0xc2);
+    world.send(0, "192.0.2.2:9899", &init(others, 0xc2));
+    world.secs(2);
+    let first = &world.hosts[0].received[0].1;
+    assert_eq!((first[7], first[12]), (0xc1, kind::ABORT));
+    assert_eq!(world.hosts[0].failure(), None);
+    assert!(
+        world.hosts[1].received.iter().any(|(_, packet)| packet[19] == 0xc2),
+        "the other address answers"
+    );
 }
 
 #[test]
@@ -215,16 +270,22 @@ fn messages_about_datagrams_name_their_associations() {
     world.log.clear();
     world.up(b"too long");
     let (_, to, quoted) = world.log[0].clone();
-    let found = world.hosts[0].layer.handle_icmp(world.now, to, &quoted, false).unwrap();
-    assert_eq!(found, (to, vec![[0x9c, 0x40, 0x13, 0x88, 0, 0, 0, 0x51]]));
-    assert_eq!(
-        world.hosts[0].layer.handle_icmp(world.now, to, &quoted, true),
-        None,
-        "the peer may have moved"
-    );
-    let mut forged = quoted;
+    let about = |world: &mut World, quoted: &[u8], report| {
+        let found = world.hosts[0].layer.handle_icmp(to, quoted, report)?;
+        Some((found.destination, found.packets.iter().map(PacketStart::to_bytes).collect::<Vec<_>>()))
+    };
+    let mut start = [0; 20];
+    start[..8].copy_from_slice(&[0x9c, 0x40, 0x13, 0x88, 0, 0, 0, 0x51]);
+    assert_eq!(about(&mut world, &quoted, IcmpReport::TooBig), Some((to, vec![start])));
+    assert_eq!(about(&mut world, &quoted, IcmpReport::Refused), None, "the peer may have moved");
+    let mut forged = quoted.clone();
     forged[4] ^= 1;
-    assert_eq!(world.hosts[0].layer.handle_icmp(world.now, to, &forged, false), None);
+    assert_eq!(about(&mut world, &forged, IcmpReport::TooBig), None);
+    // An INIT over the connection.
+    let others = (PORTS.0 + 1, PORTS.1);
+    world.send(0, "192.0.2.2:9899", &init(others, 0xc2));
+    let (_, found) = about(&mut world, &quoted, IcmpReport::NoRoute).unwrap();
+    assert_eq!((found.len(), &found[0][..8]), (2, &init(others, 0xc2)[..8]));
 }
 
 #[test]
@@ -258,6 +319,7 @@ fn a_server_without_encryption_is_recognised() {
     assert!(answer.len() < hello.len());
     assert_eq!(answer_to_hello(&init(PORTS, 0xc1)), None);
     world.deliver(0, at("192.0.2.2:9899"), &answer);
+    world.run(Duration::ZERO);
     assert_eq!(world.hosts[0].failure(), Some(&Failure::NotEncrypted));
     assert_eq!(world.hosts[0].received[0].1[12], kind::ABORT, "the engine learns of it at once");
 }
