@@ -10,10 +10,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::{JoinHandle, LocalSet};
 
 use super::*;
-use crate::server::clock::Clock;
-use crate::server::inbox::{Inbox, InboxSettings};
-use crate::server::socket::Connections;
-use crate::service::{Seeds, Service, Settings};
+use crate::service::Settings;
 
 /// Enough time for any machine.
 const LONG: Duration = Duration::from_secs(120);
@@ -26,12 +23,7 @@ fn shard() -> (Rc<Hub>, Rc<Udp>) {
 }
 
 fn shard_at(socket: UdpSocket) -> (Rc<Hub>, Rc<Udp>) {
-    let clock = Clock::start();
-    let seeds = Seeds { tokens: [2; 16], ..Seeds::repeated(1) };
-    let service = Service::new(Settings::default(), &seeds, clock.epoch_unix_secs);
-    let (connections, _) = Connections::new(clock.epoch_unix_secs);
-    let inbox = Inbox::new(InboxSettings::default(), None, [3; 16]);
-    let hub = Hub::new(service, clock, connections, None, inbox);
+    let (hub, _) = Hub::alone(Settings::default());
     let udp = Udp::of(socket).unwrap();
     hub.transports.udp.replace(Some(Rc::clone(&udp)));
     (hub, udp)
