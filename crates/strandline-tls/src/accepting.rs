@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use tokio::time::Instant;
 
-/// Pause after an error for lack of descriptors or memory.
+/// Pause after an error for lack of descriptors, memory or watches.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Minimum time between two log lines of one kind.
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -24,15 +24,16 @@ const STEADY: Duration = Duration::from_secs(10);
 /// Connections that wait to be accepted: the kernel's default limit (net.core.somaxconn).
 const BACKLOG: i32 = 4096;
 
-/// Errors of `accept(2)` (Linux) that mean that the process or the system lacks descriptors or memory.
-const EXHAUSTED: [i32; 4] = [12, 23, 24, 105];
+/// Errors of `accept(2)` and `epoll_ctl(2)` (Linux) that mean that the process, the user or the system lacks
+/// descriptors, memory or watches.
+const EXHAUSTED: [i32; 5] = [12, 23, 24, 28, 105];
 
 /// The way in which an accept loop handles an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptError {
     /// Time to wait before the next attempt. Zero if the error concerns only one connection.
     pub pause: Duration,
-    /// Whether the process or the system is out of descriptors or memory: the loop should then close less
+    /// Whether descriptors, memory or epoll watches are [used up](is_exhausted): the loop should then close less
     /// important connections.
     pub is_exhausted: bool,
     /// Whether to log this error, with the number of errors not logged since the last line. `None` if a line
@@ -177,7 +178,8 @@ fn listen_at(socket: &impl AsFd, at: SocketAddr) -> io::Result<()> {
     Ok(rustix::net::listen(socket, BACKLOG)?)
 }
 
-/// Returns whether descriptors or memory are used up: `EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`.
+/// Returns whether descriptors, memory, or the user's epoll watches (fs.epoll.max_user_watches) are used up: `EMFILE`,
+/// `ENFILE`, `ENOBUFS`, `ENOMEM`, `ENOSPC`.
 #[must_use]
 pub fn is_exhausted(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| EXHAUSTED.contains(&code))

@@ -7,8 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(test)]
+use tokio::sync::mpsc::UnboundedReceiver;
+
 use crate::resolution::{Ours, Question};
 use crate::service::{Misdirected, Output, Service, is_identified};
+#[cfg(test)]
+use crate::service::{Seeds, Settings};
 use crate::store::{Done, Seeker, Writer};
 use crate::transaction::{Outbox, Protocol, Time};
 
@@ -16,8 +21,12 @@ use super::clock::Clock;
 use super::dns::{Dns, NOBODY, Resolver};
 use super::hep::{Hep, HepSettings};
 use super::inbox::Inbox;
+#[cfg(test)]
+use super::inbox::InboxSettings;
 use super::intake::{Intake, Taking};
 use super::live::Watch;
+#[cfg(test)]
+use super::socket::Connection;
 use super::socket::{Connections, Letter};
 use super::store_gate::{StoreGate, Submitted, refused};
 use super::transports::Transports;
@@ -226,6 +235,17 @@ impl Hub {
     /// Sets what looks up subscribers.
     pub(super) fn set_subscriber_lookup(&self, seeker: Seeker) {
         self.seeker.replace(Some(seeker));
+    }
+
+    /// A shard without tasks and sockets, for tests, and the connections that it wants to have opened.
+    #[cfg(test)]
+    pub(super) fn alone(settings: Settings) -> (Rc<Self>, UnboundedReceiver<Rc<Connection>>) {
+        let clock = Clock::start();
+        let seeds = Seeds { tokens: [2; 16], ..Seeds::repeated(1) };
+        let service = Service::new(settings, &seeds, clock.epoch_unix_secs);
+        let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
+        let inbox = Inbox::new(InboxSettings::default(), None, [3; 16]);
+        (Self::new(service, clock, connections, None, inbox), wanted)
     }
 
     /// Sends the messages of the service's outbox, and clears it. A task reports to the service what could not be

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 use rustix::net::{SocketFlags, acceptfrom_with};
 use strandline_ops::{is_silent_since, socket_for};
@@ -22,8 +21,6 @@ use super::tcp::{SHED, greet, wire};
 
 /// Maximum number of connections that wait to be accepted: the kernel's default limit (net.core.somaxconn).
 const BACKLOG: i32 = 4096;
-/// How long descriptors count as exhausted after none was left.
-const EXHAUSTED: Duration = Duration::from_secs(1);
 
 /// A listening socket.
 pub(in crate::server) type Listening = AsyncFd<std::net::TcpListener>;
@@ -66,17 +63,16 @@ pub(in crate::server) async fn serve(
     protocol: Protocol,
 ) {
     let at = listener.get_ref().local_addr();
-    let fresh = Fresh::start(&hub, set);
+    let fresh = Fresh::start(&hub, Rc::clone(&set));
     let mut errors = AcceptErrors::default();
-    let mut exhausted = None;
     loop {
         let Ok(mut ready) = listener.readable().await else { return };
         match accept(listener.get_ref()) {
             // Of many that wait to be accepted, those without a message would take the last descriptors in turn.
-            Ok((stream, _)) if is_exhausted(exhausted, &hub) && is_silent_since(&stream, AGE_MIN) => {}
+            Ok((stream, _)) if set.is_short(&hub) && is_silent_since(&stream, AGE_MIN) => {}
             Ok((stream, peer)) => {
                 if let Err(error) = take(stream, peer, protocol, &hub, &fresh) {
-                    recover(&error, &mut errors, &mut exhausted, &hub, &fresh).await;
+                    recover(&error, &mut errors, &hub, &set, &fresh).await;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -88,14 +84,9 @@ pub(in crate::server) async fn serve(
                 let register = |socket: &std::net::TcpListener| listening(socket.try_clone()?.into());
                 listener = errors.listen_again(&error, listener.into_inner(), at, register).await;
             }
-            Err(error) => recover(&error, &mut errors, &mut exhausted, &hub, &fresh).await,
+            Err(error) => recover(&error, &mut errors, &hub, &set, &fresh).await,
         }
     }
-}
-
-/// Whether descriptors or memory were exhausted a moment ago.
-fn is_exhausted(exhausted: Option<Duration>, hub: &Hub) -> bool {
-    exhausted.is_some_and(|at| hub.clock.elapsed().saturating_sub(at) < EXHAUSTED)
 }
 
 /// Takes an accepted connection, if its peer has access and there is room.
@@ -127,20 +118,14 @@ fn take(
 
 /// Pauses after an error. If descriptors or memory are exhausted, it first closes connections that have
 /// ended, and some of strangers.
-async fn recover(
-    error: &io::Error,
-    errors: &mut AcceptErrors,
-    exhausted: &mut Option<Duration>,
-    hub: &Rc<Hub>,
-    fresh: &Fresh,
-) {
+async fn recover(error: &io::Error, errors: &mut AcceptErrors, hub: &Rc<Hub>, set: &Set, fresh: &Fresh) {
     let found = errors.on_error(error);
     if let Some(unlogged) = found.log {
         tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
     }
     let mut pause = found.pause;
     if found.is_exhausted {
-        *exhausted = Some(hub.clock.elapsed());
+        set.note_shortage(hub);
         fresh.look_again(hub);
         if hub.shed_strangers() > 0 {
             pause = SHED;

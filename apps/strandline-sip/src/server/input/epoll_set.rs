@@ -2,14 +2,16 @@
 //! each, every message would touch five more places in memory, which are not in the cache when there are many
 //! connections.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use strandline_tls::{LogLimit, is_exhausted};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
@@ -26,6 +28,8 @@ const EVENTS: usize = 256;
 const READS_MAX: usize = 4;
 /// How often to check for messages that take too long to arrive.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long descriptors, memory or watches count as exhausted after none was left.
+const SHORTAGE: Duration = Duration::from_secs(1);
 /// The flags that report the end of the stream or of the connection.
 const OVER: epoll::EventFlags =
     epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
@@ -59,9 +63,14 @@ enum Became {
     Over,
 }
 
+/// Has epoll watch a stream. Tests replace it, as they can't use up the memory or the watches of the system.
+pub(super) type Watch =
+    fn(&OwnedFd, &TcpStream, epoll::EventData, epoll::EventFlags) -> rustix::io::Result<()>;
+
 /// The set of connections.
 pub(in crate::server) struct Set {
     epoll: AsyncFd<OwnedFd>,
+    watch: Watch,
     places: RefCell<Vec<Place>>,
     free: RefCell<Vec<u32>>,
     /// The slots and generations of connections that have an incomplete message, or had one at the last
@@ -69,45 +78,77 @@ pub(in crate::server) struct Set {
     begun: RefCell<Vec<(u32, u32)>>,
     /// Notified when that list becomes non-empty.
     begins: Notify,
+    /// When descriptors, memory or watches were exhausted last.
+    short_since: Cell<Option<Duration>>,
+    /// Limits the log lines about connections that could not be added.
+    failures: RefCell<LogLimit>,
 }
 
 impl Set {
     /// # Errors
     /// Returns an error if the system has no more descriptors.
     pub(in crate::server) fn new() -> io::Result<Rc<Self>> {
+        Self::watching_by(|epoll, stream, mark, flags| epoll::add(epoll, stream, mark, flags))
+    }
+
+    pub(super) fn watching_by(watch: Watch) -> io::Result<Rc<Self>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         #[allow(
             deprecated,
             reason = "what is registered owns its descriptor, which is what `register` has to be promised"
         )]
         let epoll = AsyncFd::new(epoll)?;
-        let (places, free, begun) = Default::default();
-        Ok(Rc::new(Self { epoll, places, free, begun, begins: Notify::new() }))
+        let (places, free, begun, short_since, failures) = Default::default();
+        let begins = Notify::new();
+        Ok(Rc::new(Self { epoll, watch, places, free, begun, begins, short_since, failures }))
     }
 
     /// Adds a connection. Bytes that have already arrived are read too.
     ///
-    /// # Errors
-    /// Returns an error if epoll can't watch it.
-    pub(super) fn add(&self, connection: Rc<Connection>, reader: Reader, hub: &Hub) -> io::Result<()> {
+    /// Returns the reader if epoll can't watch the connection. If memory or watches are exhausted, connections of
+    /// strangers are being closed then, and a later attempt may succeed.
+    #[must_use]
+    pub(super) fn add(&self, connection: Rc<Connection>, reader: Reader, hub: &Hub) -> Option<Reader> {
         let mut places = self.places.borrow_mut();
         let number = self.free.borrow_mut().pop().unwrap_or_else(|| {
             places.push(Place::default());
             (places.len() - 1) as u32
         });
-        let Some(place) = places.get_mut(number as usize) else { return Ok(()) };
+        let Some(place) = places.get_mut(number as usize) else { return None };
         let mark = epoll::EventData::new_u64((u64::from(place.generation) << 32) | u64::from(number));
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        let watched = connection.watched(|stream| epoll::add(self.epoll.get_ref(), stream, mark, flags));
+        let watched = connection.watched(|stream| (self.watch)(self.epoll.get_ref(), stream, mark, flags));
         if let Err(error) = watched {
             self.free.borrow_mut().push(number);
-            return Err(error.into());
+            self.on_failure(&error.into(), hub);
+            return Some(reader);
         }
         let mut member = Box::new(Member { connection, reader, begun: Begun::default(), listed: false });
         self.note(&mut member, number, place.generation, hub);
         place.member = Some(member);
-        Ok(())
+        None
+    }
+
+    /// Logs that a connection could not be added, unless a line was logged lately, and lets strangers make way.
+    fn on_failure(&self, error: &io::Error, hub: &Hub) {
+        if let Some(unlogged) = self.failures.borrow_mut().log() {
+            tracing::warn!(%error, unlogged, "adding a connection to epoll failed");
+        }
+        if is_exhausted(error) {
+            self.note_shortage(hub);
+            hub.shed_strangers();
+        }
+    }
+
+    /// Records that descriptors, memory or watches are exhausted.
+    pub(super) fn note_shortage(&self, hub: &Hub) {
+        self.short_since.set(Some(hub.clock.elapsed()));
+    }
+
+    /// Whether descriptors, memory or watches were exhausted a moment ago.
+    pub(super) fn is_short(&self, hub: &Hub) -> bool {
+        self.short_since.get().is_some_and(|at| hub.clock.elapsed().saturating_sub(at) < SHORTAGE)
     }
 
     /// Handles an event: input, room for output, or the end. Returns true if the connection must be looked at

@@ -19,7 +19,7 @@ use crate::transaction::Protocol;
 
 use super::epoll_set::Set;
 use super::framer::{End, Framer};
-use super::reader::{Reader, end, ended, gone, with_room};
+use super::reader::{Reader, end, ended, with_room};
 use super::work::work_between;
 
 /// How long a new connection stays unregistered; a message that arrives meanwhile is delayed by up to this
@@ -38,6 +38,8 @@ struct Alone {
     /// The number of its last message in the inbox.
     message: u64,
     young: Young,
+    /// True if it could not be registered before.
+    has_failed: bool,
 }
 
 /// The new connections of a listening socket.
@@ -99,14 +101,32 @@ impl Fresh {
 
     fn go_on(&self, found: Found, young: Young, hub: &Rc<Hub>) {
         if found == Found::Messages {
-            let mut alone = self.alone.borrow_mut();
-            if alone.is_empty() {
-                self.came.notify_one();
-            }
-            let (until, message) = (hub.clock.elapsed() + ALONE, hub.intake.inbox(|inbox| inbox.last()));
-            alone.push_back(Alone { until, message, young });
+            self.leave_alone(young, false, hub);
         } else {
-            settle(found, u64::MAX, young, hub, &self.set);
+            self.settle(found, u64::MAX, young, false, hub);
+        }
+    }
+
+    fn leave_alone(&self, young: Young, has_failed: bool, hub: &Hub) {
+        let mut alone = self.alone.borrow_mut();
+        if alone.is_empty() {
+            self.came.notify_one();
+        }
+        let (until, message) = (hub.clock.elapsed() + ALONE, hub.intake.inbox(|inbox| inbox.last()));
+        alone.push_back(Alone { until, message, young, has_failed });
+    }
+
+    /// Closes a connection that has ended or sent nonsense, or registers it with the set. If that fails, it is tried
+    /// once more, when strangers have made way. `message` is the number of its last message.
+    fn settle(&self, found: Found, message: u64, young: Young, has_failed: bool, hub: &Rc<Hub>) {
+        let (connection, reader) = young;
+        if matches!(found, Found::End | Found::Nonsense) {
+            return close(message, connection, reader, hub);
+        }
+        match self.set.add(Rc::clone(&connection), reader, hub) {
+            None => {}
+            Some(reader) if has_failed => close(u64::MAX, connection, reader, hub),
+            Some(reader) => self.leave_alone((connection, reader), true, hub),
         }
     }
 }
@@ -124,13 +144,13 @@ async fn watch(fresh: Rc<Fresh>, hub: Rc<Hub>) {
             tokio::time::sleep(until - now).await;
             continue;
         }
-        let Some(Alone { message, young: (connection, mut reader), .. }) =
+        let Some(Alone { message, young: (connection, mut reader), has_failed, .. }) =
             fresh.alone.borrow_mut().pop_front()
         else {
             continue;
         };
         let found = look(&connection, &mut reader, &hub);
-        settle(found, message, (connection, reader), &hub, &fresh.set);
+        fresh.settle(found, message, (connection, reader), has_failed, &hub);
     }
 }
 
@@ -148,19 +168,14 @@ fn look(connection: &Connection, reader: &mut Reader, hub: &Rc<Hub>) -> Found {
     })
 }
 
-/// Closes a connection that has ended or sent nonsense, or registers it with the set. `message` is the number
-/// of its last message.
-fn settle(found: Found, message: u64, (connection, reader): Young, hub: &Rc<Hub>, set: &Set) {
-    if matches!(found, Found::End | Found::Nonsense) {
-        if hub.intake.inbox(|inbox| inbox.is_done_with(message)) {
-            ended(hub, &connection, reader);
-        } else {
-            tokio::task::spawn_local(end(Rc::clone(hub), connection, reader));
-        }
-        return;
-    }
-    if let Err(error) = set.add(Rc::clone(&connection), reader, hub) {
-        tracing::warn!(%error, "adding a connection to epoll failed");
-        gone(hub, &connection);
+/// Closes a connection, once its last message in the inbox, of this number, has been handled.
+fn close(message: u64, connection: Rc<Connection>, reader: Reader, hub: &Rc<Hub>) {
+    if hub.intake.inbox(|inbox| inbox.is_done_with(message)) {
+        ended(hub, &connection, reader);
+    } else {
+        tokio::task::spawn_local(end(Rc::clone(hub), connection, reader));
     }
 }
+
+#[cfg(test)]
+mod tests;

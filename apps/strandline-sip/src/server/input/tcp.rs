@@ -13,14 +13,14 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::codec::{Cut, Side, StreamFramer};
-use crate::transaction::{Flow, Protocol};
+use crate::transaction::{ClientId, Flow, Protocol};
 
 use crate::server::hub::Hub;
 use crate::server::socket::{Begun, Connection, ConnectionLimits};
 
 use super::epoll_set::Set;
 use super::framer::Framer;
-use super::reader::{Reader, TIMEOUT, end, gone, with_room};
+use super::reader::{Reader, TIMEOUT, end, with_room};
 use super::work::work_between;
 use super::ws;
 
@@ -123,37 +123,53 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
     let clients = connection.take_clients();
     match opened {
         Ok(Ok(Opened::Plain(stream))) => {
-            let reader = Reader::new(&hub, &connection, Side::Opened);
-            hub.service.borrow_mut().connection_opened(connection.id);
-            connection.accepted(stream);
-            if let Err(error) = set.add(Rc::clone(&connection), reader, &hub) {
-                tracing::warn!(%error, "adding a connection to epoll failed");
-                gone(&hub, &connection);
+            if register(&connection, stream, &set, &hub).await {
+                hub.service.borrow_mut().connection_opened(connection.id);
+            } else {
+                not_opened(&hub, &connection, clients, "epoll can't watch the connection");
             }
         }
         Ok(Ok(Opened::Tls(wire))) => {
             let reader = Reader::new(&hub, &connection, Side::Opened);
             stand(hub, connection, Rc::new(wire), reader);
         }
-        failed => {
-            let why = failed.map_or_else(
-                |_| "time-out".to_owned(),
-                |failed| match failed {
-                    Ok(_) => String::new(),
-                    Err(error) => error.to_string(),
-                },
-            );
-            tracing::debug!(peer = %connection.peer, why, "connecting failed");
-            hub.transports.connections.remove(&connection);
-            let unsent = connection.unsent();
-            hub.with(|service, now| {
-                clients.into_iter().for_each(|client| service.send_failed(now, client));
-                let flow = Flow { connection: 0, ..connection.flow() };
-                responses(&unsent, service.setup().message_limits())
-                    .for_each(|response| service.response_failed(now, flow, response));
-            });
+        Ok(Err(error)) => not_opened(&hub, &connection, clients, &error.to_string()),
+        Err(_) => not_opened(&hub, &connection, clients, "time-out"),
+    }
+}
+
+/// Adds an opened connection to the set, at the second attempt if strangers have to make way. Returns false if that is
+/// impossible; nothing was sent then.
+async fn register(connection: &Rc<Connection>, stream: std::net::TcpStream, set: &Set, hub: &Hub) -> bool {
+    let mut left = Some(stream);
+    for is_last in [false, true] {
+        let Some(stream) = left.take() else { return false };
+        connection.accepted(stream);
+        let reader = Reader::new(hub, connection, Side::Opened);
+        if set.add(Rc::clone(connection), reader, hub).is_none() {
+            return true;
+        }
+        left = connection.opens_again();
+        if !is_last {
+            tokio::time::sleep(SHED).await;
         }
     }
+    false
+}
+
+/// Removes a connection that could not be opened, and reports what waited for it: these requests, those that were
+/// queued later, and the responses.
+fn not_opened(hub: &Rc<Hub>, connection: &Connection, mut clients: Vec<ClientId>, why: &str) {
+    tracing::debug!(peer = %connection.peer, why, "connecting failed");
+    hub.transports.connections.remove(connection);
+    clients.extend(connection.take_clients());
+    let unsent = connection.unsent();
+    hub.with(|service, now| {
+        clients.into_iter().for_each(|client| service.send_failed(now, client));
+        let flow = Flow { connection: 0, ..connection.flow() };
+        responses(&unsent, service.setup().message_limits())
+            .for_each(|response| service.response_failed(now, flow, response));
+    });
 }
 
 /// The responses among the messages that could not be sent.

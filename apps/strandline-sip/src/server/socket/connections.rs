@@ -215,9 +215,7 @@ impl Connections {
             let source = Network::of(connection.peer.ip());
             match by_source.get_mut(&source) {
                 Some(count @ 2..) => *count -= 1,
-                _ => {
-                    by_source.remove(&source);
-                }
+                _ => drop(by_source.remove(&source)),
             }
         }
         self.closes(connection);
@@ -365,7 +363,7 @@ impl Connections {
 
     /// Returns true if any bytes wait to be written.
     pub(in crate::server) fn has_unwritten(&self) -> bool {
-        self.by_id.borrow().values().any(|one| one.busy.get() && !one.is_over())
+        self.by_id.borrow().values().any(|one| one.busy.get() && !matches!(*one.way.borrow(), Way::Ended))
     }
 
     /// Continues writing to a registered connection that has room again.
@@ -481,11 +479,6 @@ impl Connection {
         Written::All
     }
 
-    /// Returns true if the connection can't be used any more.
-    fn is_over(&self) -> bool {
-        matches!(*self.way.borrow(), Way::Ended)
-    }
-
     fn wire(&self) -> Option<Rc<Wire>> {
         match &*self.way.borrow() {
             Way::Stands(wire) => Some(Rc::clone(wire)),
@@ -533,6 +526,12 @@ impl Connection {
         self.way.replace(Way::Bare(stream));
     }
 
+    /// Takes back the stream of a connection that could not be registered. Messages wait again until it is opened.
+    pub(in crate::server) fn opens_again(&self) -> Option<TcpStream> {
+        let Way::Bare(stream) = self.way.replace(Way::Opening(None)) else { return None };
+        Some(stream)
+    }
+
     /// Reads from a connection that has no task of its own.
     pub(in crate::server) fn read_bare(&self, room: &mut [u8]) -> io::Result<usize> {
         match &*self.way.borrow() {
@@ -549,7 +548,7 @@ impl Connection {
         }
     }
 
-    /// Registers a connection with `watch`.
+    /// Registers a connection with `watch`. If that fails, the connection stays as it was.
     pub(in crate::server) fn watched<E>(
         &self,
         watch: impl FnOnce(&TcpStream) -> Result<(), E>,
@@ -558,7 +557,7 @@ impl Connection {
         match std::mem::replace(way, Way::Ended) {
             Way::Bare(stream) => {
                 let watched = watch(&stream);
-                *way = Way::Watched(stream);
+                *way = if watched.is_ok() { Way::Watched(stream) } else { Way::Bare(stream) };
                 watched
             }
             other => {

@@ -24,9 +24,10 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 /// A UDP socket. Nothing waits for room in it: each datagram taken by its receiver makes some, and an event
 /// for that would wake the server once more for each response.
 pub(in crate::server) struct Udp {
-    socket: UdpSocket,
-    /// The socket as registered for input, while it is waited for.
-    watch: RefCell<Option<Rc<AsyncFd<UdpSocket>>>>,
+    socket: Rc<UdpSocket>,
+    /// The socket as registered for input, while it is waited for. It has the same descriptor: a second one may not
+    /// be available when it is waited for again.
+    watch: RefCell<Option<Rc<AsyncFd<Rc<UdpSocket>>>>>,
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
     gate: Cell<Closed>,
@@ -75,7 +76,7 @@ impl Udp {
         }
         let receiving = RefCell::new(Receiving::new(TRAIN));
         Ok(Rc::new(Self {
-            socket,
+            socket: Rc::new(socket),
             watch: RefCell::default(),
             sending: RefCell::default(),
             receiving,
@@ -91,21 +92,24 @@ impl Udp {
     }
 
     /// Waits until datagrams arrive.
+    ///
+    /// # Errors
+    /// Returns an error if the system can't watch the socket: it lacks memory, or the user has no more watches
+    /// (fs.epoll.max_user_watches). Datagrams can be taken nevertheless.
     pub(in crate::server) async fn readable(&self) -> io::Result<()> {
         let watch = self.watch()?;
         watch.readable().await.map(|_| ())
     }
 
-    fn watch(&self) -> io::Result<Rc<AsyncFd<UdpSocket>>> {
+    fn watch(&self) -> io::Result<Rc<AsyncFd<Rc<UdpSocket>>>> {
         if let Some(watch) = self.watch.borrow().as_ref() {
             return Ok(Rc::clone(watch));
         }
-        let socket = self.socket.try_clone()?;
         #[allow(
             deprecated,
             reason = "what is registered owns its descriptor, which is what `register` has to be promised"
         )]
-        let watch = Rc::new(AsyncFd::with_interest(socket, Interest::READABLE)?);
+        let watch = Rc::new(AsyncFd::with_interest(Rc::clone(&self.socket), Interest::READABLE)?);
         self.watch.replace(Some(Rc::clone(&watch)));
         Ok(watch)
     }
@@ -178,7 +182,7 @@ impl Udp {
     /// No more datagrams are available, and the next ones will be reported. Marks the socket as not ready without
     /// another system call.
     fn on_empty(&self) {
-        let none = |_: &UdpSocket| Err::<(), _>(ErrorKind::WouldBlock.into());
+        let none = |_: &Rc<UdpSocket>| Err::<(), _>(ErrorKind::WouldBlock.into());
         if let Some(watch) = self.watch.borrow().as_ref() {
             let _ = watch.try_io(Interest::READABLE, none);
         }
