@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use siphasher::sip::SipHasher13;
 
+use super::nonce::Recipient;
 use crate::transaction::Time;
 
 /// Number of sets in the table, and slots in each set.
@@ -73,6 +74,13 @@ pub struct Guesser {
     /// A hash of the Call-ID of a REGISTER; 0 for other requests. A phone keeps its Call-ID when it reconnects
     /// (RFC 3261 section 10.2.4), and others don't see it.
     pub call: u64,
+}
+
+impl Guesser {
+    /// Where a challenge to this source is sent.
+    pub(super) const fn recipient(&self) -> Recipient {
+        Recipient { address: self.address.ip(), is_behind_edge: self.edge.is_some() }
+    }
 }
 
 /// Whether a user is registered from a source.

@@ -11,8 +11,6 @@ mod resource;
 mod subscribers;
 mod users;
 
-use core::net::IpAddr;
-
 use crate::codec::{Auth, HeaderName, Host, Message, Method};
 use crate::transaction::Time;
 
@@ -21,7 +19,7 @@ use domain::domain_name;
 use guesses::Guesses;
 pub use guesses::{GuessCounters, Guesser, Standing, is_same_origin};
 use nonce::Freshness;
-pub use nonce::Nonces;
+pub use nonce::{Nonces, Recipient};
 pub use subscribers::{CacheSettings, Subscriber, Subscribers};
 pub use users::{Secret, Users, UsersError};
 
@@ -36,10 +34,11 @@ pub enum Verdict<'a> {
         /// receives there.
         nonce_sent_here: bool,
     },
-    /// The credentials are missing or wrong, and a challenge is due. If `stale` is set, the password was
-    /// right and only the nonce is expired or used up, so the phone needn't ask its user.
+    /// The credentials are missing or wrong, and a challenge is due. If `stale` is set, a new nonce may be all
+    /// that is needed, so the phone needn't ask its user.
     Challenge {
-        /// The password was right.
+        /// The password was right, but the nonce is expired or used up; or the password wasn't checked, because
+        /// the nonce was sent to another address.
         stale: bool,
         /// The response to one of this server's nonces was wrong, which counts as a guess.
         wrong: bool,
@@ -101,10 +100,10 @@ pub fn subscriber(user: &[u8], domain: &Host<'_>) -> Subscriber {
 pub struct Sender<'a> {
     /// The domain of the user.
     pub domain: &'a Host<'a>,
-    /// The source address of the request.
-    pub source: IpAddr,
     /// The source for which wrong passwords are counted.
     pub guesser: Guesser,
+    /// Whether the address of the source may be spoofed.
+    pub may_be_spoofed: bool,
     /// Whether the user is registered from there.
     pub standing: Standing,
 }
@@ -202,31 +201,24 @@ impl Authenticator {
         sender: &Sender<'_>,
     ) -> Verdict<'a> {
         let wrong = Verdict::Challenge { stale: false, wrong: false };
-        let Sender { domain, source, standing, .. } = sender;
-        let Some(algorithm) = Algorithm::from_name(digest.algorithm.unwrap_or(b"MD5")) else { return wrong };
-        let (Some(user), Some(nonce), Some(uri), Some(given)) =
-            (digest.username, digest.nonce, digest.uri, digest.response)
+        let Sender { domain, standing, .. } = sender;
+        let Some((algorithm, count)) = self.accepted(digest) else { return wrong };
+        let (Some(named), Some(nonce), Some(uri), Some(given), Some(line)) =
+            (digest.username, digest.nonce, digest.uri, digest.response, message.request_line())
         else {
             return wrong;
         };
-        let Some(line) = message.request_line().filter(|_| self.algorithms.contains(&algorithm)) else {
-            return wrong;
-        };
-        if !matches!(digest.qop, None | Some(b"auth")) {
-            return wrong;
-        }
         // The digest must be for this request, not for an overheard one.
         if !resource::is_same(uri, line.uri) {
             return Verdict::OtherResource;
         }
-        let (named, user) = (user, self.user_of(user, domain));
-        let count = match digest.qop {
-            None => 1,
-            Some(_) => match digest.nonce_count() {
-                Ok(Some(count)) => count,
-                _ => return wrong,
-            },
-        };
+        let user = self.user_of(named, domain);
+        // Neither the owner of a spoofed address, nor a guesser with several addresses, may be charged or let in
+        // by a nonce that was sent elsewhere. A phone that has moved gets one at its new address.
+        let is_sent_here = self.nonces.is_of(nonce, sender.guesser.recipient());
+        if sender.may_be_spoofed && !is_sent_here && self.nonces.is_ours(nonce) {
+            return Verdict::Challenge { stale: true, wrong: false };
+        }
         let call = match line.method {
             Method::Register => self.guesses.call(message.first_value(HeaderName::CallId)),
             _ => 0,
@@ -258,11 +250,22 @@ impl Authenticator {
         match self.nonces.use_once(now, nonce, count) {
             Freshness::Fresh => {
                 self.guesses.right(now, guesser, user);
-                Verdict::Is { user, nonce_sent_here: self.nonces.is_of(nonce, *source) }
+                Verdict::Is { user, nonce_sent_here: is_sent_here && guesser.edge.is_none() }
             }
             Freshness::Stale => Verdict::Challenge { stale: true, wrong: false },
             Freshness::Forged => wrong,
         }
+    }
+
+    /// The algorithm and the nonce count of a digest, if both are acceptable.
+    fn accepted(&self, digest: &crate::codec::Digest<'_>) -> Option<(Algorithm, u32)> {
+        let algorithm = Algorithm::from_name(digest.algorithm.unwrap_or(b"MD5"))?;
+        let count = match digest.qop {
+            None => 1,
+            Some(b"auth") => digest.nonce_count().ok()??,
+            Some(_) => return None,
+        };
+        self.algorithms.contains(&algorithm).then_some((algorithm, count))
     }
 
     /// The user that a username in credentials stands for. Some phones send `user@domain`, and sipsak sends
@@ -302,8 +305,8 @@ impl Authenticator {
     }
 
     /// The challenges to send to `to`, the preferred one first.
-    pub fn challenges(&mut self, now: Time, stale: bool, to: IpAddr) -> Vec<String> {
-        let nonce = self.nonces.make(now, to);
+    pub fn challenges(&mut self, now: Time, stale: bool, to: &Guesser) -> Vec<String> {
+        let nonce = self.nonces.make(now, to.recipient());
         let stale = if stale { ", stale=true" } else { "" };
         let realm = &self.realm;
         let one = |algorithm: &Algorithm| {

@@ -19,6 +19,21 @@ pub(super) enum Freshness {
     Forged,
 }
 
+/// Where a nonce is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recipient {
+    /// The address of the phone.
+    pub address: IpAddr,
+    /// True if a trusted edge proxy passes the nonce on to this address.
+    pub is_behind_edge: bool,
+}
+
+impl From<IpAddr> for Recipient {
+    fn from(address: IpAddr) -> Self {
+        Self { address, is_behind_edge: false }
+    }
+}
+
 /// The last nonce stored in this slot.
 #[derive(Debug, Clone, Copy, Default)]
 struct Used {
@@ -74,23 +89,24 @@ impl Nonces {
     }
 
     /// A hash that binds a nonce to the address to which it is sent.
-    fn mark(&self, seal: u64, to: IpAddr) -> u32 {
+    fn mark(&self, seal: u64, to: Recipient) -> u32 {
         let mut hasher = self.hasher;
         hasher.write_u64(seal);
-        match to.to_canonical() {
+        hasher.write_u8(u8::from(to.is_behind_edge));
+        match to.address.to_canonical() {
             IpAddr::V4(address) => hasher.write(&address.octets()),
             IpAddr::V6(address) => hasher.write(&address.octets()),
         }
         hasher.finish() as u32
     }
 
-    /// Makes a nonce for `to`. It is also accepted from other addresses, because phones move.
+    /// Makes a nonce for `to`.
     #[must_use]
-    pub fn make(&mut self, now: Time, to: IpAddr) -> String {
+    pub fn make(&mut self, now: Time, to: impl Into<Recipient>) -> String {
         let (made, number, run) = (now.as_millis() + 1, self.next, self.run);
         self.next += 1;
         let seal = self.seal(made, number, run);
-        format!("{made:x}.{number:x}.{run:x}.{seal:016x}.{:08x}", self.mark(seal, to))
+        format!("{made:x}.{number:x}.{run:x}.{seal:016x}.{:08x}", self.mark(seal, to.into()))
     }
 
     /// The time, number and run of a nonce; `None` if its seal is wrong.
@@ -101,12 +117,12 @@ impl Nonces {
         (self.seal(made, number, run) == seal).then_some((made, number, run))
     }
 
-    /// Returns true if this valid nonce was sent to `address`.
-    pub(super) fn is_of(&self, nonce: &[u8], address: IpAddr) -> bool {
+    /// Returns true if this valid nonce was sent to `recipient`.
+    pub(super) fn is_of(&self, nonce: &[u8], recipient: Recipient) -> bool {
         let mut parts = core::str::from_utf8(nonce).unwrap_or_default().rsplit('.');
         let mark = parts.next().and_then(|mark| u32::from_str_radix(mark, 16).ok());
         let seal = parts.next().and_then(|seal| u64::from_str_radix(seal, 16).ok());
-        matches!((mark, seal), (Some(mark), Some(seal)) if mark == self.mark(seal, address))
+        matches!((mark, seal), (Some(mark), Some(seal)) if mark == self.mark(seal, recipient))
     }
 
     /// Returns true if the nonce was made with this key, even if it is expired or used up.

@@ -115,8 +115,8 @@ impl Journal {
         hasher.finish().cast_signed()
     }
 
-    /// Checks that `bytes` consists of changes with a valid seal, or without one, as older versions wrote
-    /// them.
+    /// Checks that `bytes` consists of changes with a valid seal. Without the seal, changes may be missing at
+    /// the end.
     ///
     /// # Errors
     /// Returns an error if they are damaged.
@@ -126,7 +126,6 @@ impl Journal {
         let whole = bytes.len() - changes.rest.len();
         match changes.rest {
             _ if count == 0 => Err(Fault::Empty),
-            [] => Ok(()),
             [a, b, c, d, sum @ ..] if [*a, *b, *c, *d] == SEAL => {
                 let is_right = bytes.get(..whole).is_some_and(|whole| *sum == checksum(whole).to_le_bytes());
                 if is_right { Ok(()) } else { Err(Fault::Checksum) }
@@ -138,7 +137,7 @@ impl Journal {
 
 /// The size of a length field, in bytes.
 const LEN_BYTES: usize = size_of::<u32>();
-/// Marks the seal, in place of the length of another change. Older versions stop reading there.
+/// Marks the seal, in place of the length of another change.
 const SEAL: [u8; LEN_BYTES] = [0xff; LEN_BYTES];
 /// The length of the marker and the checksum, in bytes.
 const SEAL_BYTES: usize = SEAL.len() + size_of::<u64>();
@@ -157,7 +156,7 @@ pub enum Fault {
     #[error("no changes: the entry is empty or damaged from its first byte")]
     Empty,
     /// The entry is truncated or damaged.
-    #[error("truncated or damaged at byte {at} of {len}: the first {whole} changes are used")]
+    #[error("truncated or damaged after byte {at} of {len}: the first {whole} changes are used")]
     Cut {
         /// Number of intact changes.
         whole: usize,

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use strandline_ops::{Flaw, StartAddress, not_opened};
 
-use crate::store::other_kind;
+use crate::store::{SubscriberTable, other_kind};
 use crate::transaction::Protocol;
 
-use super::config::{Config, Store};
+use super::config::{Config, Store, Users};
 use super::hints;
 use super::style::SctpCarrier;
 
@@ -22,17 +22,38 @@ pub(super) fn flaws(config: &Config) -> Vec<Flaw> {
     if let Some(Store::Sqlite(path)) = &config.store {
         flaws.extend(store_flaw(path));
     }
+    let users = config.auth.as_ref().map(|auth| &auth.users);
+    if let Some(Users::Table(SubscriberTable::Sqlite(path), _)) = users {
+        flaws.extend(subscribers_flaw(path));
+    }
     flaws
 }
 
 /// The reason why the file of a store can't be opened, or created.
 fn store_flaw(path: &Path) -> Option<Flaw> {
+    file_flaw("store.path", path, OpenOptions::new().read(true).write(true))
+}
+
+/// The reason why the file of subscribers can't be read, or created.
+fn subscribers_flaw(path: &Path) -> Option<Flaw> {
+    let key = "auth.subscribers";
+    let flaw = file_flaw(key, path, OpenOptions::new().read(true));
+    // A missing file would be created by a start, but is not created here.
+    if flaw.is_some() || !path.exists() {
+        return flaw;
+    }
+    let error = SubscriberTable::Sqlite(path.to_owned()).check().err()?;
+    Some(Flaw { key: key.into(), message: error.to_string(), is_error: true })
+}
+
+/// The reason why a regular file can't be opened with these options, or created.
+fn file_flaw(key: &'static str, path: &Path, options: &OpenOptions) -> Option<Flaw> {
     match other_kind(path) {
         Some(kind) => {
             let message = format!("{} is {kind}, no regular file", path.display());
-            Some(Flaw { key: "store.path".into(), message, is_error: true })
+            Some(Flaw { key: key.into(), message, is_error: true })
         }
-        None => not_opened("store.path", path, OpenOptions::new().read(true).write(true)),
+        None => not_opened(key, path, options),
     }
 }
 

@@ -138,14 +138,16 @@ impl Access {
         let Claim { uri, challenger, key } = claim;
         let before = self.outcome(key);
         let Some(authenticator) = &mut self.authenticator else { return (Checked::NotNeeded, false) };
-        let source = incoming.flow.peer.ip();
+        let guesser = guesser(incoming, &setup.settings.relay);
         if before == Some(Outcome::Challenged) {
             // A retransmission of wrong credentials doesn't count as another guess.
-            return (Checked::Challenge(authenticator.challenges(now, false, source)), false);
+            return (Checked::Challenge(authenticator.challenges(now, false, &guesser)), false);
         }
         let host = setup.settings.directory.domain_of(&uri.host);
-        let guesser = guesser(incoming, &setup.settings.relay);
-        let sender = Sender { domain: &host, source, guesser, standing: Standing::Unknown };
+        // An edge may have received the request over UDP. That an address has proved that it receives what is
+        // sent there doesn't help: this packet may be from elsewhere.
+        let may_be_spoofed = !incoming.flow.protocol.is_reliable() || guesser.edge.is_some();
+        let sender = Sender { domain: &host, guesser, may_be_spoofed, standing: Standing::Unknown };
         let mut verdict = authenticator.check(now, &incoming.message, challenger, &sender);
         if verdict == Credentials::Guesses {
             let standing = standing();
@@ -174,7 +176,7 @@ impl Access {
             }
             Credentials::LookUp(user) => (Checked::LookUp(subscriber(user, &host)), None),
             Credentials::Challenge { stale, wrong } => {
-                let challenges = authenticator.challenges(now, stale, source);
+                let challenges = authenticator.challenges(now, stale, &guesser);
                 if wrong {
                     // Their retransmission doesn't count as another guess.
                     self.set_outcome(now, key, Outcome::Challenged);

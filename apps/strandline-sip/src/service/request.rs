@@ -226,6 +226,11 @@ impl Core {
             _ => return Ok(Some(*incoming)),
         };
         let key = self.access.key(incoming, Challenger::Proxy);
+        // Without a transaction a retransmission would find its credentials used, and be challenged.
+        if key.is_some() && !self.transactions.has_room_for_server() {
+            self.responder(now).refuse_for_now(incoming.flow, &incoming.message);
+            return Ok(None);
+        }
         match self.prove(now, incoming, Claim { uri: &ours, challenger: Challenger::Proxy, key }) {
             Proof::NotNeeded => Ok(Some(*incoming)),
             Proof::Given => Ok(Some(Incoming { proved: true, arriving: Some(arriving), ..*incoming })),

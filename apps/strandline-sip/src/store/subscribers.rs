@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::auth::{Algorithm, Secret, Subscriber};
 
 use super::database::SubscriberRow as Row;
+use super::sqlite_file::other_kind;
 use super::sqlite_file_identity::Place;
 use super::stats::now;
 use super::{Kind, MySql, PostgreSql, Shared, StoreError};
@@ -62,6 +63,11 @@ struct Sqlite {
 
 impl Sqlite {
     fn open(path: &Path) -> Result<Self, StoreError> {
+        // Opening a FIFO would wait for its writer.
+        if let Some(kind) = other_kind(path) {
+            let what = format!("opening {}", path.display());
+            return Err(StoreError::new(what, format!("it is {kind}, no regular file")));
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)
             .map_err(|error| StoreError::new(format!("opening {}", path.display()), error))?;

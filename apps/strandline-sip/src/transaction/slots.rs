@@ -28,6 +28,11 @@ impl<T> Slots<T> {
         Some((self.places.len() - 1) as u32)
     }
 
+    /// Returns true if there is room for another value.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.places.len() < self.max
+    }
+
     /// The slot that the next value will get.
     pub(crate) fn next_free(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.places.len() as u32)

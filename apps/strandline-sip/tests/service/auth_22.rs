@@ -223,13 +223,15 @@ fn guessers_are_ignored_and_others_served() {
     }
     let right = authorized(20, &asked[0], "bob", "secret", Some(20));
     assert_eq!(world.one(&phone(), &right).first_line(), "SIP/2.0 403 Too Many Wrong Passwords");
-    // Accepted from the address at which bob is registered.
+    // Accepted from another address.
     let home = Phone::udp("192.0.2.9:5060");
+    let asked_there = challenges(&world.one(&home, &home.register("bob", 20, "")));
+    let right = authorized(21, &asked_there[0], "bob", "secret", Some(1));
     assert!(world.one(&home, &right).first_line().starts_with("SIP/2.0 200"));
     assert_eq!((world.service.access().guesses().wrong, world.service.access().guesses().refused), (10, 1));
     // After a wait, another attempt is allowed.
     world.run_until(31_000);
-    let later = authorized(21, &asked[0], "bob", "secret", Some(21));
+    let later = authorized(22, &asked[0], "bob", "secret", Some(21));
     assert!(world.one(&phone(), &later).first_line().starts_with("SIP/2.0 200"));
 }
 

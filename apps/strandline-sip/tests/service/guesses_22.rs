@@ -3,7 +3,7 @@
 use strandline_sip::service::{Relay, Settings};
 
 use crate::credentials::{ask, credentials, register, request};
-use crate::harness::{Phone, World, settings};
+use crate::harness::{Phone, Sent, World, settings};
 
 const CONTACT: &str = "Contact: <sip:bob@192.0.2.1:5060>\r\n";
 
@@ -142,4 +142,125 @@ fn a_phone_whose_user_is_guessed_reconnects() {
     for number in 1..=3 {
         assert_eq!(registers(number), ("SIP/2.0 200 OK".to_owned(), 10), "{number}");
     }
+}
+
+/// Sends a REGISTER with a wrong password and a nonce for which `asked` asks.
+fn guess_with(world: &mut World, asked: &Sent, from: &Phone, user: &str, cseq: u32) -> Sent {
+    let header = credentials(asked, user, "guess", "REGISTER", "sip:example.com", cseq);
+    world.one(from, &from.register(user, cseq, &header).replace("Call-ID: reg-", "Call-ID: guess-"))
+}
+
+/// Whoever forges source addresses over UDP doesn't receive the nonces that are sent to them, but has an
+/// address that receives others.
+#[test]
+fn forged_source_with_anothers_nonce_counts_nothing() {
+    let mut world = World::new();
+    ask(&mut world);
+    let own = Phone::udp("203.0.113.66:5060");
+    let asked = world.one(&own, &own.register("bob", 1, ""));
+    // Another phone there has proved that the address receives what is sent to it. That is no proof for
+    // others' packets.
+    let carol = register(&mut world, &guesser(), ("carol", "carol-secret"), 1, "");
+    assert_eq!(world.one(&guesser(), &carol).first_line(), "SIP/2.0 200 OK");
+    for number in 0..220 {
+        let user = if number < 20 { "bob".to_owned() } else { format!("x{number}") };
+        let sent = guess_with(&mut world, &asked, &phone(), &user, 2 + number);
+        // As for an expired nonce, without checking the password.
+        assert_eq!(sent.first_line(), "SIP/2.0 401 Unauthorized", "{number}");
+        assert!(sent.line("WWW-Authenticate").unwrap().contains("stale=true"), "{}", sent.text);
+    }
+    let counters = world.service.access().guesses();
+    assert_eq!((counters.wrong, counters.refused), (0, 0));
+    // Neither a new phone nor one that has moved to another port there is affected.
+    let text = request(&mut world, &phone(), "MESSAGE", "sip:carol@example.com", "1", "");
+    assert_eq!(world.one(&phone(), &text).first_line(), "SIP/2.0 480 Temporarily Unavailable");
+    let moved = Phone::udp("192.0.2.1:7000");
+    let bob = register(&mut world, &moved, bob(), 300, CONTACT);
+    assert_eq!(world.one(&moved, &bob).first_line(), "SIP/2.0 200 OK");
+}
+
+/// A guesser with two addresses has the guesses of one at each.
+#[test]
+fn nonces_of_another_address_give_no_guesses() {
+    let mut world = World::new();
+    ask(&mut world);
+    let (one, other) = (Phone::udp("203.0.113.66:5060"), Phone::udp("203.0.113.67:5060"));
+    let asked = world.one(&one, &one.register("bob", 1, ""));
+    let right = credentials(&asked, "bob", "bob-secret", "REGISTER", "sip:example.com", 1);
+    let sent = world.one(&other, &other.register("bob", 2, &right));
+    assert_eq!(sent.first_line(), "SIP/2.0 401 Unauthorized", "a right password looks like a wrong one");
+    assert!(sent.line("WWW-Authenticate").unwrap().contains("stale=true"), "{}", sent.text);
+    // A retransmission gets no other answer. With the new nonce, the phone is let in.
+    let again = world.one(&other, &other.register("bob", 2, &right));
+    assert!(again.line("WWW-Authenticate").unwrap().contains("stale=true"), "{}", again.text);
+    let right = credentials(&sent, "bob", "bob-secret", "REGISTER", "sip:example.com", 1);
+    assert_eq!(world.one(&other, &other.register("bob", 3, &right)).first_line(), "SIP/2.0 200 OK");
+}
+
+#[test]
+fn calls_from_new_addresses_are_challenged_again() {
+    let mut world = World::new();
+    ask(&mut world);
+    let (before, after) = (phone(), Phone::udp("198.51.100.77:5060"));
+    let invite = |from: &Phone, branch: &str, header: &str| {
+        from.request("INVITE", "sip:carol@example.com", branch, header)
+    };
+    let asked = world.one(&before, &invite(&before, "1", ""));
+    let answer =
+        |asked: &Sent| credentials(asked, "alice", "alice-secret", "INVITE", "sip:carol@example.com", 1);
+    let sent = world.one(&after, &invite(&after, "2", &answer(&asked)));
+    assert_eq!(sent.first_line(), "SIP/2.0 407 Proxy Authentication Required");
+    assert!(sent.line("Proxy-Authenticate").unwrap().contains("stale=true"), "{}", sent.text);
+    let sent = world.one(&after, &invite(&after, "3", &answer(&sent)));
+    assert_eq!(sent.first_line(), "SIP/2.0 480 Temporarily Unavailable");
+}
+
+/// Nobody can forge the source of a connection, so a guess with any nonce is a guess, and a phone that has
+/// moved needs no further challenge.
+#[test]
+fn over_connections_the_nonces_address_is_irrelevant() {
+    let mut world = World::new();
+    ask(&mut world);
+    let (one, other) = (Phone::udp("203.0.113.66:5060"), Phone::tcp("203.0.113.67:40000", 1));
+    world.service.connection_opened(1);
+    let asked = world.one(&one, &one.register("bob", 1, ""));
+    let wrong = guess_with(&mut world, &asked, &other, "bob", 2);
+    assert!(!wrong.line("WWW-Authenticate").unwrap().contains("stale"), "{}", wrong.text);
+    assert_eq!(world.service.access().guesses().wrong, 1);
+    let right = credentials(&asked, "bob", "bob-secret", "REGISTER", "sip:example.com", 3);
+    assert_eq!(world.one(&other, &other.register("bob", 3, &right)).first_line(), "SIP/2.0 200 OK");
+}
+
+/// An edge proxy receives over UDP what others forge, over whatever transport it passes that on.
+#[test]
+fn behind_an_edge_the_phone_receives_the_nonce() {
+    let edges = [Phone::udp("198.51.100.9:5060"), Phone::tcp("198.51.100.10:5060", 1)];
+    let relay = Relay { open: false, from: vec![([198, 51, 100, 8].into(), 30)] };
+    let mut world = World::with(Settings { relay, ..settings() });
+    ask(&mut world);
+    world.service.connection_opened(1);
+    let behind = |text: String, address: &str| {
+        let via = format!("Via: SIP/2.0/UDP 10.0.0.7;branch=z9hG4bKp;rport=5060;received={address}\r\n");
+        text.replacen("From:", &format!("{via}From:"), 1)
+    };
+    let [first, second] = &edges;
+    let asked = world.one(first, &behind(first.register("bob", 1, ""), "203.0.113.66"));
+    for (number, edge) in edges.iter().enumerate() {
+        for cseq in 2..30 {
+            let header = credentials(&asked, "bob", "guess", "REGISTER", "sip:example.com", cseq);
+            let sent = world.one(edge, &behind(edge.register("bob", cseq, &header), "203.0.113.1"));
+            assert!(sent.line("WWW-Authenticate").unwrap().contains("stale=true"), "{number}: {}", sent.text);
+        }
+    }
+    assert_eq!(world.service.access().guesses().wrong, 0);
+    // The challenge and its answer may take different edges.
+    let header = credentials(&asked, "bob", "bob-secret", "REGISTER", "sip:example.com", 1);
+    let text = behind(second.register("bob", 40, &header), "203.0.113.66");
+    assert_eq!(world.one(second, &text).first_line(), "SIP/2.0 200 OK");
+    // What an edge has passed on proves nothing about an address that is not behind it.
+    let asked = world.one(first, &behind(first.register("bob", 50, ""), "203.0.113.66"));
+    let direct = Phone::udp("203.0.113.66:5060");
+    let header = credentials(&asked, "bob", "bob-secret", "REGISTER", "sip:example.com", 1);
+    let sent = world.one(&direct, &direct.register("bob", 51, &header));
+    assert!(sent.line("WWW-Authenticate").unwrap().contains("stale=true"), "{}", sent.text);
 }

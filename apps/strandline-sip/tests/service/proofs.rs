@@ -140,10 +140,14 @@ fn the_tag_of_a_callee_proves_nothing() {
 fn credentials_prove_if_their_nonce_went_there() {
     let mut world = auth_22::world(&[Algorithm::Sha256], 16);
     let challenge = world.one(&caller(), &caller().register("bob", 1, ""));
-    // The nonce is accepted from other addresses as well, because phones move.
+    // Phones move: from another address the nonce is stale.
     let register = with_credentials(&other(), "bob", &challenge, "secret", 2);
-    assert_eq!(world.one(&other(), &register).first_line(), "SIP/2.0 200 OK");
+    let stale = world.one(&other(), &register);
+    assert!(stale.line("WWW-Authenticate").unwrap().contains("stale=true"), "{}", stale.text);
     assert!(is_unvalidated(&mut world, &other()));
+    let register = with_credentials(&other(), "bob", &stale, "secret", 3);
+    assert_eq!(world.one(&other(), &register).first_line(), "SIP/2.0 200 OK");
+    assert!(!is_unvalidated(&mut world, &other()));
     let challenge = world.one(&caller(), &caller().register("bob", 3, ""));
     let wrong = with_credentials(&caller(), "bob", &challenge, "wrong", 4);
     assert!(world.one(&caller(), &wrong).first_line().starts_with("SIP/2.0 401"));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use strandline_sip::auth::{CacheSettings, Secret, Source, Subscribers};
 use strandline_sip::bindings::Journal;
 use strandline_sip::service::Settings;
+use strandline_sip::transaction::TransactionLimits;
 
 use crate::credentials::{ask, ask_with, credentials, register, request};
 use crate::harness::{Phone, World, settings};
@@ -212,4 +213,22 @@ fn a_repeated_wrong_password_is_one_guess() {
     assert_eq!(world.service.access().guesses().wrong, 2);
     let right = register(&mut world, &phone(), bob(), 3, CONTACT);
     assert_eq!(world.one(&phone(), &right).first_line(), "SIP/2.0 200 OK");
+}
+
+/// A response without a transaction may be lost, so the retransmission has to be as good as the request.
+#[test]
+fn full_server_takes_no_credentials() {
+    let limits = TransactionLimits { servers_max: 1, ..TransactionLimits::default() };
+    let mut world = World::with(Settings { limits, ..settings() });
+    ask(&mut world);
+    let invite = request(&mut world, &phone(), "INVITE", "sip:carol@example.com", "1", "");
+    assert_eq!(world.one(&phone(), &invite).first_line(), "SIP/2.0 480 Temporarily Unavailable");
+    let message = request(&mut world, &phone(), "MESSAGE", "sip:carol@example.com", "2", "");
+    let refused = world.one(&phone(), &message);
+    assert_eq!(refused.first_line(), "SIP/2.0 503 Service Unavailable");
+    assert!(refused.line("Retry-After").is_some(), "{}", refused.text);
+    // The transaction of the INVITE ends.
+    world.run_until(40_000);
+    let answered = world.one(&phone(), &message);
+    assert_eq!(answered.first_line(), "SIP/2.0 480 Temporarily Unavailable", "{}", answered.text);
 }

@@ -27,16 +27,19 @@ fn damage_in_shared_journals_is_counted() {
         write("b", number, entry(&format!("u{number}")));
     }
     assert_eq!(load().1, Damage::default());
-    // The first entry, some in the middle, a truncated one, and a changed one.
+    // The first entry, some in the middle, truncated ones, and a changed one.
     with(|tables| tables.journal.retain(|(_, number), _| ![11, 14, 15].contains(number)));
     write("b", 17, entry("u17").into_iter().take(8).collect());
     let mut changed = entry("u18");
     changed.swap(4, 5);
     write("b", 18, changed);
+    // Truncated after its change.
+    let end = change("u19").as_bytes().len();
+    write("b", 19, entry("u19").into_iter().take(end).collect());
     let (users, damage) = load();
     assert_eq!(
         (users.as_slice(), damage.rows, damage.missing),
-        (["u12", "u13", "u16", "u19"].map(String::from).as_slice(), 2, 3)
+        (["u12", "u13", "u16", "u19"].map(String::from).as_slice(), 3, 3)
     );
 }
 

@@ -61,6 +61,9 @@ fn damaged_rows_are_left_out_and_counted() {
 fn cut_rows_keep_their_whole_changes() {
     let cut = "UPDATE journal SET changes = substr(changes, 1, length(changes) - 15) WHERE number = 2";
     expect("cut", cut, &["a", "b", "c", "e"], 1, 0);
+    // At the end of a change.
+    let between = "UPDATE journal SET changes = substr(changes, 1, 15) WHERE number = 2";
+    expect("cut-between", between, &["a", "b", "c", "e"], 1, 0);
 }
 
 #[test]
@@ -219,15 +222,13 @@ fn rows_missing_after_a_fold_are_counted() {
 }
 
 #[test]
-fn rows_of_older_versions_are_whole() {
-    let file = File::new("older");
+fn rows_without_a_seal_are_counted() {
+    let file = File::new("unsealed");
     let store = SqliteStore::open(&file.0).unwrap();
-    // Which recorded no position.
-    store.connection.execute_batch("DELETE FROM positions").unwrap();
-    let insert = "INSERT INTO journal VALUES (7, ?1)";
+    let insert = "INSERT INTO journal VALUES (1, ?1)";
     store.connection.execute(insert, [changes(&["a", "b"]).as_bytes()]).unwrap();
     drop(store);
-    assert_eq!(load(&file), (vec!["a".to_owned(), "b".to_owned()], 0, 0));
+    assert_eq!(load(&file), (vec!["a".to_owned(), "b".to_owned()], 1, 0));
 }
 
 #[test]

@@ -149,6 +149,21 @@ fn missing_rows_of_workers_are_counted() {
     assert_eq!(damage_after("older", true, older), (0, 0));
 }
 
+/// Cut at the end of the first of two changes.
+#[test]
+fn cut_rows_of_workers_are_counted() {
+    let file = File::new("cut");
+    let mut store = SqliteWorkers::open(&file.0, 1).unwrap();
+    store.load().unwrap();
+    let (one, both) = (journal(&[("a", "1")]), journal(&[("a", "1"), ("b", "1")]));
+    store.commit(&[(0, both.as_bytes())]).unwrap();
+    let cut = "UPDATE worker_journal SET changes = substr(changes, 1, ?1)";
+    store.connection.execute(cut, [one.as_bytes().len()]).unwrap();
+    drop(store);
+    let (states, damage) = SqliteWorkers::open(&file.0, 1).unwrap().load().unwrap();
+    assert_eq!((states[0].len(), damage.rows, damage.missing), (1, 1, 0));
+}
+
 #[test]
 fn damaged_folded_rows_of_workers_are_counted() {
     let changed = "UPDATE worker_bindings SET state = x'32'";

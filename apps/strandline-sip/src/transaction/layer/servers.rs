@@ -109,6 +109,12 @@ impl Transactions {
         }
     }
 
+    /// Returns true if there is room for another server transaction.
+    #[must_use]
+    pub(crate) fn has_room_for_server(&self) -> bool {
+        self.servers.has_room()
+    }
+
     /// Begins a server transaction whose responses go to `flow`. A server that is the destination of the
     /// request passes its essentials in `ending`; a request that has already arrived by another path is then
     /// rejected (section 8.2.2.2). A proxy must not reject it.
