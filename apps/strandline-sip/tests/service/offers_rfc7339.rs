@@ -108,3 +108,24 @@ fn a_new_configuration_changes_offers() {
     world.service.configure(&Settings { relay, directory, ..settings() });
     assert!(!call(&mut world, "+2").line("Via").unwrap().contains(";oc"));
 }
+
+/// A route for a domain that nobody calls names a neighbour that is known by the Path of its phones (RFC 3327) alone.
+#[test]
+fn unused_routes_set_the_offers_of_edges() {
+    let edge = Phone::udp("192.0.2.50:5060");
+    for (path, hop, is_offered) in [
+        ("192.0.2.50", "sip:192.0.2.50", false),
+        ("192.0.2.50:5070", "sip:192.0.2.50:5070", false),
+        ("edge.example", "sip:edge.example", false),
+        ("192.0.2.50", "sip:192.0.2.51", true),
+    ] {
+        let domain = Some("edge.invalid".to_owned());
+        let unused = Route { prefix: None, domain, ..route("", hop, Some(Offer::None)) };
+        let mut world = world(Offer::Loss, vec![unused]);
+        let register =
+            format!("Supported: path\r\nPath: <sip:token@{path};lr>\r\nContact: <sip:bob@10.0.0.5>\r\n");
+        world.one(&edge, &edge.register("bob", 1, &register));
+        let via = call(&mut world, "bob").line("Via").unwrap().to_owned();
+        assert_eq!(via.contains(";oc"), is_offered, "{path}, {hop}: {via}");
+    }
+}
