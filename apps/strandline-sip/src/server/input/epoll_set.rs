@@ -114,7 +114,7 @@ impl Set {
             places.push(Place::default());
             (places.len() - 1) as u32
         });
-        let Some(place) = places.get_mut(number as usize) else { return None };
+        let place = places.get_mut(number as usize)?;
         let mark = epoll::EventData::new_u64((u64::from(place.generation) << 32) | u64::from(number));
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
