@@ -5,7 +5,7 @@
 use crate::auth::{Challenger, Subscriber};
 use crate::codec::{HeaderName, Message, Method, SipUri, StatusCode, Uri};
 use crate::registrar::supports;
-use crate::transaction::{Arriving, Flow, Protocol, Received, ServerId, Time};
+use crate::transaction::{Arriving, Flow, Protocol, Received, ServerId, Time, has_room_for_server};
 
 use super::access::{Checked, Claim, Existence, NOT_YOURS};
 use super::branches::breadth;
@@ -227,7 +227,7 @@ impl Core {
         };
         let key = self.access.key(incoming, Challenger::Proxy);
         // Without a transaction a retransmission would find its credentials used, and be challenged.
-        if key.is_some() && !self.transactions.has_room_for_server() {
+        if key.is_some() && !has_room_for_server(&self.transactions) {
             self.responder(now).refuse_for_now(incoming.flow, &incoming.message);
             return Ok(None);
         }

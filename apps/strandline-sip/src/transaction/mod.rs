@@ -44,6 +44,7 @@ pub(crate) use hex::hex;
 pub use id::{ClientId, ServerId, ViaBranch, ViaBranchText, WORKERS_MAX, worker_of};
 pub use invite_client::InviteClient;
 pub use invite_server::InviteServer;
+pub(crate) use layer::has_room_for_server;
 pub use layer::{Arriving, BeginError, Event, Received, TransactionLimits, Transactions};
 pub use non_invite_client::NonInviteClient;
 pub use non_invite_server::NonInviteServer;

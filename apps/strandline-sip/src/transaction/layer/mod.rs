@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use bytes::BytesMut;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
+pub(crate) use self::servers::has_room_for_server;
 use crate::codec::Index;
 
 use super::account::Account;

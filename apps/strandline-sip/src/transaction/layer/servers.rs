@@ -42,6 +42,12 @@ impl Server {
     }
 }
 
+/// Returns true if there is room for another server transaction.
+#[must_use]
+pub(crate) fn has_room_for_server(transactions: &Transactions) -> bool {
+    transactions.servers.has_room()
+}
+
 impl Transactions {
     /// Matches a request to a transaction (section 17.2.3). If it belongs to one, it is handled completely.
     pub fn receive_request(
@@ -107,12 +113,6 @@ impl Transactions {
         if arrival == Arrival::Again {
             server.send_again(now, &mut self.balance, out);
         }
-    }
-
-    /// Returns true if there is room for another server transaction.
-    #[must_use]
-    pub(crate) fn has_room_for_server(&self) -> bool {
-        self.servers.has_room()
     }
 
     /// Begins a server transaction whose responses go to `flow`. A server that is the destination of the
