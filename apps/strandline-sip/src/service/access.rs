@@ -145,8 +145,10 @@ impl Access {
         }
         let host = setup.settings.directory.domain_of(&uri.host);
         // An edge may have received the request over UDP. That an address has proved that it receives what is
-        // sent there doesn't help: this packet may be from elsewhere.
-        let may_be_spoofed = !incoming.flow.protocol.is_reliable() || guesser.edge.is_some();
+        // sent there doesn't help: this packet may be from elsewhere. A listed proxy that authenticates itself may send
+        // from several addresses in turn.
+        let is_listed = setup.settings.relay.names(&incoming.flow.peer);
+        let may_be_spoofed = guesser.edge.is_some() || (!incoming.flow.protocol.is_reliable() && !is_listed);
         let sender = Sender { domain: &host, guesser, may_be_spoofed, standing: Standing::Unknown };
         let mut verdict = authenticator.check(now, &incoming.message, challenger, &sender);
         if verdict == Credentials::Guesses {

@@ -215,6 +215,22 @@ fn calls_from_new_addresses_are_challenged_again() {
     assert_eq!(sent.first_line(), "SIP/2.0 480 Temporarily Unavailable");
 }
 
+/// A listed proxy with a password of its own, which sends from two addresses in turn.
+#[test]
+fn listed_proxies_may_alternate_between_addresses() {
+    for is_listed in [false, true] {
+        let from = if is_listed { vec![([198, 51, 100, 8].into(), 30)] } else { Vec::new() };
+        let relay = Relay { open: false, from };
+        let mut world = World::with(Settings { relay, ..settings() });
+        ask(&mut world);
+        let (one, other) = (Phone::udp("198.51.100.9:5060"), Phone::udp("198.51.100.10:5060"));
+        let asked = world.one(&one, &one.register("bob", 1, ""));
+        let right = credentials(&asked, "bob", "bob-secret", "REGISTER", "sip:example.com", 1);
+        let sent = world.one(&other, &other.register("bob", 2, &right));
+        assert_eq!(sent.first_line() == "SIP/2.0 200 OK", is_listed, "{}", sent.text);
+    }
+}
+
 /// Nobody can forge the source of a connection, so a guess with any nonce is a guess, and a phone that has
 /// moved needs no further challenge.
 #[test]

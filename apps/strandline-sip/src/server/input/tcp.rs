@@ -120,10 +120,10 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
         }
     })
     .await;
-    let clients = connection.take_clients();
+    let mut clients = connection.take_clients();
     match opened {
         Ok(Ok(Opened::Plain(stream))) => {
-            if register(&connection, stream, &set, &hub).await {
+            if register(&connection, stream, &set, &hub, &mut clients).await {
                 hub.service.borrow_mut().connection_opened(connection.id);
             } else {
                 not_opened(&hub, &connection, clients, "epoll can't watch the connection");
@@ -139,11 +139,18 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
 }
 
 /// Adds an opened connection to the set, at the second attempt if strangers have to make way. Returns false if that is
-/// impossible; nothing was sent then.
-async fn register(connection: &Rc<Connection>, stream: std::net::TcpStream, set: &Set, hub: &Hub) -> bool {
+/// impossible; nothing was sent then. Requests that are queued meanwhile join `clients`.
+async fn register(
+    connection: &Rc<Connection>,
+    stream: std::net::TcpStream,
+    set: &Set,
+    hub: &Hub,
+    clients: &mut Vec<ClientId>,
+) -> bool {
     let mut left = Some(stream);
     for is_last in [false, true] {
         let Some(stream) = left.take() else { return false };
+        clients.extend(connection.take_clients());
         connection.accepted(stream);
         let reader = Reader::new(hub, connection, Side::Opened);
         if set.add(Rc::clone(connection), reader, hub).is_none() {
