@@ -36,10 +36,9 @@ pub enum Trust {
 Examples:
   strandline trust add server.example SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU
   strandline trust add '[192.0.2.7]:9899' SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU office
-  strandline trust add fe80::7%eth0 SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU
 On that host, strandline keygen --show prints the fingerprint.")]
     Add {
-        /// Name or address of the host, or `[ADDRESS]:PORT`; link-local addresses with their interface, fe80::7%eth0
+        /// Name or address of the host, or `[ADDRESS]:PORT`
         name: String,
         /// Fingerprint of its key
         fingerprint: Fingerprint,
@@ -116,13 +115,6 @@ impl Trust {
                 if name.is_empty() || name.contains(char::is_whitespace) || name.starts_with('#') {
                     bail!("{name:?} is not a host name or address");
                 }
-                if let Some(zone) =
-                    zone_of(name).filter(|zone| zone.bytes().all(|byte| byte.is_ascii_digit()))
-                {
-                    bail!(
-                        "{zone} is the index of an interface, which may change: give its name, as in fe80::7%eth0"
-                    );
-                }
                 let host = KnownHost {
                     name: name.clone(),
                     fingerprint: *fingerprint,
@@ -145,12 +137,6 @@ impl Trust {
             }
         }
     }
-}
-
-/// Returns the zone of an address, or of `[ADDRESS]:PORT`.
-fn zone_of(name: &str) -> Option<&str> {
-    let (_, zone) = name.split_once('%')?;
-    Some(zone.split_once("]:").map_or(zone, |(zone, _)| zone))
 }
 
 impl ListFile {

@@ -53,25 +53,6 @@ fn malformed_hosts_are_refused() {
 }
 
 #[test]
-fn links_are_named_by_their_interfaces() {
-    let folder = std::env::temp_dir().join(format!("strandline-links-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let key = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
-    for (name, is_taken) in [
-        ("fe80::7%eth0", true),
-        ("[fe80::7%v1]:9899", true),
-        ("fe80::7%3", false),
-        ("[fe80::7%3]:9899", false),
-    ] {
-        let result = run(&folder, &format!("trust add --file DIR/hosts {name} {key}"));
-        assert_eq!(result.is_ok(), is_taken, "{name}: {result:?}");
-    }
-    let list = std::fs::read_to_string(folder.join("hosts")).unwrap();
-    assert_eq!(list, format!("fe80::7%eth0 {key}\n[fe80::7%v1]:9899 {key}\n"));
-    std::fs::remove_dir_all(folder).unwrap();
-}
-
-#[test]
 fn a_line_that_cannot_be_read_is_kept() {
     let folder = std::env::temp_dir().join(format!("strandline-trust-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

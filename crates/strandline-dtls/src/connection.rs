@@ -15,7 +15,7 @@ use crate::fingerprint::Fingerprint;
 use crate::header::{Cid, HEADER_LEN_MAX, Header};
 use crate::identity::PeerIdentity;
 use crate::inbox::Inbox;
-use crate::known_hosts::{KnownHost, Zones};
+use crate::known_hosts::KnownHost;
 use crate::packets::{Arrival, Outgoing};
 use crate::paths::Paths;
 use crate::token::{ResetToken, ResetTokens, is_same};
@@ -69,7 +69,6 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) wall: UnixTime,
     pub(crate) trust: &'a Trust,
-    pub(crate) zones: &'a Zones,
     pub(crate) anonymous_clients: bool,
     /// The own key.
     pub(crate) own: Fingerprint,

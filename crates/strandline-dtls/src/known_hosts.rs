@@ -1,7 +1,7 @@
 //! The list of known hosts: which key belongs to which name.
 
 use core::fmt::Write as _;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use crate::fingerprint::{Fingerprint, FingerprintError};
@@ -13,8 +13,7 @@ const LINE_LEN_MAX: usize = 1024;
 /// A host and its key: one line of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownHost {
-    /// A host name, an IP address, or `[address]:port`. A link-local address has the name of the interface to its
-    /// link: `fe80::7%eth0`.
+    /// A host name, an IP address, or `[address]:port`.
     pub name: String,
     /// Its key.
     pub fingerprint: Fingerprint,
@@ -136,7 +135,7 @@ impl KnownHosts {
 
     /// Appends hosts, except for those that are listed already.
     pub fn extend(&mut self, hosts: impl IntoIterator<Item = KnownHost>) {
-        let key = |host: &KnownHost| (folded(&host.name), host.fingerprint);
+        let key = |host: &KnownHost| (host.name.to_ascii_lowercase(), host.fingerprint);
         let mut listed: HashSet<_> = self.hosts().map(key).collect();
         self.lines.extend(hosts.into_iter().filter(|host| listed.insert(key(host))).map(Line::Host));
     }
@@ -184,17 +183,11 @@ impl KnownHosts {
     }
 
     /// Looks up a server at an address, which the user called `name`. Each of both that is listed must have
-    /// the key. An entry for the port counts instead of that of the address, and one for the address on its link
-    /// instead of one for the address on any.
-    pub(crate) fn look_up(
-        &self,
-        address: SocketAddr,
-        zones: &Zones,
-        name: Option<&str>,
-        key: Fingerprint,
-    ) -> Found {
+    /// the key. An entry for the port counts instead of that of the address.
+    pub(crate) fn look_up(&self, address: SocketAddr, name: Option<&str>, key: Fingerprint) -> Found {
         let listed = |name: String| self.keys_of(&name).map(|keys| (name, keys));
-        let of_address = names_of(address, zones).into_iter().find_map(listed);
+        let [with_port, plain] = names_of(address);
+        let of_address = listed(with_port).or_else(|| listed(plain));
         let of_name = name.and_then(|name| listed(name.to_owned()));
         let mut found = Found::Nothing;
         for (name, expected) in of_name.into_iter().chain(of_address) {
@@ -225,9 +218,9 @@ impl core::fmt::Display for KnownHosts {
 }
 
 impl KnownHost {
-    /// True if the host has this name.
+    /// True if the host has this name. Case does not count in names of hosts (RFC 4343).
     fn is_named(&self, name: &str) -> bool {
-        folded(&self.name) == folded(name)
+        self.name.eq_ignore_ascii_case(name)
     }
 }
 
@@ -266,48 +259,14 @@ impl Line {
 
 /// Returns whether a line that can't be read begins with a name.
 fn is_line_of(line: &str, name: &str) -> bool {
-    line.split_whitespace().next().is_some_and(|first| folded(first) == folded(name))
-}
-
-/// Returns a name as names are compared: case does not count in those of hosts (RFC 4343), but in those of interfaces.
-fn folded(name: &str) -> String {
-    let (host, zone) = name.split_at(name.find('%').unwrap_or(name.len()));
-    host.to_ascii_lowercase() + zone
+    line.split_whitespace().next().is_some_and(|first| first.eq_ignore_ascii_case(name))
 }
 
 /// Returns the names under which a host at an address is looked up, the most specific first: `[address]:port` and the
-/// address, each with its zone at first and then without.
-fn names_of(address: SocketAddr, zones: &Zones) -> Vec<String> {
-    let ip = address.ip().to_canonical().to_string();
-    let mut hosts = vec![name_of(address, zones), ip];
-    hosts.dedup();
-    hosts.into_iter().flat_map(|host| [format!("[{host}]:{}", address.port()), host]).collect()
-}
-
-/// Returns the name of a host at an address: the address, with the zone of a link-local one.
-pub(crate) fn name_of(address: SocketAddr, zones: &Zones) -> String {
+/// address.
+pub(crate) fn names_of(address: SocketAddr) -> [String; 2] {
     let ip = address.ip().to_canonical();
-    zones.of(address).map_or_else(|| ip.to_string(), |zone| format!("{ip}%{zone}"))
-}
-
-/// The names of the interfaces to this host's links, by their indexes. Other hosts have the same link-local addresses
-/// on other links (RFC 4007), and an index may be another interface's after the next start.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Zones(HashMap<u32, String>);
-
-impl Zones {
-    /// Names an interface.
-    pub(crate) fn set(&mut self, index: u32, name: &str) {
-        self.0.insert(index, name.to_owned());
-    }
-
-    /// Returns the zone of a link-local address: the interface's name, or its index if the name is unknown.
-    fn of(&self, address: SocketAddr) -> Option<String> {
-        let SocketAddr::V6(v6) = address else { return None };
-        let index = v6.scope_id();
-        let is_zoned = index != 0 && v6.ip().is_unicast_link_local();
-        is_zoned.then(|| self.0.get(&index).cloned().unwrap_or_else(|| index.to_string()))
-    }
+    [format!("[{ip}]:{}", address.port()), ip.to_string()]
 }
 
 #[cfg(test)]

@@ -19,12 +19,11 @@ use crate::failure::Failure;
 use crate::header::{Cid, Header};
 use crate::identity::PeerIdentity;
 use crate::inbox::Inbox;
-use crate::known_hosts::{KnownHost, Zones};
+use crate::known_hosts::KnownHost;
 use crate::packets::{Arrival, InitOf, Outgoing, Packets};
 use crate::sources::{Source, Sources};
 use crate::tags::{Inbound, Orphan, Outbound, Tags};
 use crate::token::{ResetTokens, Tokens};
-use crate::trust::Peer;
 
 /// Time between two searches for tags that the engine no longer has: longer than a cookie lives.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(90);
@@ -59,13 +58,6 @@ pub enum Event {
     Learned(KnownHost),
     /// A peer at this address tries to set up an association without encryption. Reported at most every ten seconds.
     NotEncrypted(SocketAddr),
-}
-
-/// How the user calls servers, and this host its links.
-#[derive(Debug, Default)]
-struct Names {
-    servers: HashMap<SocketAddr, String>,
-    zones: Zones,
 }
 
 /// Counters of a layer.
@@ -151,7 +143,8 @@ pub struct Layer {
     /// Handshakes of clients. Those without a header of ours are apart: their addresses are not proved at first.
     sources: Sources,
     plain_sources: Sources,
-    names: Names,
+    /// The names by which the user knows servers.
+    names: HashMap<SocketAddr, String>,
     tags: Tags,
     timers: BTreeSet<(Instant, Cid)>,
     next_sweep: Option<Instant>,
@@ -197,7 +190,7 @@ impl Layer {
             connections: HashMap::new(),
             by_address: HashMap::new(),
             initials: HashMap::new(),
-            names: Names::default(),
+            names: HashMap::new(),
             tags: Tags::default(),
             timers: BTreeSet::new(),
             next_sweep: None,
@@ -214,12 +207,7 @@ impl Layer {
 
     /// Names the server at an address as the user does: known hosts and certificates are looked up by it.
     pub fn set_name(&mut self, address: SocketAddr, name: &str) {
-        self.names.servers.insert(address, name.to_owned());
-    }
-
-    /// Names the interface with an index, to whose link link-local addresses with that zone belong.
-    pub fn set_zone(&mut self, index: u32, name: &str) {
-        self.names.zones.set(index, name);
+        self.names.insert(address, name.to_owned());
     }
 
     /// Returns who the peer of the association with this tag of ours has proved to be. `None` if it is
@@ -410,7 +398,6 @@ impl Layer {
             now,
             wall: wall_at(self.origin, now),
             trust: &self.config.trust,
-            zones: &self.names.zones,
             anonymous_clients: self.config.anonymous_clients,
             own: self.config.identity.fingerprint(),
             resets: &self.resets,
@@ -527,9 +514,9 @@ impl Layer {
     /// Returns whether the peer of a connection is the server that is wanted at an address.
     fn is_server(&self, now: Instant, cid: Cid, address: SocketAddr) -> bool {
         let Some(connection) = self.connections.get(&cid) else { return false };
-        let Names { servers, zones } = &self.names;
-        let server = Peer::Server { address, zones, name: servers.get(&address).map(String::as_str) };
-        connection.is_server(server, &self.config.trust, wall_at(self.origin, now))
+        let name = self.names.get(&address).map(String::as_str);
+        let wall = wall_at(self.origin, now);
+        connection.is_server(address, name, &self.config.trust, wall)
     }
 
     /// Returns whether a connection may carry a packet. An INIT is a question: if several stay unanswered,

@@ -9,7 +9,7 @@ use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 use crate::fingerprint::Fingerprint;
 use crate::identity::PeerIdentity;
-use crate::known_hosts::{Found, KnownHost, KnownHosts, Zones, name_of};
+use crate::known_hosts::{Found, KnownHost, KnownHosts, names_of};
 
 /// Certificates of authorities that are read at most.
 const AUTHORITIES_MAX: usize = 1024;
@@ -104,7 +104,6 @@ pub(crate) enum Peer<'a> {
     /// The server at an address, by the name that the user gave.
     Server {
         address: SocketAddr,
-        zones: &'a Zones,
         name: Option<&'a str>,
     },
     Client,
@@ -199,12 +198,10 @@ impl Trust {
         }
         let learned = match (&self.hosts, peer) {
             (Some(hosts), Peer::Client) if hosts.lock().has_key(fingerprint) => return Ok(known),
-            (Some(hosts), Peer::Server { address, zones, name }) => {
-                match hosts.check(address, zones, name, fingerprint)? {
-                    Listed::Yes => return Ok(known),
-                    Listed::Unknown(host) => host,
-                }
-            }
+            (Some(hosts), Peer::Server { address, name }) => match hosts.check(address, name, fingerprint)? {
+                Listed::Yes => return Ok(known),
+                Listed::Unknown(host) => host,
+            },
             _ => None,
         };
         if !self.authorities.is_empty() {
@@ -221,8 +218,8 @@ impl Trust {
             }
             _ => Err(match peer {
                 Peer::Client => TrustError::UnknownClient(fingerprint),
-                Peer::Server { address, zones, name } => {
-                    TrustError::UnknownServer { name: shown(address, zones, name), presented: fingerprint }
+                Peer::Server { address, name } => {
+                    TrustError::UnknownServer { name: shown(address, name), presented: fingerprint }
                 }
             }),
         }
@@ -250,7 +247,7 @@ impl Trust {
         parsed
             .verify_for_usage(ALGORITHMS, &self.authorities, &[], now, usage, None, None)
             .map_err(invalid)?;
-        let Peer::Server { address, name, .. } = peer else { return Ok(()) };
+        let Peer::Server { address, name } = peer else { return Ok(()) };
         let name = match name {
             Some(name) => {
                 ServerName::try_from(name.to_owned()).map_err(|_| format!("{name} is not a host name"))?
@@ -269,8 +266,9 @@ enum Listed {
 }
 
 /// Returns the name under which the user knows a server: the given one, or the address.
-fn shown(address: SocketAddr, zones: &Zones, name: Option<&str>) -> String {
-    name.map_or_else(|| name_of(address, zones), str::to_owned)
+fn shown(address: SocketAddr, name: Option<&str>) -> String {
+    let [_, plain] = names_of(address);
+    name.map_or(plain, str::to_owned)
 }
 
 impl Hosts {
@@ -281,18 +279,16 @@ impl Hosts {
     fn check(
         &self,
         address: SocketAddr,
-        zones: &Zones,
         name: Option<&str>,
         fingerprint: Fingerprint,
     ) -> Result<Listed, TrustError> {
-        match self.lock().look_up(address, zones, name, fingerprint) {
+        match self.lock().look_up(address, name, fingerprint) {
             Found::Listed => Ok(Listed::Yes),
             Found::Other { name, expected } => {
                 Err(TrustError::Changed { name, presented: fingerprint, expected })
             }
             Found::Nothing => {
-                let host =
-                    KnownHost { name: shown(address, zones, name), fingerprint, comment: String::new() };
+                let host = KnownHost { name: shown(address, name), fingerprint, comment: String::new() };
                 Ok(Listed::Unknown(self.first_use.then_some(host)))
             }
         }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use strandline_io::{Steering, interfaces};
+use strandline_io::Steering;
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::endpoint::{Connect, KeyChange, LocalAddresses};
 use strandline_proto::error::{ConnectError as Refusal, KeyError, LocalAddressError};
@@ -128,13 +128,8 @@ impl StackInner {
 
     /// Where packets to a peer are carried to.
     pub(crate) fn remotes(&self, peer: &Peer) -> Result<Vec<SocketAddr>, Refusal> {
-        let remotes = self.in_zones(peer.remotes(self.default_port))?;
+        let mut remotes = peer.remotes(self.default_port);
         self.introduce(peer, &remotes);
-        Ok(remotes)
-    }
-
-    /// Puts link-local addresses without a zone into that of the carrier.
-    fn in_zones(&self, mut remotes: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Refusal> {
         let Some(own_zone) = self.first.carrier.own_zone() else { return Ok(remotes) };
         for remote in &mut remotes {
             match remote {
@@ -162,20 +157,12 @@ impl StackInner {
         Ok(())
     }
 
-    /// With encryption: notes the name by which the user knows a peer, and those of the links to it.
+    /// With encryption: notes the name by which the user knows a peer.
     fn introduce(&self, peer: &Peer, remotes: &[SocketAddr]) {
-        let is_linked = remotes.iter().any(|remote| Address::of(*remote).zone() != 0);
-        if (peer.name().is_none() && !is_linked) || self.first.look().secure.is_none() {
-            return;
-        }
-        // Without a name, a link goes by its index.
-        let links = if is_linked { interfaces().unwrap_or_default() } else { Vec::new() };
+        let Some(name) = peer.name() else { return };
         for shard in &self.shards {
             if let Some(secure) = &mut shard.lock().secure {
-                if let Some(name) = peer.name() {
-                    remotes.iter().for_each(|remote| secure.set_name(*remote, name));
-                }
-                links.iter().for_each(|(name, index)| secure.set_zone(*index, name));
+                remotes.iter().for_each(|remote| secure.set_name(*remote, name));
             }
         }
     }

@@ -14,8 +14,8 @@ use strandline::encryption::{
 };
 use strandline::memory::Network;
 use strandline::{
-    Address, Association, AssociationConfig, ConnectError, Ended, Endpoint, Listener, Peer, RawOptions,
-    SendInfo, Stack, StackBuilder,
+    Association, AssociationConfig, ConnectError, Ended, Endpoint, Listener, Peer, RawOptions, SendInfo,
+    Stack, StackBuilder,
 };
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
@@ -340,22 +340,6 @@ async fn a_server_is_learned_by_its_name() {
     let known = file.read().unwrap();
     assert_eq!(known.to_string(), format!("server.example {key}\n"));
     std::fs::remove_dir_all(folder).unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn link_local_servers_are_known_by_interface() {
-    let network = Network::new();
-    let (server, there) = (identity(), IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, 2]));
-    let key = server.fingerprint();
-    let server = Encryption::new(server, Trust::nobody()).anonymous_clients(true);
-    let trust = Trust::nobody().hosts(KnownHosts::default(), true);
-    let client = Encryption::new(identity(), trust.clone());
-    let own = IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, 1]);
-    let here = builder().encryption(client).memory(&network, [own]).unwrap();
-    let stack = builder().encryption(server).memory(&network, [there]).unwrap();
-    // Index 1 is that of the loopback interface.
-    let _pair = pair(&here, &stack, Peer::new(Address::in_zone(there, 1), 7)).await;
-    assert_eq!(trust.known_hosts().unwrap().to_string(), format!("fe80::2%lo {key}\n"));
 }
 
 #[tokio::test]

@@ -1,39 +1,44 @@
 //! Who the peer of a connection is, and whether it is trusted.
 
+use std::net::SocketAddr;
+
 use rustls_pki_types::UnixTime;
 
 use super::{Connection, Context, Role};
 use crate::control::Control;
 use crate::failure::Failure;
-use crate::known_hosts::Zones;
 use crate::trust::{Peer, Trust, TrustError};
 
 impl Connection {
-    /// Returns whether the peer is the server that the user wants to reach: this side has verified it as
+    /// Returns whether the peer is the server that the user wants to reach at an address: this side has verified it as
     /// such, or would. A client is trusted under any name, and may be at any address.
-    pub(crate) fn is_server(&self, server: Peer<'_>, trust: &Trust, now: UnixTime) -> bool {
-        match (&self.role, server) {
-            (Role::Client { name: verified }, Peer::Server { name, .. }) if verified.as_deref() == name => {
-                true
-            }
-            _ => trust.verify(server, &self.certificate, now).is_ok(),
+    pub(crate) fn is_server(
+        &self,
+        address: SocketAddr,
+        name: Option<&str>,
+        trust: &Trust,
+        now: UnixTime,
+    ) -> bool {
+        match &self.role {
+            Role::Client { name: verified } if verified.as_deref() == name => true,
+            _ => trust.verify(Peer::Server { address, name }, &self.certificate, now).is_ok(),
         }
     }
 
     /// Returns the part that the peer plays.
-    fn peer<'a>(&'a self, zones: &'a Zones) -> Result<Peer<'a>, Failure> {
+    fn peer(&self) -> Result<Peer<'_>, Failure> {
         Ok(match &self.role {
             Role::Server => Peer::Client,
             Role::Client { name } => {
                 let address = self.paths.known().next().ok_or(Failure::Closed)?;
-                Peer::Server { address, zones, name: name.as_deref() }
+                Peer::Server { address, name: name.as_deref() }
             }
         })
     }
 
     /// Verifies the peer once more, after a change of what is trusted. Ends the connection with a reason if it fails.
     pub(crate) fn check_again(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
-        let verified = cx.trust.verify(self.peer(cx.zones)?, &self.certificate, cx.wall);
+        let verified = cx.trust.verify(self.peer()?, &self.certificate, cx.wall);
         let error = match verified {
             Ok(verified) => {
                 cx.learned.extend(verified.learned);
@@ -62,7 +67,7 @@ impl Connection {
     }
 
     pub(super) fn on_certificate(&mut self, cx: &mut Context<'_>, certificate: &[u8]) -> Result<(), Failure> {
-        let verified = cx.trust.verify(self.peer(cx.zones)?, certificate, cx.wall);
+        let verified = cx.trust.verify(self.peer()?, certificate, cx.wall);
         match verified {
             Ok(verified) => {
                 cx.learned.extend(verified.learned);

@@ -38,33 +38,8 @@ fn a_bad_line_is_named() {
 
 #[test]
 fn a_host_is_known_by_several_names() {
-    let names = names_of("[::ffff:192.0.2.7]:9899".parse().unwrap(), &Zones::default());
+    let names = names_of("[::ffff:192.0.2.7]:9899".parse().unwrap());
     assert_eq!(names, ["[192.0.2.7]:9899", "192.0.2.7"]);
-}
-
-/// The most specific line counts. Case does in the name of an interface.
-#[test]
-fn link_local_hosts_are_listed_by_their_link() {
-    let mut zones = Zones::default();
-    zones.set(3, "v1");
-    let address = "[fe80::2%3]:9899".parse().unwrap();
-    assert_eq!(names_of(address, &zones), ["[fe80::2%v1]:9899", "fe80::2%v1", "[fe80::2]:9899", "fe80::2"]);
-    assert_eq!(name_of(address, &Zones::default()), "fe80::2%3", "without the name");
-    assert_eq!(name_of("[2001:db8::2]:9899".parse().unwrap(), &zones), "2001:db8::2");
-    let (key, other) = (KEY.parse().unwrap(), OTHER.parse().unwrap());
-    for (list, expected) in [
-        (format!("FE80::2%v1 {KEY}\nfe80::2%v2 {OTHER}\nfe80::2%V1 {OTHER}"), Some(KEY)),
-        (format!("fe80::2 {OTHER}\n[fe80::2%v1]:9899 {KEY}"), Some(KEY)),
-        (format!("fe80::2 {OTHER}"), Some(OTHER)),
-        (format!("fe80::2%v2 {KEY}"), None),
-    ] {
-        let hosts = KnownHosts::parse(&list).unwrap();
-        for (key, text) in [(key, KEY), (other, OTHER)] {
-            let found = hosts.look_up(address, &zones, None, key);
-            assert_eq!(found == Found::Listed, expected == Some(text), "{list}: {found:?}");
-            assert_eq!(found == Found::Nothing, expected.is_none(), "{list}: {found:?}");
-        }
-    }
 }
 
 /// A list that has other keys for the name that the user gave, in whatever case, or for the address, refuses
@@ -84,7 +59,7 @@ fn every_listed_name_must_have_the_key() {
         (format!("server.example {KEY}"), None, None),
     ] {
         let hosts = KnownHosts::parse(&list).unwrap();
-        let found = match hosts.look_up(address, &Zones::default(), name, key) {
+        let found = match hosts.look_up(address, name, key) {
             Found::Listed => Some(true),
             Found::Other { .. } => Some(false),
             Found::Nothing => None,
@@ -105,8 +80,7 @@ fn appended_lists_keep_unreadable_lines() {
     let mut hosts = read(&format!("a {KEY}\n"));
     hosts.append(read(&format!("# both\nb SHA256:short\nA {KEY}\nc {KEY}\n")));
     assert_eq!(hosts.to_string(), format!("a {KEY}\n# both\nb SHA256:short\nc {KEY}\n"));
-    let found =
-        hosts.look_up("192.0.2.7:9899".parse().unwrap(), &Zones::default(), Some("b"), KEY.parse().unwrap());
+    let found = hosts.look_up("192.0.2.7:9899".parse().unwrap(), Some("b"), KEY.parse().unwrap());
     assert!(matches!(found, Found::Other { expected, .. } if expected.is_empty()));
 }
 
@@ -123,8 +97,7 @@ fn unreadable_lines_are_kept_and_trust_nobody() {
     let (mut hosts, errors) = KnownHosts::parse_lenient(&text).unwrap();
     assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [2, 3]);
     assert_eq!((hosts.hosts().count(), hosts.to_string()), (1, text));
-    let found =
-        hosts.look_up("192.0.2.7:9899".parse().unwrap(), &Zones::default(), Some("B"), KEY.parse().unwrap());
+    let found = hosts.look_up("192.0.2.7:9899".parse().unwrap(), Some("B"), KEY.parse().unwrap());
     assert!(matches!(found, Found::Other { expected, .. } if expected.is_empty()));
     assert_eq!(hosts.remove("b"), 1);
 }

@@ -21,7 +21,7 @@ const HANDSHAKE_RECORD: u8 = 22;
 impl Layer {
     /// Begins a handshake with the server at an address.
     pub(super) fn dial(&mut self, now: Instant, address: SocketAddr) -> Option<Cid> {
-        let name = self.names.servers.get(&address).cloned();
+        let name = self.names.get(&address).cloned();
         let is_plain = self.config.sends_plain;
         let cid = self.add(now, address, Role::Client { name }, None, is_plain)?;
         self.by_address.insert(address, cid);

@@ -1,4 +1,3 @@
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
@@ -14,14 +13,8 @@ fn now() -> UnixTime {
     UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000))
 }
 
-/// The server at an address, on a host whose interfaces have no names.
-fn at<'a>(address: &str, name: Option<&'a str>) -> Peer<'a> {
-    static ZONES: LazyLock<Zones> = LazyLock::new(Zones::default);
-    Peer::Server { address: address.parse().unwrap(), zones: &ZONES, name }
-}
-
 fn server(name: Option<&str>) -> Peer<'_> {
-    at("192.0.2.1:9899", name)
+    Peer::Server { address: "192.0.2.1:9899".parse().unwrap(), name }
 }
 
 #[test]
@@ -49,23 +42,6 @@ fn a_learned_server_may_not_change() {
     assert!(trust.verify(server(Some("host")), &first.certificate, now()).unwrap().learned.is_none());
     let changed = trust.verify(server(Some("host")), &second.certificate, now());
     assert!(matches!(changed, Err(TrustError::Changed { .. })));
-}
-
-/// Each link may have a host with the same link-local address (RFC 4007).
-#[test]
-fn hosts_of_two_links_have_two_keys() {
-    let hosts = [("[fe80::2%1]:9899", identity()), ("[fe80::2%2]:9899", identity())];
-    let trust = Trust::nobody().hosts(KnownHosts::default(), true);
-    for learned in [true, false] {
-        for (address, host) in &hosts {
-            let verified = trust.verify(at(address, None), &host.certificate, now()).unwrap();
-            assert_eq!(verified.learned.is_some(), learned);
-        }
-    }
-    for (address, [_, host]) in [(hosts[0].0, [0, 1]), (hosts[1].0, [1, 0])] {
-        let posing = trust.verify(at(address, None), &hosts[host].1.certificate, now());
-        assert!(matches!(posing, Err(TrustError::Changed { .. })), "{posing:?}");
-    }
 }
 
 #[test]

@@ -50,10 +50,6 @@ impl Secure {
         &self.layer
     }
 
-    pub(crate) fn set_zone(&mut self, index: u32, name: &str) {
-        self.layer.set_zone(index, name);
-    }
-
     pub(crate) fn set_name(&mut self, address: SocketAddr, name: &str) {
         self.layer.set_name(address, name);
     }
