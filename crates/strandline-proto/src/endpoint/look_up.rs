@@ -4,6 +4,8 @@
 use core::cell::Cell;
 use core::net::IpAddr;
 
+use strandline_wire::number::VerificationTag;
+
 use super::demux::{self, PeerKey, path_of};
 use super::{Endpoint, key_of};
 use crate::association::Association;
@@ -35,11 +37,24 @@ pub(super) fn find_existing(
     named: &[IpAddr],
     destination: Option<IpAddr>,
 ) -> Option<u32> {
+    find_set_up(endpoint, key, named, destination, None)
+}
+
+/// Returns the association as [`find_existing`], or if it has the peer's `tag`: whatever became of the addresses then.
+fn find_set_up(
+    endpoint: &Endpoint,
+    key: &PeerKey,
+    named: &[IpAddr],
+    destination: Option<IpAddr>,
+    tag: Option<VerificationTag>,
+) -> Option<u32> {
     let held = |association: &Association, path: &Path| {
-        !path.is_given_up(&association.config) && takes_set_up(endpoint, association, destination)
+        tag == Some(association.peer_tag)
+            || !path.is_given_up(&association.config) && takes_set_up(endpoint, association, destination)
     };
     let confirmed = |association: &Association, path: &Path| {
-        path.state != PathState::Unconfirmed && takes_set_up(endpoint, association, destination)
+        tag == Some(association.peer_tag)
+            || path.state != PathState::Unconfirmed && takes_set_up(endpoint, association, destination)
     };
     find_by_path(endpoint, key, held).or_else(|| {
         let mut keys = named.iter().map(|address| PeerKey { address: *address, ..*key });
@@ -66,14 +81,7 @@ pub(super) fn find_for_cookie(endpoint: &Endpoint, cookie: &Cookie) -> Option<u3
     let by_tag = endpoint.demux.by_tag(cookie.local_tag).filter(is_its);
     let key = PeerKey { address: cookie.source.ip(), peer_port, local_port };
     let to = cookie.destination.map(|to| zone::arrived_at(to, key.address));
-    let by_address = || find_existing(endpoint, &key, &cookie.addresses, to);
-    let is_the_peers = |association: &Association, _: &Path| association.peer_tag == cookie.peer_tag;
-    let by_peer_tag = || {
-        let all = core::iter::once(key.address).chain(cookie.addresses.iter().copied());
-        let mut keys = all.map(|address| PeerKey { address, ..key });
-        keys.find_map(|key| find_by_path(endpoint, &key, is_the_peers))
-    };
-    by_tag.or_else(by_address).or_else(by_peer_tag)
+    by_tag.or_else(|| find_set_up(endpoint, &key, &cookie.addresses, to, Some(cookie.peer_tag)))
 }
 
 /// Returns the local address that a datagram came to.

@@ -463,11 +463,24 @@ impl Endpoint {
             self.unregister(slot);
         }
         let association = self.table.at_mut(slot)?;
-        let inits: Vec<_> = PeerInit::of_set_up(association).collect();
-        let addresses = addresses_of(association);
+        // Nearly every set-up is that of a peer with one address.
+        let first = PeerInit::of_set_up(association).next();
+        let several = before
+            .is_none()
+            .then(|| (PeerInit::of_set_up(association).collect::<Vec<_>>(), addresses_of(association)));
         let result = run(association, &mut self.context);
-        association.flags_mut().readdressed |= addresses_of(association) != addresses;
-        self.used_cookies.insert_left(now, &inits, association);
+        let is_readdressed = match (&several, before) {
+            (Some((_, addresses)), _) => addresses_of(association) != *addresses,
+            (None, Some(before)) => {
+                association.paths.has_several() || association.paths.by_address(before.key.address).is_none()
+            }
+            (None, None) => false,
+        };
+        association.flags_mut().readdressed |= is_readdressed;
+        if is_readdressed {
+            let inits = several.as_ref().map_or(first.as_slice(), |(inits, _)| inits);
+            self.used_cookies.insert_left(now, inits, association);
+        }
         let (is_closed, after) = (association.state.is_closed(), Identity::of(association));
         if let Some(before) = before.filter(|_| is_closed || before != after) {
             before.unregister(self, slot);
