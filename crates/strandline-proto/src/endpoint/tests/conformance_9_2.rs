@@ -259,10 +259,9 @@ fn section_9_2_data_of_the_peer_outlasts_the_guard_time() {
     assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
 }
 
-/// Two ends of this stack: one shuts down with nothing to send, the other has data for four times the guard time, since
-/// its reader is slow.
-#[test]
-fn section_9_2_slow_reader_gets_everything_after_shutdown() {
+/// Returns a server that has begun the shutdown with T5-shutdown-guard of five seconds. Its client has 20 messages, of
+/// which the server's buffer takes a few.
+fn full_at_shutdown() -> (Pair, AssociationId) {
     let mut pair = Pair::configured(|config| {
         (config.rto_initial, config.rto_min, config.rto_max) = (secs(1), secs(1), secs(1));
         (config.receive_buffer, config.partial_delivery_point) = (Some(4000), 2000);
@@ -274,6 +273,14 @@ fn section_9_2_slow_reader_gets_everything_after_shutdown() {
         pair.send(CLIENT, client, 0, &[7; 1000]);
     }
     pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+    (pair, server)
+}
+
+/// Two ends of this stack: one shuts down with nothing to send, the other has data for four times the guard time, since
+/// its reader is slow.
+#[test]
+fn section_9_2_slow_reader_gets_everything_after_shutdown() {
+    let (mut pair, server) = full_at_shutdown();
     for number in 0..20 {
         pair.pass(secs(1));
         assert!(pair.recv(SERVER, server).is_some(), "message {number}");
@@ -286,17 +293,7 @@ fn section_9_2_slow_reader_gets_everything_after_shutdown() {
 /// An application that does not read for longer than the guard holds the peer up: that is no fault of the peer.
 #[test]
 fn section_9_2_full_buffer_is_no_silence() {
-    let mut pair = Pair::configured(|config| {
-        (config.rto_initial, config.rto_min, config.rto_max) = (secs(1), secs(1), secs(1));
-        (config.receive_buffer, config.partial_delivery_point) = (Some(4000), 2000);
-    });
-    let client = pair.connect();
-    pair.run();
-    let server = pair.accepted();
-    for _ in 0..20 {
-        pair.send(CLIENT, client, 0, &[7; 1000]);
-    }
-    pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+    let (mut pair, server) = full_at_shutdown();
     pair.pass(secs(60));
     for number in 0..20 {
         assert!(pair.recv(SERVER, server).is_some(), "message {number}");
@@ -306,17 +303,7 @@ fn section_9_2_full_buffer_is_no_silence() {
     assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown));
     assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Shutdown));
     // The window update after the guard's time is lost.
-    let mut pair = Pair::configured(|config| {
-        (config.rto_initial, config.rto_min, config.rto_max) = (secs(1), secs(1), secs(1));
-        (config.receive_buffer, config.partial_delivery_point) = (Some(4000), 2000);
-    });
-    let client = pair.connect();
-    pair.run();
-    let server = pair.accepted();
-    for _ in 0..20 {
-        pair.send(CLIENT, client, 0, &[7; 1000]);
-    }
-    pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+    let (mut pair, server) = full_at_shutdown();
     pair.pass(Duration::from_millis(4990));
     assert!((0..3).all(|_| pair.recv(SERVER, server).is_some()));
     pair.pass_dropping(Duration::from_millis(100), |_| true);

@@ -61,18 +61,28 @@ fn changes_nothing(pair: &mut Pair, client: AssociationId, echo: &Sent, old: Old
     assert_eq!(pair.recv(CLIENT, client).unwrap().data, "and back", "{old:?}");
 }
 
+/// The client replaces its only address.
+fn moves_to(pair: &mut Pair, client: AssociationId, new: SocketAddr) {
+    let [old] = pair.hosts[CLIENT].endpoint.addresses(client).local().unwrap()[..] else { panic!("several") };
+    request(pair, CLIENT, client, &[AddressRequest::Add(new.ip()), AddressRequest::Delete(old)]).unwrap();
+    pair.pass(Duration::from_secs(2));
+    assert_eq!(pair.hosts[CLIENT].endpoint.addresses(client).local(), Some(&[new.ip()][..]));
+}
+
+/// Sets an association up whose client has replaced its only address since.
+fn moved(old: Old) -> (Pair, AssociationId, Sent) {
+    let pair = Pair::with(with_dynamic_addresses(1, CLIENT), with_dynamic_addresses(1, SERVER));
+    let (mut pair, client, echo) = established_with(pair, PORT, old);
+    gain(&mut pair, CLIENT, new_address(CLIENT, 0));
+    moves_to(&mut pair, client, new_address(CLIENT, 0));
+    (pair, client, echo)
+}
+
 /// Neither the peer's tag nor its address finds the association then.
 #[test]
 fn old_cookies_from_an_address_that_was_deleted() {
     for old in [Old::Used, Old::Second, Old::Tied] {
-        let pair = Pair::with(with_dynamic_addresses(1, CLIENT), with_dynamic_addresses(1, SERVER));
-        let (mut pair, client, echo) = established_with(pair, PORT, old);
-        let (home, new) = (address(CLIENT, 0), new_address(CLIENT, 0));
-        gain(&mut pair, CLIENT, new);
-        let moves = [AddressRequest::Add(new.ip()), AddressRequest::Delete(home.ip())];
-        request(&mut pair, CLIENT, client, &moves).unwrap();
-        pair.pass(Duration::from_secs(2));
-        assert_eq!(pair.hosts[CLIENT].endpoint.addresses(client).local(), Some(&[new.ip()][..]));
+        let (mut pair, client, echo) = moved(old);
         changes_nothing(&mut pair, client, &echo, old);
         // A copy of the INIT is not answered either: the address is not the peer's any more.
         let init = pair.log.iter().find(|sent| has(kind::INIT)(sent)).unwrap().clone();
@@ -86,9 +96,7 @@ fn old_cookies_from_an_address_that_was_deleted() {
             pair.wire.clear();
         }
         // The peer gets the address back.
-        let back = [AddressRequest::Add(home.ip()), AddressRequest::Delete(new.ip())];
-        request(&mut pair, CLIENT, client, &back).unwrap();
-        pair.pass(Duration::from_secs(2));
+        moves_to(&mut pair, client, address(CLIENT, 0));
         assert!(outcomes(&pair, CLIENT).iter().all(|(_, outcome)| *outcome == AddressOutcome::Performed));
         changes_nothing(&mut pair, client, &echo, old);
     }
@@ -101,17 +109,9 @@ fn cookies_of_ended_associations_that_had_moved() {
     for (old, returns) in
         [Old::Used, Old::Second, Old::Tied].into_iter().flat_map(|old| [(old, false), (old, true)])
     {
-        let pair = Pair::with(with_dynamic_addresses(1, CLIENT), with_dynamic_addresses(1, SERVER));
-        let (mut pair, client, echo) = established_with(pair, PORT, old);
-        let (home, new) = (address(CLIENT, 0), new_address(CLIENT, 0));
-        gain(&mut pair, CLIENT, new);
-        let moves = [AddressRequest::Add(new.ip()), AddressRequest::Delete(home.ip())];
-        request(&mut pair, CLIENT, client, &moves).unwrap();
-        pair.pass(Duration::from_secs(2));
+        let (mut pair, client, echo) = moved(old);
         if returns {
-            let back = [AddressRequest::Add(home.ip()), AddressRequest::Delete(new.ip())];
-            request(&mut pair, CLIENT, client, &back).unwrap();
-            pair.pass(Duration::from_secs(2));
+            moves_to(&mut pair, client, address(CLIENT, 0));
         }
         pair.hosts[CLIENT].endpoint.abort(pair.now, client, "".into()).unwrap();
         pair.run();
